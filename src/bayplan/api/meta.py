@@ -1,0 +1,88 @@
+"""Metadata and selectors that all kinds share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
+    """A value decoded from the API: compared by content, free of cycles, never changed."""
+
+
+class OwnerReference(Wire):
+    """One owner of an object; at most one of them is its controller."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Wire):
+    """The part of ObjectMeta that scheduling reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((o for o in self.owner_references if o.controller), None)
+
+
+class LabelSelectorRequirement(Wire):
+    """One expression of a selector: ``key operator values``."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Wire):
+    """metav1.LabelSelector; see `bayplan.api.selectors` for its meaning."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Object(Wire):
+    """Any object that is cached by namespace and name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace, empty for cluster-wide kinds."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return self.metadata.uid
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """metadata.labels."""
+        return self.metadata.labels
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the bare name of a cluster-wide object."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

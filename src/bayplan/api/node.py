@@ -1,0 +1,54 @@
+"""Nodes: labels, taints, what they can hold, and which images they have."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bayplan.api.meta import Object, Wire
+from bayplan.api.pod import Resources
+
+
+class Taint(Wire):
+    """A taint; equal taints compare equal (time_added is not read)."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ContainerImage(Wire):
+    """An image on a node, under all its names, with its size in bytes."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeCondition(Wire):
+    """A node condition."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: datetime | None = None
+
+
+class NodeSpec(Wire):
+    """The part of a node's spec that scheduling reads."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Wire):
+    """The part of a node's status that scheduling reads."""
+
+    allocatable: Resources = {}
+    images: tuple[ContainerImage, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(Object):
+    """A node."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

@@ -1,0 +1,68 @@
+"""resource.Quantity: the notations of Kubernetes amounts, read exactly.
+
+Source: the "Quantity" type of the Kubernetes API reference. A number with an optional SI suffix
+(``n u m k M G T P E``), a binary suffix (``Ki`` .. ``Ei``) or a decimal exponent (``1e3``).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+Amount = str | int | float
+
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{s: Fraction(1000 ** (i + 1)) for i, s in enumerate("kMGTPE")},
+    **{f"{s}i": Fraction(1024 ** (i + 1)) for i, s in enumerate("KMGTPE")},
+}
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(n|u|m|k|Ki|[MGTPE]i?))?", re.ASCII
+)
+_MAX = 2**63 - 1
+
+
+class QuantityError(ValueError):
+    """The text is no quantity."""
+
+
+@lru_cache(maxsize=65536)
+def parse(text: Amount) -> Fraction:
+    """The exact amount that ``text`` stands for.
+
+    Raises:
+        QuantityError: ``text`` is in none of the notations.
+    """
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None or isinstance(text, bool):
+        raise QuantityError(f"{text!r} is not a quantity (examples: 500m, 2, 1.5Gi, 1e3)")
+    number, exponent, suffix = match.groups()
+    if exponent:
+        return Fraction(number) * Fraction(10) ** int(exponent[1:])
+    return Fraction(number) * _SUFFIXES[suffix or ""]
+
+
+def _ceil(amount: Fraction) -> int:
+    whole = -(-abs(amount).numerator // abs(amount).denominator)
+    return min(whole, _MAX) if amount >= 0 else max(-whole, -_MAX)
+
+
+@lru_cache(maxsize=65536)
+def value(text: Amount) -> int:
+    """Whole units, rounded away from zero, held within 64 bits (bytes, counts)."""
+    return _ceil(parse(text))
+
+
+@lru_cache(maxsize=65536)
+def milli(text: Amount) -> int:
+    """Thousandths, rounded away from zero, held within 64 bits (milli-CPU)."""
+    return _ceil(parse(text) * 1000)
+
+
+def of(resource: str, text: Amount) -> int:
+    """The amount in the unit that the scheduler counts ``resource`` in: milli for cpu."""
+    return milli(text) if resource == "cpu" else value(text)

@@ -1,0 +1,113 @@
+"""Label selectors and node selector terms, compiled to predicates over label dicts.
+
+Semantics are those of ``k8s.io/apimachinery/pkg/labels`` and of the NodeSelector helpers in
+``k8s.io/component-helpers``: a requirement on an absent key holds for NotIn and DoesNotExist only,
+Gt and Lt compare integers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+Labels = Mapping[str, str]
+Predicate = Callable[[Labels], bool]
+
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+
+
+class SelectorError(ValueError):
+    """A selector that the API would not accept, e.g. Gt with a value that is no integer."""
+
+
+class _Requirement(Protocol):
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> tuple[str, ...]: ...
+
+
+class _Selector(Protocol):
+    @property
+    def match_labels(self) -> dict[str, str]: ...
+    @property
+    def match_expressions(self) -> tuple[_Requirement, ...]: ...
+
+
+def integer(text: str) -> int | None:
+    """``text`` as a 64-bit integer in Go's notation, or None."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
+
+
+def requirement(key: str, operator: str, values: tuple[str, ...]) -> Predicate:
+    """The predicate of one requirement.
+
+    Raises:
+        SelectorError: unknown operator, or values that do not go with it.
+    """
+    allowed = frozenset(values)
+    match operator:
+        case "In" | "NotIn" if not values:
+            raise SelectorError(f"values: must not be empty for operator {operator}")
+        case "In":
+            return lambda labels: labels.get(key) in allowed
+        case "NotIn":
+            return lambda labels: labels.get(key) not in allowed
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+        case "Gt" | "Lt":
+            return _comparison(key, operator, values)
+    raise SelectorError(f"{operator!r} is not a valid label selector operator")
+
+
+def _comparison(key: str, operator: str, values: tuple[str, ...]) -> Predicate:
+    bound = integer(values[0]) if len(values) == 1 else None
+    if bound is None:
+        raise SelectorError(f"values: operator {operator} takes exactly one integer")
+
+    def compare(labels: Labels) -> bool:
+        number = integer(labels[key]) if key in labels else None
+        if number is None:
+            return False
+        return number > bound if operator == "Gt" else number < bound
+
+    return compare
+
+
+def all_of(predicates: list[Predicate]) -> Predicate:
+    """Holds where every predicate holds; an empty list holds everywhere."""
+    if len(predicates) == 1:
+        return predicates[0]
+    return lambda labels: all(p(labels) for p in predicates)
+
+
+def nothing(_: Labels) -> bool:
+    """The selector that matches no object (a nil metav1.LabelSelector)."""
+    return False
+
+
+def label_selector(selector: _Selector | None) -> Predicate:
+    """The predicate of a metav1.LabelSelector: None matches nothing, an empty one everything.
+
+    Raises:
+        SelectorError: see `requirement`.
+    """
+    if selector is None:
+        return nothing
+    predicates = [equals(k, v) for k, v in selector.match_labels.items()]
+    predicates += [requirement(r.key, r.operator, r.values) for r in selector.match_expressions]
+    return all_of(predicates)
+
+
+def equals(key: str, value: str) -> Predicate:
+    """Holds where the label ``key`` is there and has ``value``."""
+    return lambda labels: labels.get(key) == value

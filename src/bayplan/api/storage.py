@@ -1,0 +1,206 @@
+"""Storage objects: claims, volumes, classes, CSI drivers and their capacity."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bayplan.api.meta import LabelSelector, Object, Wire
+from bayplan.api.pod import (
+    AwsElasticBlockStore,
+    AzureDisk,
+    CinderVolume,
+    GcePersistentDisk,
+    NodeSelector,
+    PortworxVolume,
+    ResourceRequirements,
+    Resources,
+    VsphereVolume,
+)
+from bayplan.api.quantity import Amount
+
+
+class ObjectReference(Wire):
+    """A reference to an object (claimRef)."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class TypedObjectReference(Wire):
+    """A data source."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class PersistentVolumeClaimSpec(Wire):
+    """What a claim asks for."""
+
+    access_modes: tuple[str, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    selector: LabelSelector | None = None
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    data_source: TypedObjectReference | None = None
+
+
+class PersistentVolumeClaimStatus(Wire):
+    """What a claim has got."""
+
+    phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: Resources = {}
+
+
+class PersistentVolumeClaim(Object):
+    """A claim."""
+
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class CsiPersistentVolumeSource(Wire):
+    """The CSI volume behind a PersistentVolume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class LocalVolumeSource(Wire):
+    """A local volume."""
+
+    path: str = ""
+
+
+class VolumeNodeAffinity(Wire):
+    """The nodes from which a volume can be reached."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Wire):
+    """A volume."""
+
+    capacity: Resources = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: CinderVolume | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
+class PersistentVolumeStatus(Wire):
+    """A volume's phase."""
+
+    phase: str = ""
+
+
+class PersistentVolume(Object):
+    """A volume."""
+
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+
+class TopologySelectorLabelRequirement(Wire):
+    """A label and the values allowed for it."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Wire):
+    """Requirements on a node's labels, all of which must hold."""
+
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
+
+
+class StorageClass(Object):
+    """A storage class."""
+
+    provisioner: str = ""
+    parameters: dict[str, str] = {}
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(Wire):
+    """How many volumes of a driver a node takes; None means no limit."""
+
+    count: int | None = None
+
+
+class CsiNodeDriver(Wire):
+    """A driver on a node."""
+
+    name: str = ""
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeNodeResources | None = None
+
+
+class CsiNodeSpec(Wire):
+    """The drivers of a node."""
+
+    drivers: tuple[CsiNodeDriver, ...] = ()
+
+
+class CSINode(Object):
+    """What CSI drivers say of a node of the same name."""
+
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+
+class CsiDriverSpec(Wire):
+    """A driver's properties."""
+
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(Object):
+    """A CSI driver."""
+
+    spec: CsiDriverSpec = CsiDriverSpec()
+
+
+class CSIStorageCapacity(Object):
+    """Free space for a class in a part of the cluster."""
+
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: Amount | None = None
+    maximum_volume_size: Amount | None = None
+
+
+class VolumeAttachmentSource(Wire):
+    """The volume that is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Wire):
+    """Which driver attaches which volume to which node."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Object):
+    """A volume that is attached to a node, or being attached."""
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
