@@ -7,11 +7,11 @@ from datetime import datetime
 import msgspec
 
 
-class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """A value decoded from the API: compared by content, free of cycles, never changed."""
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=True):
+    """A value decoded from the API: compared by content, free of cycles."""
 
 
-class OwnerReference(Wire):
+class OwnerReference(Wire, frozen=True):
     """One owner of an object; at most one of them is its controller."""
 
     kind: str = ""
@@ -21,7 +21,7 @@ class OwnerReference(Wire):
     controller: bool | None = None
 
 
-class ObjectMeta(Wire):
+class ObjectMeta(Wire, frozen=True):
     """The part of ObjectMeta that scheduling reads."""
 
     name: str = ""
@@ -41,7 +41,7 @@ class ObjectMeta(Wire):
         return next((o for o in self.owner_references if o.controller), None)
 
 
-class LabelSelectorRequirement(Wire):
+class LabelSelectorRequirement(Wire, frozen=True):
     """One expression of a selector: ``key operator values``."""
 
     key: str = ""
@@ -49,14 +49,14 @@ class LabelSelectorRequirement(Wire):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Wire):
+class LabelSelector(Wire, frozen=True):
     """metav1.LabelSelector; see `bayplan.api.selectors` for its meaning."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class Object(Wire):
+class Object(Wire, frozen=True):
     """Any object that is cached by namespace and name."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -8,7 +8,7 @@ from bayplan.api.meta import Object, Wire
 from bayplan.api.pod import Resources
 
 
-class Taint(Wire):
+class Taint(Wire, frozen=True):
     """A taint; equal taints compare equal (time_added is not read)."""
 
     key: str = ""
@@ -16,14 +16,14 @@ class Taint(Wire):
     effect: str = ""
 
 
-class ContainerImage(Wire):
+class ContainerImage(Wire, frozen=True):
     """An image on a node, under all its names, with its size in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
-class NodeCondition(Wire):
+class NodeCondition(Wire, frozen=True):
     """A node condition."""
 
     type: str = ""
@@ -31,14 +31,14 @@ class NodeCondition(Wire):
     last_transition_time: datetime | None = None
 
 
-class NodeSpec(Wire):
+class NodeSpec(Wire, frozen=True):
     """The part of a node's spec that scheduling reads."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeStatus(Wire):
+class NodeStatus(Wire, frozen=True):
     """The part of a node's status that scheduling reads."""
 
     allocatable: Resources = {}
@@ -47,7 +47,7 @@ class NodeStatus(Wire):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Object):
+class Node(Object, frozen=True):
     """A node."""
 
     spec: NodeSpec = NodeSpec()

@@ -8,9 +8,9 @@ shape alone are cached by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -18,18 +18,19 @@ from bayplan.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bayplan.api.quantity import Amount
 
 Resources = dict[str, Amount]
+T = TypeVar("T")
 
 DROPPED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class ResourceRequirements(Wire):
+class ResourceRequirements(Wire, frozen=True):
     """Requests and limits by resource name; claims by name."""
 
     requests: Resources = {}
     limits: Resources = {}
 
 
-class ContainerPort(Wire):
+class ContainerPort(Wire, frozen=True):
     """A port; only those with a host_port matter to scheduling."""
 
     container_port: int = 0
@@ -38,13 +39,13 @@ class ContainerPort(Wire):
     protocol: str = "TCP"
 
 
-class ContainerRestartRule(Wire):
+class ContainerRestartRule(Wire, frozen=True):
     """An entry of restartPolicyRules; only its presence matters."""
 
     action: str = ""
 
 
-class Container(Wire):
+class Container(Wire, frozen=True):
     """A container or init container; restart_policy Always makes the latter a sidecar."""
 
     name: str = ""
@@ -55,7 +56,7 @@ class Container(Wire):
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
-class Toleration(Wire):
+class Toleration(Wire, frozen=True):
     """What taint the Pod tolerates; empty fields match everything."""
 
     key: str = ""
@@ -65,27 +66,27 @@ class Toleration(Wire):
     toleration_seconds: int | None = None
 
 
-class NodeSelectorTerm(Wire):
+class NodeSelectorTerm(Wire, frozen=True):
     """Requirements on a node's labels and fields, all of which must hold."""
 
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
     match_fields: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Wire):
+class NodeSelector(Wire, frozen=True):
     """Terms of which one must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredSchedulingTerm(Wire):
+class PreferredSchedulingTerm(Wire, frozen=True):
     """A node preference and its weight (1-100)."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Wire):
+class NodeAffinity(Wire, frozen=True):
     """Rules on nodes; nil and empty `required` differ."""
 
     required: NodeSelector | None = msgspec.field(
@@ -96,7 +97,7 @@ class NodeAffinity(Wire):
     )
 
 
-class PodAffinityTerm(Wire):
+class PodAffinityTerm(Wire, frozen=True):
     """Pods (by selector and namespaces) in one topology domain."""
 
     topology_key: str = ""
@@ -107,14 +108,14 @@ class PodAffinityTerm(Wire):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Wire):
+class WeightedPodAffinityTerm(Wire, frozen=True):
     """A preference among Pod affinity terms (1-100)."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(Wire):
+class PodAffinity(Wire, frozen=True):
     """Pod affinity or anti-affinity: the two have the same form."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
@@ -125,7 +126,7 @@ class PodAffinity(Wire):
     )
 
 
-class Affinity(Wire):
+class Affinity(Wire, frozen=True):
     """All three kinds of affinity."""
 
     node_affinity: NodeAffinity | None = None
@@ -133,7 +134,7 @@ class Affinity(Wire):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Wire):
+class TopologySpreadConstraint(Wire, frozen=True):
     """How evenly matching Pods are to lie over the domains of topology_key."""
 
     max_skew: int = 0
@@ -146,14 +147,14 @@ class TopologySpreadConstraint(Wire):
     match_label_keys: tuple[str, ...] = ()
 
 
-class PvcVolumeSource(Wire):
+class PvcVolumeSource(Wire, frozen=True):
     """A claim by name."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class GcePersistentDisk(Wire):
+class GcePersistentDisk(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     pd_name: str = ""
@@ -161,7 +162,7 @@ class GcePersistentDisk(Wire):
     read_only: bool = False
 
 
-class AwsElasticBlockStore(Wire):
+class AwsElasticBlockStore(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
@@ -169,7 +170,7 @@ class AwsElasticBlockStore(Wire):
     read_only: bool = False
 
 
-class IscsiVolume(Wire):
+class IscsiVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     iqn: str = ""
@@ -178,7 +179,7 @@ class IscsiVolume(Wire):
     read_only: bool = False
 
 
-class RbdVolume(Wire):
+class RbdVolume(Wire, frozen=True):
     """A legacy in-tree disk; `pool` defaults to rbd."""
 
     monitors: tuple[str, ...] = ()
@@ -187,42 +188,42 @@ class RbdVolume(Wire):
     read_only: bool = False
 
 
-class AzureDisk(Wire):
+class AzureDisk(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
 
-class CinderVolume(Wire):
+class CinderVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
-class PortworxVolume(Wire):
+class PortworxVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
-class VsphereVolume(Wire):
+class VsphereVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     volume_path: str = ""
 
 
-class CsiVolumeSource(Wire):
+class CsiVolumeSource(Wire, frozen=True):
     """An inline CSI volume."""
 
     driver: str = ""
 
 
-class EphemeralVolume(Wire):
+class EphemeralVolume(Wire, frozen=True):
     """A generic ephemeral volume: its claim is named after the Pod and the volume."""
 
 
-class Volume(Wire):
+class Volume(Wire, frozen=True):
     """A volume, by the sources that scheduling reads."""
 
     name: str = ""
@@ -244,13 +245,13 @@ class Volume(Wire):
         return any(getattr(self, f) is not None for f in self.__struct_fields__[1:])
 
 
-class PodSchedulingGate(Wire):
+class PodSchedulingGate(Wire, frozen=True):
     """A named gate."""
 
     name: str = ""
 
 
-class PodResourceClaim(Wire):
+class PodResourceClaim(Wire, frozen=True):
     """A reference to a ResourceClaim or its template."""
 
     name: str = ""
@@ -258,25 +259,25 @@ class PodResourceClaim(Wire):
     resource_claim_template_name: str | None = None
 
 
-class SchedulingGroup(Wire):
+class SchedulingGroup(Wire, frozen=True):
     """The group of Pods that this one is scheduled with (spec.schedulingGroup)."""
 
     pod_group_name: str | None = None
 
 
-class PodOS(Wire):
+class PodOS(Wire, frozen=True):
     """spec.os."""
 
     name: str = ""
 
 
-class PodSecurityContext(Wire):
+class PodSecurityContext(Wire, frozen=True):
     """The Pod-level security fields that infer a node feature."""
 
     se_linux_change_policy: str | None = None
 
 
-class PodSpec(Wire):
+class PodSpec(Wire, frozen=True):
     """The scheduling-relevant part of spec that Pods of one template share."""
 
     containers: tuple[Container, ...] = ()
@@ -303,13 +304,13 @@ class PodSpec(Wire):
     termination_grace_period_seconds: int | None = None
 
 
-class _WireSpec(PodSpec):
+class _WireSpec(PodSpec, frozen=True):
     """PodSpec as decoded: with the one field in which siblings differ."""
 
     node_name: str = ""
 
 
-class PodCondition(Wire):
+class PodCondition(Wire, frozen=True):
     """One condition of a Pod."""
 
     type: str = ""
@@ -320,7 +321,7 @@ class PodCondition(Wire):
     last_transition_time: datetime | None = None
 
 
-class ContainerStatus(Wire):
+class ContainerStatus(Wire, frozen=True):
     """What the kubelet has granted a container."""
 
     name: str = ""
@@ -328,7 +329,7 @@ class ContainerStatus(Wire):
     allocated_resources: Resources = {}
 
 
-class PodStatus(Wire):
+class PodStatus(Wire, frozen=True):
     """The part of status that scheduling reads."""
 
     phase: str = ""
@@ -342,7 +343,7 @@ class PodStatus(Wire):
     allocated_resources: Resources = {}
 
 
-class WirePod(Wire):
+class WirePod(Wire, frozen=True):
     """A Pod as the API server sends it."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -353,11 +354,10 @@ class WirePod(Wire):
 class PodShape:
     """What Pods of one template in one namespace share; equal shapes are the same object.
 
-    ``derived`` is a memo for whoever computes something from the shape alone (requests, compiled
-    terms): a dict keyed by the function that computes it, see `PodShape.memo`.
+    Whoever computes something from the shape alone (requests, compiled terms) keeps it with `memo`.
     """
 
-    __slots__ = ("derived", "id", "labels", "namespace", "owner", "spec")
+    __slots__ = ("_memo", "id", "labels", "namespace", "owner", "spec")
 
     _interned: ClassVar[dict[bytes, PodShape]] = {}
     _count: ClassVar[int] = 0
@@ -369,9 +369,17 @@ class PodShape:
         self.labels = labels
         self.owner = owner
         self.spec = spec
-        self.derived: dict[Any, Any] = {}
+        self._memo: dict[Any, Any] = {}
         PodShape._count += 1
         self.id = PodShape._count
+
+    def memo(self, compute: Callable[[PodShape], T]) -> T:
+        """``compute(self)``, computed once per shape; ``compute`` must be a long-lived function."""
+        try:
+            return self._memo[compute]  # type: ignore[no-any-return]
+        except KeyError:
+            value = self._memo[compute] = compute(self)
+            return value
 
     @classmethod
     def of(cls, wire: WirePod) -> PodShape:

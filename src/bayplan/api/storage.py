@@ -19,7 +19,7 @@ from bayplan.api.pod import (
 from bayplan.api.quantity import Amount
 
 
-class ObjectReference(Wire):
+class ObjectReference(Wire, frozen=True):
     """A reference to an object (claimRef)."""
 
     kind: str = ""
@@ -28,14 +28,14 @@ class ObjectReference(Wire):
     uid: str = ""
 
 
-class TypedObjectReference(Wire):
+class TypedObjectReference(Wire, frozen=True):
     """A data source."""
 
     kind: str = ""
     name: str = ""
 
 
-class PersistentVolumeClaimSpec(Wire):
+class PersistentVolumeClaimSpec(Wire, frozen=True):
     """What a claim asks for."""
 
     access_modes: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class PersistentVolumeClaimSpec(Wire):
     data_source: TypedObjectReference | None = None
 
 
-class PersistentVolumeClaimStatus(Wire):
+class PersistentVolumeClaimStatus(Wire, frozen=True):
     """What a claim has got."""
 
     phase: str = ""
@@ -56,33 +56,33 @@ class PersistentVolumeClaimStatus(Wire):
     capacity: Resources = {}
 
 
-class PersistentVolumeClaim(Object):
+class PersistentVolumeClaim(Object, frozen=True):
     """A claim."""
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
-class CsiPersistentVolumeSource(Wire):
+class CsiPersistentVolumeSource(Wire, frozen=True):
     """The CSI volume behind a PersistentVolume."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class LocalVolumeSource(Wire):
+class LocalVolumeSource(Wire, frozen=True):
     """A local volume."""
 
     path: str = ""
 
 
-class VolumeNodeAffinity(Wire):
+class VolumeNodeAffinity(Wire, frozen=True):
     """The nodes from which a volume can be reached."""
 
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Wire):
+class PersistentVolumeSpec(Wire, frozen=True):
     """A volume."""
 
     capacity: Resources = {}
@@ -102,33 +102,33 @@ class PersistentVolumeSpec(Wire):
     vsphere_volume: VsphereVolume | None = None
 
 
-class PersistentVolumeStatus(Wire):
+class PersistentVolumeStatus(Wire, frozen=True):
     """A volume's phase."""
 
     phase: str = ""
 
 
-class PersistentVolume(Object):
+class PersistentVolume(Object, frozen=True):
     """A volume."""
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
-class TopologySelectorLabelRequirement(Wire):
+class TopologySelectorLabelRequirement(Wire, frozen=True):
     """A label and the values allowed for it."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
-class TopologySelectorTerm(Wire):
+class TopologySelectorTerm(Wire, frozen=True):
     """Requirements on a node's labels, all of which must hold."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
-class StorageClass(Object):
+class StorageClass(Object, frozen=True):
     """A storage class."""
 
     provisioner: str = ""
@@ -137,13 +137,13 @@ class StorageClass(Object):
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
-class VolumeNodeResources(Wire):
+class VolumeNodeResources(Wire, frozen=True):
     """How many volumes of a driver a node takes; None means no limit."""
 
     count: int | None = None
 
 
-class CsiNodeDriver(Wire):
+class CsiNodeDriver(Wire, frozen=True):
     """A driver on a node."""
 
     name: str = ""
@@ -152,32 +152,32 @@ class CsiNodeDriver(Wire):
     allocatable: VolumeNodeResources | None = None
 
 
-class CsiNodeSpec(Wire):
+class CsiNodeSpec(Wire, frozen=True):
     """The drivers of a node."""
 
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
-class CSINode(Object):
+class CSINode(Object, frozen=True):
     """What CSI drivers say of a node of the same name."""
 
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
-class CsiDriverSpec(Wire):
+class CsiDriverSpec(Wire, frozen=True):
     """A driver's properties."""
 
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSIDriver(Object):
+class CSIDriver(Object, frozen=True):
     """A CSI driver."""
 
     spec: CsiDriverSpec = CsiDriverSpec()
 
 
-class CSIStorageCapacity(Object):
+class CSIStorageCapacity(Object, frozen=True):
     """Free space for a class in a part of the cluster."""
 
     storage_class_name: str = ""
@@ -186,13 +186,13 @@ class CSIStorageCapacity(Object):
     maximum_volume_size: Amount | None = None
 
 
-class VolumeAttachmentSource(Wire):
+class VolumeAttachmentSource(Wire, frozen=True):
     """The volume that is attached."""
 
     persistent_volume_name: str | None = None
 
 
-class VolumeAttachmentSpec(Wire):
+class VolumeAttachmentSpec(Wire, frozen=True):
     """Which driver attaches which volume to which node."""
 
     attacher: str = ""
@@ -200,7 +200,7 @@ class VolumeAttachmentSpec(Wire):
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
-class VolumeAttachment(Object):
+class VolumeAttachment(Object, frozen=True):
     """A volume that is attached to a node, or being attached."""
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -5,67 +5,67 @@ from __future__ import annotations
 from bayplan.api.meta import LabelSelector, Object, Wire
 
 
-class Namespace(Object):
+class Namespace(Object, frozen=True):
     """A namespace; its labels are what a namespaceSelector reads."""
 
 
-class ServiceSpec(Wire):
+class ServiceSpec(Wire, frozen=True):
     """A Service's selector."""
 
     selector: dict[str, str] = {}
 
 
-class Service(Object):
+class Service(Object, frozen=True):
     """A Service."""
 
     spec: ServiceSpec = ServiceSpec()
 
 
-class ReplicationControllerSpec(Wire):
+class ReplicationControllerSpec(Wire, frozen=True):
     """A ReplicationController's selector."""
 
     selector: dict[str, str] = {}
 
 
-class ReplicationController(Object):
+class ReplicationController(Object, frozen=True):
     """A ReplicationController."""
 
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
-class SelectorSpec(Wire):
+class SelectorSpec(Wire, frozen=True):
     """A spec of which only the selector is read."""
 
     selector: LabelSelector | None = None
 
 
-class ReplicaSet(Object):
+class ReplicaSet(Object, frozen=True):
     """A ReplicaSet."""
 
     spec: SelectorSpec = SelectorSpec()
 
 
-class StatefulSet(Object):
+class StatefulSet(Object, frozen=True):
     """A StatefulSet."""
 
     spec: SelectorSpec = SelectorSpec()
 
 
-class PodDisruptionBudgetStatus(Wire):
+class PodDisruptionBudgetStatus(Wire, frozen=True):
     """How many Pods may still be disrupted, and which are on their way out already."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] = {}
 
 
-class PodDisruptionBudget(Object):
+class PodDisruptionBudget(Object, frozen=True):
     """A PodDisruptionBudget."""
 
     spec: SelectorSpec = SelectorSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-class PriorityClass(Object):
+class PriorityClass(Object, frozen=True):
     """A priority class."""
 
     value: int = 0

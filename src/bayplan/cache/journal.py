@@ -1,0 +1,37 @@
+"""A log of which rows moved, read by everyone who keeps results per row."""
+
+from __future__ import annotations
+
+
+class Journal:
+    """Row numbers in the order in which they changed.
+
+    A reader remembers a `position` and later asks what came `since`. Old entries are dropped; a
+    reader that is further behind is told so (None) and starts over.
+    """
+
+    __slots__ = ("_base", "_capacity", "_rows")
+
+    def __init__(self, capacity: int = 65536) -> None:
+        self._rows: list[int] = []
+        self._base = 0
+        self._capacity = capacity
+
+    @property
+    def position(self) -> int:
+        """Where a reader stands that has seen everything."""
+        return self._base + len(self._rows)
+
+    def append(self, row: int) -> None:
+        """Row ``row`` has changed."""
+        self._rows.append(row)
+        if len(self._rows) > self._capacity:
+            dropped = self._capacity // 2
+            del self._rows[:dropped]
+            self._base += dropped
+
+    def since(self, position: int) -> list[int] | None:
+        """Rows changed after ``position``, with repetitions; None when that is forgotten."""
+        if position < self._base:
+            return None
+        return self._rows[position - self._base :]

@@ -1,0 +1,452 @@
+"""NodeTable: one row per node, one NumPy column per fact.
+
+Invariants:
+- Every array that the table hands out has the shape ``(n,)`` with ``n = len(table)``. Some rows may
+  be free (no node): `exists` says which rows count; all other columns are zero or -1 there.
+- A freed row is used again. A row that changed stands in one of two journals: `node_journal`
+  (the node object changed, or the row got or lost its node) or `pod_journal` (its Pods changed).
+- `requested` and the other sums equal a recount over `pods`; `recount` proves it.
+- `take` gives a small table of its own for "what if" questions. It shares value codes with its
+  parent, and nothing that it changes is seen there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bayplan.api import quantity
+from bayplan.api.node import Node, Taint
+from bayplan.api.pod import ContainerPort, Pod, PodShape
+from bayplan.cache.journal import Journal
+from bayplan.cache.requests import Requests, pod_requests
+
+IntArray = npt.NDArray[np.int64]
+CodeArray = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
+HostPort = tuple[str, str, int]
+"""(host IP, protocol, port)."""
+
+ABSENT = -1
+_ROWS_AT_FIRST = 64
+
+
+class CodedColumn:
+    """A column of values, stored as codes: ``values[codes[row]]``; -1 where there is none."""
+
+    __slots__ = ("_index", "codes", "values")
+
+    def __init__(self, n: int) -> None:
+        self.codes: CodeArray = np.full(n, ABSENT, np.int32)
+        self.values: list[Any] = []
+        self._index: dict[Hashable, int] = {}
+
+    def code(self, value: Any, key: Hashable | None = None) -> int:
+        """The code of ``value``, a new one if need be; ``key`` where the value is unhashable."""
+        key = value if key is None else key
+        code = self._index.get(key)
+        if code is None:
+            code = self._index[key] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def find(self, value: Hashable) -> int:
+        """The code of ``value``, or -1 when no row ever had it."""
+        return self._index.get(value, ABSENT)
+
+    def take(self, rows: IntArray) -> CodedColumn:
+        """The same codes for ``rows`` only; values are shared."""
+        column = CodedColumn(0)
+        column.codes, column.values, column._index = self.codes[rows], self.values, self._index
+        return column
+
+
+class Listener(Protocol):
+    """Someone who keeps counters over the table's rows.
+
+    A node whose labels or taints change is reported as: all its Pods removed, `node_changed`, all
+    its Pods added.
+    """
+
+    def pod_added(self, row: int, pod: Pod) -> None:
+        """``pod`` now counts on ``row``."""
+
+    def pod_removed(self, row: int, pod: Pod) -> None:
+        """``pod`` no longer counts on ``row``."""
+
+    def node_changed(self, row: int) -> None:
+        """The node of ``row`` came, went or changed."""
+
+
+class NodeInfo:
+    """One row, as plugins see it that look at one node at a time. Valid during one call."""
+
+    __slots__ = ("_table", "row")
+
+    def __init__(self, table: NodeTable, row: int) -> None:
+        self._table = table
+        self.row = row
+
+    @property
+    def node(self) -> Node:
+        """The node object."""
+        node = self._table.nodes[self.row]
+        assert node is not None
+        return node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self.node.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The node's annotations."""
+        return self.node.metadata.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.node.spec.taints
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The Pods on the node, assumed ones included."""
+        return list(self._table.pods[self.row].values())
+
+    def allocatable(self, resource: str) -> int:
+        """How much of ``resource`` the node has: milli-CPU, bytes or a count."""
+        return int(self._table.allocatable(resource)[self.row])
+
+    def requested(self, resource: str) -> int:
+        """How much of ``resource`` its Pods request, same units."""
+        return int(self._table.requested(resource)[self.row])
+
+    def free(self, resource: str) -> int:
+        """What is left of ``resource``, same units; negative when overcommitted."""
+        return self.allocatable(resource) - self.requested(resource)
+
+
+class NodeTable:
+    """All nodes as columns; see the module's docstring."""
+
+    def __init__(self, n: int = 0) -> None:
+        self.names: list[str | None] = [None] * n
+        self.nodes: list[Node | None] = [None] * n
+        self.pods: list[dict[str, Pod]] = [{} for _ in range(n)]
+        self.host_ports: list[Counter[HostPort]] = [Counter() for _ in range(n)]
+        self.exists: BoolArray = np.zeros(n, np.bool_)
+        self.unschedulable: BoolArray = np.zeros(n, np.bool_)
+        self.allowed_pods: IntArray = np.zeros(n, np.int64)
+        self.pod_count: IntArray = np.zeros(n, np.int64)
+        self.nonzero_cpu: IntArray = np.zeros(n, np.int64)
+        self.nonzero_memory: IntArray = np.zeros(n, np.int64)
+        self.taints = CodedColumn(n)
+        """Codes of distinct taint lists; values are tuples of Taint."""
+        self.features = CodedColumn(n)
+        """Codes of distinct status.declaredFeatures; values are frozensets of names."""
+        self.image_rows: dict[str, dict[int, int]] = {}
+        """Image name -> row -> size in bytes. Not kept by tables made with `take`."""
+        self.origin: IntArray | None = None
+        """Row numbers in the table that this one was taken from; None for the full table."""
+        self.node_journal = Journal()
+        self.pod_journal = Journal()
+        self.node_count = 0
+        self._allocatable: dict[str, IntArray] = {}
+        self._requested: dict[str, IntArray] = {}
+        self._labels: dict[str, CodedColumn] = {}
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = list(range(n - 1, -1, -1))
+        self._listeners: list[Listener] = []
+        self._parent: NodeTable | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        """Every node, in row order."""
+        return (self.info(row) for row in np.flatnonzero(self.exists).tolist())
+
+    def info(self, row: int) -> NodeInfo:
+        """The node at ``row``."""
+        return NodeInfo(self, row)
+
+    def row(self, name: str) -> int | None:
+        """The row of the node called ``name``, or None."""
+        return self._rows.get(name)
+
+    # Columns
+
+    def allocatable(self, resource: str) -> IntArray:
+        """What each node offers of ``resource``: milli-CPU, bytes or counts, ``(n,)``."""
+        return self._resource(self._allocatable, resource)
+
+    def requested(self, resource: str) -> IntArray:
+        """What each node's Pods request of ``resource``, same units, ``(n,)``."""
+        return self._resource(self._requested, resource)
+
+    def _resource(self, columns: dict[str, IntArray], resource: str) -> IntArray:
+        column = columns.get(resource)
+        if column is None:
+            column = columns[resource] = np.zeros(len(self), np.int64)
+        return column
+
+    @property
+    def resources(self) -> set[str]:
+        """Names of all resources that a node offers or a Pod requests."""
+        return self._allocatable.keys() | self._requested.keys()
+
+    def label(self, key: str) -> CodedColumn:
+        """The column of the node label ``key``, made when first asked for."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = self._make_label(key)
+        return column
+
+    def _make_label(self, key: str) -> CodedColumn:
+        if self._parent is not None and self.origin is not None:
+            return self._parent.label(key).take(self.origin)
+        column = CodedColumn(len(self))
+        for name, row in self._rows.items():
+            _set_label(column, row, key, self.nodes[row])
+            assert name == self.names[row]
+        return column
+
+    def listen(self, listener: Listener) -> None:
+        """From now on, tell ``listener`` of every change; it counts what is there by itself."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Tell ``listener`` no more."""
+        self._listeners.remove(listener)
+
+    # Nodes
+
+    def reserve(self, nodes: int) -> None:
+        """Make room for ``nodes`` nodes in all."""
+        if nodes > len(self):
+            self._grow(nodes - len(self))
+
+    def set_node(self, node: Node) -> int:
+        """Add ``node``, or replace the node of that name; returns its row."""
+        row = self._rows.get(node.name)
+        if row is None:
+            row = self._occupy(node.name)
+        old = self.nodes[row]
+        moved = old is None or old.labels != node.labels or old.spec.taints != node.spec.taints
+        pods = list(self.pods[row].values()) if moved else []
+        for pod in pods:
+            self._tell_removed(row, pod)
+        self._forget_images(row, old)
+        self.nodes[row] = node
+        self._write_node(row, node)
+        for listener in self._listeners:
+            listener.node_changed(row)
+        for pod in pods:
+            self._tell_added(row, pod)
+        self.node_journal.append(row)
+        return row
+
+    def remove_node(self, name: str) -> list[Pod]:
+        """Free the row of ``name``; returns the Pods that were counted there."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return []
+        pods = list(self.pods[row].values())
+        for pod in pods:
+            self.remove_pod(row, pod)
+        self._forget_images(row, self.nodes[row])
+        self._clear_row(row)
+        self.node_count -= 1
+        for listener in self._listeners:
+            listener.node_changed(row)
+        self.node_journal.append(row)
+        self._free.append(row)
+        return pods
+
+    def _occupy(self, name: str) -> int:
+        if not self._free:
+            self._grow(max(_ROWS_AT_FIRST, len(self) // 8))
+        row = self._free.pop()
+        self._rows[name] = row
+        self.names[row] = name
+        self.exists[row] = True
+        self.node_count += 1
+        return row
+
+    def _write_node(self, row: int, node: Node) -> None:
+        for column in self._allocatable.values():
+            column[row] = 0
+        for resource, amount in node.status.allocatable.items():
+            if resource == "pods":
+                self.allowed_pods[row] = quantity.value(amount)
+            else:
+                self.allocatable(resource)[row] = quantity.of(resource, amount)
+        if "pods" not in node.status.allocatable:
+            self.allowed_pods[row] = 0
+        self.unschedulable[row] = node.spec.unschedulable
+        taints = node.spec.taints
+        taint_key = tuple((t.key, t.value, t.effect) for t in taints)
+        self.taints.codes[row] = self.taints.code(taints, taint_key)
+        self.features.codes[row] = self.features.code(frozenset(node.status.declared_features))
+        for key, label in self._labels.items():
+            _set_label(label, row, key, node)
+        for image in node.status.images:
+            for image_name in image.names:
+                self.image_rows.setdefault(image_name, {})[row] = image.size_bytes
+
+    def _forget_images(self, row: int, node: Node | None) -> None:
+        for image in node.status.images if node else ():
+            for image_name in image.names:
+                rows = self.image_rows.get(image_name, {})
+                rows.pop(row, None)
+                if not rows:
+                    self.image_rows.pop(image_name, None)
+
+    def _clear_row(self, row: int) -> None:
+        self.names[row] = None
+        self.nodes[row] = None
+        self.exists[row] = self.unschedulable[row] = False
+        self.allowed_pods[row] = 0
+        for column in self._allocatable.values():
+            column[row] = 0
+        for coded in (self.taints, self.features, *self._labels.values()):
+            coded.codes[row] = ABSENT
+
+    def _grow(self, more: int) -> None:
+        old = len(self)
+        self._free[:0] = range(old + more - 1, old - 1, -1)
+        self.names += [None] * more
+        self.nodes += [None] * more
+        self.pods += [{} for _ in range(more)]
+        self.host_ports += [Counter() for _ in range(more)]
+        for name in _PLAIN_COLUMNS:
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros(more, column.dtype)]))
+        for columns in (self._allocatable, self._requested):
+            for resource, amounts in columns.items():
+                columns[resource] = np.concatenate([amounts, np.zeros(more, np.int64)])
+        for coded in (self.taints, self.features, *self._labels.values()):
+            coded.codes = np.concatenate([coded.codes, np.full(more, ABSENT, np.int32)])
+
+    # Pods
+
+    def add_pod(self, row: int, pod: Pod) -> None:
+        """Count ``pod`` on ``row``."""
+        self.pods[row][pod.uid] = pod
+        self._count(row, pod, 1)
+        self._tell_added(row, pod)
+
+    def remove_pod(self, row: int, pod: Pod) -> None:
+        """No longer count ``pod`` on ``row``; it must be the very Pod that was added."""
+        del self.pods[row][pod.uid]
+        self._count(row, pod, -1)
+        self._tell_removed(row, pod)
+
+    def _count(self, row: int, pod: Pod, sign: int) -> None:
+        requests = pod_requests(pod)
+        for resource, amount in requests.amounts.items():
+            if amount:
+                self.requested(resource)[row] += sign * amount
+        self.nonzero_cpu[row] += sign * requests.nonzero_cpu
+        self.nonzero_memory[row] += sign * requests.nonzero_memory
+        self.pod_count[row] += sign
+        for port in pod.shape.memo(host_ports):
+            self.host_ports[row][port] += sign
+            if not self.host_ports[row][port]:
+                del self.host_ports[row][port]
+        self.pod_journal.append(row)
+
+    def _tell_added(self, row: int, pod: Pod) -> None:
+        for listener in self._listeners:
+            listener.pod_added(row, pod)
+
+    def _tell_removed(self, row: int, pod: Pod) -> None:
+        for listener in self._listeners:
+            listener.pod_removed(row, pod)
+
+    # What if
+
+    def take(self, rows: IntArray) -> NodeTable:
+        """A table of its own with only ``rows``, in that order, for "what if" questions.
+
+        Adding and removing Pods there changes its columns alone. `origin` holds ``rows``.
+        """
+        table = NodeTable()
+        wanted = rows.tolist()
+        table.origin, table._parent = rows, self
+        table.names = [self.names[r] for r in wanted]
+        table.nodes = [self.nodes[r] for r in wanted]
+        table.pods = [dict(self.pods[r]) for r in wanted]
+        table.host_ports = [Counter(self.host_ports[r]) for r in wanted]
+        for name in _PLAIN_COLUMNS:
+            setattr(table, name, getattr(self, name)[rows])
+        table.taints = self.taints.take(rows)
+        table.features = self.features.take(rows)
+        table._allocatable = {k: v[rows] for k, v in self._allocatable.items()}
+        table._requested = {k: v[rows] for k, v in self._requested.items()}
+        table._rows = {name: i for i, name in enumerate(table.names) if name is not None}
+        table.node_count = len(wanted)
+        return table
+
+    def recount(self) -> dict[str, int]:
+        """Rows per column whose sums differ from a fresh recount; empty when all is well."""
+        fresh = NodeTable(len(self))
+        for row, pods in enumerate(self.pods):
+            for pod in pods.values():
+                fresh.add_pod(row, pod)
+        columns = {name: (getattr(self, name), getattr(fresh, name)) for name in _COUNTED_COLUMNS}
+        for resource in self._requested:
+            columns[resource] = (self.requested(resource), fresh.requested(resource))
+        wrong = {name: int((kept != real).sum()) for name, (kept, real) in columns.items()}
+        ports = zip(self.host_ports, fresh.host_ports, strict=True)
+        wrong["host_ports"] = sum(kept != real for kept, real in ports)
+        return {name: rows for name, rows in wrong.items() if rows}
+
+
+_COUNTED_COLUMNS = ("pod_count", "nonzero_cpu", "nonzero_memory")
+_PLAIN_COLUMNS = ("exists", "unschedulable", "allowed_pods", *_COUNTED_COLUMNS)
+
+
+def _set_label(column: CodedColumn, row: int, key: str, node: Node | None) -> None:
+    value = node.labels.get(key) if node else None
+    column.codes[row] = ABSENT if value is None else column.code(value)
+
+
+def host_ports(shape: PodShape) -> tuple[HostPort, ...]:
+    """The host ports of a Pod's containers and sidecars, as (IP, protocol, port)."""
+    sidecars = [c for c in shape.spec.init_containers if c.restart_policy == "Always"]
+    return tuple(
+        _host_port(port)
+        for container in (*shape.spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def _host_port(port: ContainerPort) -> HostPort:
+    return (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104
+
+
+__all__ = [
+    "ABSENT",
+    "BoolArray",
+    "CodeArray",
+    "CodedColumn",
+    "HostPort",
+    "IntArray",
+    "Listener",
+    "NodeInfo",
+    "NodeTable",
+    "Requests",
+    "host_ports",
+]

@@ -1,0 +1,180 @@
+"""How much of each resource a Pod takes, from its containers, overhead, Pod level and resize state.
+
+The rules are those of ``k8s.io/component-helpers/resource`` (part of the Kubernetes API): sidecars
+count beside the containers, an init container counts together with the sidecars before it, and the
+larger of the two phases is what the Pod needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from bayplan.api import quantity
+from bayplan.api.pod import Container, Pod, PodShape, PodSpec, PodStatus, Resources
+
+Exact = dict[str, Fraction]
+
+DEFAULT_NON_ZERO: Resources = {"cpu": "100m", "memory": "200Mi"}
+"""What scoring counts for a container that asks for no CPU or no memory."""
+
+_POD_LEVEL = ("cpu", "memory")
+_NO_STATUS = PodStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a Pod takes.
+
+    Attributes:
+        amounts: by resource name; milli-CPU, bytes or counts; zero amounts included.
+        nonzero_cpu: milli-CPU with `DEFAULT_NON_ZERO` in place of missing requests.
+        nonzero_memory: bytes, likewise.
+    """
+
+    amounts: dict[str, int]
+    nonzero_cpu: int
+    nonzero_memory: int
+
+
+def pod_requests(pod: Pod) -> Requests:
+    """What ``pod`` takes on its node, its resize state considered."""
+    if _has_resize_state(pod.status):
+        return _requests(pod.spec, pod.status)
+    return pod.shape.memo(_shape_requests)
+
+
+def _has_resize_state(status: PodStatus) -> bool:
+    return (
+        status.resources is not None
+        or any(s.resources is not None for s in status.container_statuses)
+        or any(s.resources is not None for s in status.init_container_statuses)
+    )
+
+
+def _shape_requests(shape: PodShape) -> Requests:
+    return _requests(shape.spec, _NO_STATUS)
+
+
+def _requests(spec: PodSpec, status: PodStatus) -> Requests:
+    exact = exact_requests(spec, status, {})
+    missing = dict(DEFAULT_NON_ZERO)
+    if _pod_level_requests(spec):
+        missing = {k: v for k, v in missing.items() if k not in exact}
+    nonzero = exact_requests(spec, status, missing) if missing else exact
+    return Requests(
+        amounts={name: _units(name, amount) for name, amount in exact.items()},
+        nonzero_cpu=_units("cpu", nonzero.get("cpu", Fraction(0))),
+        nonzero_memory=_units("memory", nonzero.get("memory", Fraction(0))),
+    )
+
+
+def _units(resource: str, amount: Fraction) -> int:
+    scaled = amount * 1000 if resource == "cpu" else amount
+    return -(-scaled.numerator // scaled.denominator)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: quantity.Amount) -> Fraction:
+    return quantity.parse(text)
+
+
+def exact_requests(
+    spec: PodSpec, status: PodStatus, non_missing: Resources, *, pod_level: bool = True
+) -> Exact:
+    """The exact request per resource.
+
+    Args:
+        spec: what was asked for.
+        status: what the kubelet has granted; an empty status for a Pod that is not placed.
+        non_missing: amounts that stand in for a container's missing requests.
+        pod_level: whether spec.resources replaces the sum of the containers.
+    """
+    infeasible = _resize_infeasible(status)
+    total = _containers(spec, status, non_missing, infeasible)
+    if pod_level and _pod_level_requests(spec):
+        total.update(_pod_level(spec, status, infeasible))
+    _add(total, _exact(spec.overhead))
+    return total
+
+
+def _containers(
+    spec: PodSpec, status: PodStatus, non_missing: Resources, infeasible: bool
+) -> Exact:
+    granted = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+
+    def of(container: Container, resizable: bool) -> Exact:
+        amounts = _exact(container.resources.requests)
+        state = granted.get(container.name) if resizable else None
+        if state is not None and state.resources is not None:
+            actual = _exact(state.resources.requests)
+            allocated = _exact(state.allocated_resources)
+            amounts = _effective(amounts, actual, allocated, infeasible)
+        for name, amount in non_missing.items():
+            amounts.setdefault(name, _parse(amount))
+        return amounts
+
+    total: Exact = {}
+    for container in spec.containers:
+        _add(total, of(container, resizable=True))
+    sidecars: Exact = {}
+    peak: Exact = {}
+    for container in spec.init_containers:
+        sidecar = container.restart_policy == "Always"
+        amounts = of(container, resizable=sidecar)
+        if sidecar:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            _raise(peak, sidecars)
+        else:
+            _add(amounts, sidecars)
+            _raise(peak, amounts)
+    _raise(total, peak)
+    return total
+
+
+def _pod_level(spec: PodSpec, status: PodStatus, infeasible: bool) -> Exact:
+    wanted = _exact(spec.resources.requests) if spec.resources else {}
+    amounts = wanted
+    if status.resources is not None:
+        actual = _exact(status.resources.requests)
+        allocated = _exact(status.allocated_resources)
+        amounts = _effective(wanted, actual, allocated, infeasible)
+    return {n: amounts.get(n, Fraction(0)) for n in wanted if _is_pod_level(n)}
+
+
+def _effective(wanted: Exact, actual: Exact, allocated: Exact, infeasible: bool) -> Exact:
+    result: Exact = {} if infeasible else dict(wanted)
+    _raise(result, actual)
+    _raise(result, allocated)
+    return result
+
+
+def _resize_infeasible(status: PodStatus) -> bool:
+    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith("hugepages-")
+
+
+def _pod_level_requests(spec: PodSpec) -> bool:
+    return spec.resources is not None and any(map(_is_pod_level, spec.resources.requests))
+
+
+def _exact(resources: Resources) -> Exact:
+    return {name: _parse(amount) for name, amount in resources.items()}
+
+
+def _add(total: Exact, more: Mapping[str, Fraction]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _raise(total: Exact, floor: Mapping[str, Fraction]) -> None:
+    for name, amount in floor.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount

@@ -1,0 +1,54 @@
+"""CycleState: what plugins remember between the extension points of one Pod's cycle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class CycleState:
+    """A plugin's notes on one scheduling cycle, keyed by what the plugin chooses (its name).
+
+    For preemption and nominated Pods the framework asks "what if Pods were added or removed"; it
+    then works on `what_if` copies. A value with a method ``what_if(rows)`` gives the copy that its
+    plugin's ``add_pod`` and ``remove_pod`` may change; any other value is shared and must not be
+    changed by them.
+    """
+
+    __slots__ = ("_data", "skip_filter", "skip_score")
+
+    def __init__(self) -> None:
+        self._data: dict[str, Any] = {}
+        self.skip_filter: set[str] = set()
+        """Names of plugins whose PreFilter returned Skip."""
+        self.skip_score: set[str] = set()
+        """Names of plugins whose PreScore returned Skip."""
+
+    def read(self, key: str) -> Any:
+        """What was written under ``key``; raises KeyError when nothing was."""
+        return self._data[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What was written under ``key``, or ``default``."""
+        return self._data.get(key, default)
+
+    def write(self, key: str, value: Any) -> None:
+        """Remember ``value`` for the rest of this cycle."""
+        self._data[key] = value
+
+    def clone(self) -> CycleState:
+        """A copy that may be written to without touching this one; values are shared."""
+        copy = CycleState()
+        copy._data = dict(self._data)
+        copy.skip_filter = set(self.skip_filter)
+        copy.skip_score = set(self.skip_score)
+        return copy
+
+    def what_if(self, rows: np.ndarray) -> CycleState:
+        """A copy for a table of only ``rows`` (row numbers of the full table, int64)."""
+        copy = self.clone()
+        for key, value in self._data.items():
+            if hasattr(value, "what_if"):
+                copy.write(key, value.what_if(rows))
+        return copy

@@ -1,0 +1,94 @@
+"""What a plugin answers: a `Status`, never an exception, for everything that is expected.
+
+An exception from a plugin is a bug of the plugin; the runtime turns it into an Error status of the
+Pod it happened to.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+
+class Code(enum.IntEnum):
+    """The outcome of an extension point, as in kube-scheduler's framework."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    def __str__(self) -> str:
+        """The name that kube-scheduler prints."""
+        return _NAMES[self]
+
+
+_NAMES = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.SKIP: "Skip",
+    Code.PENDING: "Pending",
+}
+_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An outcome, why, and which plugin says so (the runtime fills in the plugin).
+
+    Plugins return None or `SUCCESS` where nothing stands in the way.
+    """
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @classmethod
+    def error(cls, *reasons: str) -> Status:
+        """Something is broken: the attempt fails and is repeated after a backoff."""
+        return cls(Code.ERROR, reasons)
+
+    @classmethod
+    def unschedulable(cls, *reasons: str) -> Status:
+        """Does not fit now; preemption may help."""
+        return cls(Code.UNSCHEDULABLE, reasons)
+
+    @classmethod
+    def unresolvable(cls, *reasons: str) -> Status:
+        """Does not fit, and evicting Pods would not change that."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+    @classmethod
+    def pending(cls, *reasons: str) -> Status:
+        """Not to be scheduled before this plugin itself wakes the Pod."""
+        return cls(Code.PENDING, reasons)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outcome is Success."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a plugin turned the Pod down (as opposed to breaking)."""
+        return self.code in _REJECTIONS
+
+    @property
+    def message(self) -> str:
+        """All reasons, joined by commas."""
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> Status:
+        """The same status with its plugin filled in, unless it has one."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+WAIT = Status(Code.WAIT)
