@@ -1,0 +1,1 @@
+"""Everything that runs against a real control plane: its provider, the scenarios, the demo, the oracle."""

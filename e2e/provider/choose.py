@@ -1,0 +1,45 @@
+"""Which control plane to use: the one that PROVIDER names, else the first that is at hand.
+
+In this order: a kubeconfig given by the user, kind where Docker answers, the binaries of
+`KUBEBUILDER_ASSETS`, and at last a build from Go modules, which is possible everywhere.
+"""
+
+import os
+
+from e2e.provider.control_plane import ControlPlane
+from e2e.provider.hosted import (
+    ExistingControlPlane,
+    KindControlPlane,
+    given_kubeconfig,
+    kind_answers,
+)
+from e2e.provider.local import AssetsControlPlane, BuiltControlPlane
+from e2e.provider.programs import assets
+
+PROVIDERS: dict[str, type[ControlPlane]] = {
+    provider.provider: provider
+    for provider in (ExistingControlPlane, KindControlPlane, AssetsControlPlane, BuiltControlPlane)
+}
+
+
+def provide(provider: str | None = None) -> ControlPlane:
+    """Return a control plane that is not started yet.
+
+    Args:
+        provider: existing, kind, assets or build; None: as PROVIDER says, else what is at hand.
+
+    Raises:
+        LookupError: no provider has this name.
+    """
+    name = provider or os.environ.get("PROVIDER") or _at_hand()
+    if name not in PROVIDERS:
+        raise LookupError(f"no provider {name!r}: it is one of {', '.join(PROVIDERS)}")
+    return PROVIDERS[name]()
+
+
+def _at_hand() -> str:
+    if given_kubeconfig():
+        return "existing"
+    if kind_answers():
+        return "kind"
+    return "assets" if assets() else "build"
