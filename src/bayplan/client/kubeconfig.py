@@ -1,0 +1,122 @@
+"""Finds and loads the credentials: kubeconfig file or the Pod's service account.
+
+The official client reads the files (contexts, exec plugins, inline data). It is imported only here,
+and late, because that takes most of a second. What it does not do is done here: say in one sentence
+what is wrong with which file, and find the ``tokenFile`` that may be rewritten while we run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DEFAULT_PATH = "~/.kube/config"
+
+
+class KubeconfigError(Exception):
+    """There are no usable credentials; the text names the file and what is wrong with it."""
+
+
+def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any, Path | None]:
+    """Load credentials.
+
+    Args:
+        path: a kubeconfig; None takes the service account of the Pod that we run in, and outside of
+            Pods ``$KUBECONFIG`` or ``~/.kube/config``.
+        environ: the environment.
+
+    Returns:
+        The official client's Configuration, and the file to read the bearer token from afresh, if
+        the kubeconfig names one.
+
+    Raises:
+        KubeconfigError: nothing found, or not usable.
+    """
+    if path is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        return _load_in_cluster(), None
+    wanted = path or environ.get("KUBECONFIG") or DEFAULT_PATH
+    files = [Path(p).expanduser() for p in wanted.split(os.pathsep) if p]
+    found = [f for f in files if f.is_file()]
+    if not found:
+        hint = "" if path else " (and this is no Pod: KUBERNETES_SERVICE_HOST is not set)"
+        raise KubeconfigError(f"kubeconfig {wanted}: no such file{hint}")
+    return _load_files(wanted, found)
+
+
+def _load_in_cluster() -> Any:
+    from kubernetes.client import Configuration  # noqa: PLC0415
+    from kubernetes.config import ConfigException, load_incluster_config  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        raise KubeconfigError(f"in-cluster credentials: {error}") from error
+    return configuration
+
+
+def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
+    documents = [(f, _read(f)) for f in files]
+    from kubernetes.client import Configuration  # noqa: PLC0415
+    from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        load_kube_config(  # type: ignore[no-untyped-call]
+            wanted, client_configuration=configuration, persist_config=False
+        )
+        user, home = _active_user(documents)
+    # The official loader meets unexpected YAML with whatever exception the access raises.
+    except (ConfigException, LookupError, TypeError, AttributeError, ValueError, OSError) as error:
+        raise KubeconfigError(f"kubeconfig {wanted}: {_sentence(error)}") from error
+    if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        command = (user["exec"] or {}).get("command")
+        raise KubeconfigError(f"kubeconfig {wanted}: exec plugin {command} gave no credentials")
+    token_file = user.get("tokenFile")
+    return configuration, home / token_file if token_file else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "cannot be parsed"
+        raise KubeconfigError(f"kubeconfig {file}: not valid YAML{where}: {problem}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise KubeconfigError(f"kubeconfig {file}: {reason}") from error
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig (no mapping at the top)")
+    return document
+
+
+def _active_user(documents: list[tuple[Path, dict[str, Any]]]) -> tuple[dict[str, Any], Path]:
+    """The user entry of the current context, and the folder of the file that has it."""
+    # The official loader lets the last file decide the context, and the first a name's meaning.
+    current = [d["current-context"] for _, d in documents if d.get("current-context")][-1:]
+    contexts = _named(documents, "contexts", "context", current[0] if current else None)
+    name = contexts[0].get("user") if contexts else None
+    return _named(documents, "users", "user", name) or ({}, documents[0][0].parent)
+
+
+def _named(
+    documents: list[tuple[Path, dict[str, Any]]], section: str, key: str, name: str | None
+) -> tuple[dict[str, Any], Path] | None:
+    for file, document in documents:
+        for entry in document.get(section) or ():
+            if entry["name"] == name:
+                return entry.get(key) or {}, file.parent
+    return None
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        return f"{text} is missing"
+    return text.removeprefix("Invalid kube-config file. ").rstrip(".") or type(error).__name__

@@ -1,0 +1,258 @@
+"""Leader election by a Lease (coordination.k8s.io/v1), with the semantics of client-go.
+
+A candidate writes its identity into the Lease when nobody holds it, or when the record has not
+changed for leaseDuration as measured by our own monotonic clock: clocks of different machines are
+never compared. The leader renews every retryPeriod; when it has not managed to for renewDeadline it
+stops leading, at once, before another candidate may take over. Every request times out well before
+the renewDeadline, so a server that hangs cannot hide the loss.
+
+    candidate --acquired--> leader --not renewed in time, or another holder--> stopped
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from bayplan.client.errors import ApiError, Conflict, NotFound
+from bayplan.client.http import Http
+
+log = structlog.get_logger(__name__)
+
+JITTER = 1.2
+"""A candidate waits retryPeriod times 1 to 2.2 (client-go's JitterFactor)."""
+
+
+Lease = dict[str, Any]
+"""As JSON, not as a struct: what others keep in it must survive our updates."""
+
+_decode = msgspec.json.Decoder(Lease).decode
+
+
+@dataclass(frozen=True)
+class LeaseLock:
+    """Where the Lease is, and the times of leaderElection in the config, in seconds."""
+
+    name: str
+    namespace: str
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    @property
+    def collection(self) -> str:
+        """API path of the namespace's Leases."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    @property
+    def path(self) -> str:
+        """API path of the Lease."""
+        return f"{self.collection}/{self.name}"
+
+
+def new_identity() -> str:
+    """A name that no other candidate has, not even one on the same host."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """One candidate.
+
+    Args:
+        on_started: we lead now; called on the elector's thread, must return.
+        on_stopped: we led and do not any more.
+        on_new_leader: somebody (perhaps we) leads now; gets the identity.
+        release: give the Lease up when stopped, so that another can take over at once.
+        clock: monotonic seconds.
+        now: wall clock, written into the Lease for people to read.
+    """
+
+    def __init__(
+        self,
+        http: Http,
+        lock: LeaseLock,
+        identity: str,
+        *,
+        on_started: Callable[[], None],
+        on_stopped: Callable[[], None],
+        on_new_leader: Callable[[str], None] = lambda _: None,
+        release: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.identity = identity
+        self._http = http
+        self._lock = lock
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._on_new_leader = on_new_leader
+        self._release = release
+        self._clock = clock
+        self._now = now
+        self._jitter = jitter
+        self._stop = threading.Event()
+        self._lease: Lease = {}
+        self._observed_at = float("-inf")
+        self._reported = ""
+        self._leading = False
+        self._thread = threading.Thread(target=self.run, name="leader-elector", daemon=True)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we lead; false as soon as leading is no longer certain."""
+        return self._leading and not self._expired()
+
+    @property
+    def leader(self) -> str:
+        """Identity of the leader as last seen; empty if there is none."""
+        return _spec(self._lease).get("holderIdentity") or ""
+
+    def start(self) -> None:
+        """`run` in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, release the Lease if we hold it, and wait for that."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(self._lock.renew_deadline)
+
+    def run(self) -> None:
+        """Wait until we lead, then lead until that is lost or `stop` is called."""
+        if not self._acquire():
+            return
+        self._leading = True
+        self._on_started()
+        try:
+            self._renew()
+        finally:
+            self._leading = False
+            # First tell, then release: nobody may start before we have stopped.
+            self._on_stopped()
+            if self._release and self.leader == self.identity:
+                self._give_up()
+
+    def _acquire(self) -> bool:
+        while not self._stop.is_set():
+            if self._try(self._lock.renew_deadline):
+                return True
+            self._stop.wait(self._lock.retry_period * (1 + JITTER * self._jitter()))
+        return False
+
+    def _renew(self) -> None:
+        """Returns when leading is lost or `stop` was called."""
+        deadline = self._clock() + self._lock.renew_deadline
+        while not self._stop.wait(min(self._lock.retry_period, max(0, deadline - self._clock()))):
+            if self._try(deadline - self._clock()):
+                deadline = self._clock() + self._lock.renew_deadline
+            elif self._clock() >= deadline or self.leader != self.identity:
+                log.error("leadership was lost", leader=self.leader, identity=self.identity)
+                return
+
+    def _try(self, within: float) -> bool:
+        """Acquire or renew once; whether we hold the Lease now."""
+        # Two requests at most, and time for another round before renewDeadline is over.
+        timeout = max(0.001, min(within, self._lock.renew_deadline / 2) / 2)
+        try:
+            return self._try_to_hold(timeout)
+        except ApiError as error:
+            log.warning("cannot get or renew the lease", lease=self._lock.path, error=error.message)
+            return False
+        finally:
+            self._report()
+
+    def _try_to_hold(self, timeout: float) -> bool:
+        if self.is_leader:
+            try:
+                return self._write(self._lease, timeout)
+            except (Conflict, NotFound):
+                pass  # Somebody changed it: look at what is there.
+        try:
+            self._observe(_decode(self._http.get(self._lock.path, timeout)))
+        except NotFound:
+            return self._create(timeout)
+        if self.leader not in ("", self.identity) and not self._expired():
+            return False
+        return self._write(self._lease, timeout)
+
+    def _expired(self) -> bool:
+        """Whether the record has stood unchanged for as long as its holder said it is good for."""
+        duration = _spec(self._lease).get("leaseDurationSeconds") or 0
+        return self._clock() - self._observed_at >= duration
+
+    def _create(self, timeout: float) -> bool:
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._lock.name, "namespace": self._lock.namespace},
+            "spec": self._held({}, transitions=0),
+        }
+        self._observe(_decode(self._http.post(self._lock.collection, _encode(lease), timeout)))
+        return True
+
+    def _write(self, lease: Lease, timeout: float) -> bool:
+        spec = _spec(lease)
+        taken_over = self.leader != self.identity
+        transitions = (spec.get("leaseTransitions") or 0) + taken_over
+        self._put(lease, self._held({} if taken_over else spec, transitions), timeout)
+        return True
+
+    def _held(self, old: Lease, transitions: int) -> Lease:
+        """The spec that says that we hold it, since ``old`` if we did then."""
+        now = self._micro_time()
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": int(self._lock.lease_duration),
+            "acquireTime": old.get("acquireTime") or now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+
+    def _put(self, lease: Lease, changes: Lease, timeout: float) -> None:
+        body = lease | {"spec": _spec(lease) | changes}
+        self._observe(_decode(self._http.put(self._lock.path, _encode(body), timeout)))
+
+    def _observe(self, lease: Lease) -> None:
+        """Remember the record, and when we first saw it like this."""
+        if _spec(self._lease) != _spec(lease):
+            self._observed_at = self._clock()
+        self._lease = lease
+
+    def _report(self) -> None:
+        if self.leader != self._reported:
+            self._reported = self.leader
+            self._on_new_leader(self.leader)
+
+    def _give_up(self) -> None:
+        now = self._micro_time()
+        free = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": now,
+            "renewTime": now,
+        }
+        try:
+            self._put(self._lease, free, self._lock.retry_period)
+        except ApiError as error:
+            log.warning("cannot release the lease", lease=self._lock.path, error=error.message)
+
+    def _micro_time(self) -> str:
+        return f"{self._now():%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+_encode = msgspec.json.encode
+
+
+def _spec(lease: Lease) -> Lease:
+    return lease.get("spec") or {}

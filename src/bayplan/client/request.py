@@ -1,0 +1,46 @@
+"""What the dispatcher is given to send: a request, its lane, and who wants to know how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from bayplan.client.connection import JSON
+from bayplan.client.errors import ApiError
+
+Outcome = bytes | ApiError
+"""The body of the answer, or why there is none."""
+
+
+class Lane(IntEnum):
+    """Order of precedence."""
+
+    BIND = 0
+    STATUS = 1
+    EVENT = 2
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A write, or a read that belongs to one.
+
+    Attributes:
+        path: from the server's root, query included.
+        on_done: gets the answer's body or the error; must be quick and must not raise.
+        timeout: seconds per try.
+        idempotent: doing it twice is as good as once, so it may be sent again in doubt.
+        max_tries: how often it is sent at most, see `bayplan.client.retry`.
+        tries: how often it was sent so far.
+    """
+
+    method: str
+    path: str
+    on_done: Callable[[Outcome], None]
+    body: bytes | None = None
+    lane: Lane = Lane.STATUS
+    content_type: str = JSON
+    timeout: float = 30.0
+    idempotent: bool = False
+    max_tries: int = 5
+    tries: int = 0

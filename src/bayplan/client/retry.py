@@ -1,0 +1,48 @@
+"""When a failed call may be sent again, and after how long; the rules that all callers share.
+
+| failure                           | sent again                           | after               |
+|-----------------------------------|--------------------------------------|---------------------|
+| 429                               | always: the server did nothing       | Retry-After         |
+| no connection came about          | always: the server did not see it    | exponential backoff |
+| 5xx, connection broken, no answer | if doing it twice is as good as once | Retry-After/backoff |
+| 401                               | once, with credentials read afresh   | at once             |
+| anything else                     | never: the answer would be the same  |                     |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bayplan.client.errors import ApiError, TooManyRequests, Unauthorized
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 10.0
+THROTTLED_TRIES = 10
+"""How often a 429 is tried, whatever the caller's own limit: the server only asks for patience."""
+
+
+def retry_delay(
+    error: ApiError, tries: int, max_tries: int, idempotent: bool, jitter: Callable[[], float]
+) -> float | None:
+    """Seconds until the call is sent again, or None if it is not.
+
+    Args:
+        error: how the last try ended.
+        tries: how often it was sent so far, at least 1.
+        max_tries: how often it may be sent.
+        idempotent: whether doing it twice is as good as once.
+        jitter: random numbers in [0, 1).
+    """
+    if isinstance(error, Unauthorized):
+        return 0.0 if tries == 1 else None
+    if isinstance(error, TooManyRequests):
+        return _delay(error, tries, jitter) if tries < max(max_tries, THROTTLED_TRIES) else None
+    harmless = error.never_sent or (error.outcome_unknown and idempotent)
+    return _delay(error, tries, jitter) if harmless and tries < max_tries else None
+
+
+def _delay(error: ApiError, tries: int, jitter: Callable[[], float]) -> float:
+    if error.retry_after:
+        return error.retry_after
+    backoff = min(FIRST_DELAY * 2.0 ** (tries - 1), LONGEST_DELAY)
+    return backoff * (1 + jitter())

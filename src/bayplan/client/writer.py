@@ -1,0 +1,219 @@
+"""What the scheduler writes: bindings, Pod conditions and nominations, deletions, volume objects.
+
+The first three go through the `Dispatcher` and report to a callback on its thread. Retry rules:
+
+- A binding in doubt (broken connection, no answer, 5xx) is looked up: it took effect if that very
+  Pod now is on that very node. Bindings carry the Pod's uid, so a Pod that was deleted and made
+  anew under the same name is never bound by mistake.
+- Status patches and deletions may be sent again, since doing them twice is doing them once; both
+  carry the uid as well. Deleting what is gone already is success.
+
+Volume objects are few; they are written by plain calls that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.errors import ApiError, Conflict, NotFound
+from bayplan.client.http import Http
+from bayplan.client.request import Lane, Outcome, Request
+
+Done = Callable[[ApiError | None], None]
+"""Gets None on success; called on the dispatcher's thread, must be quick."""
+
+_BINDING = (
+    '{{"apiVersion":"v1","kind":"Binding",'
+    '"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}"}},'
+    '"target":{{"kind":"Node","name":"{node}"}}}}'
+)
+
+
+class Writer:
+    """The verbs of a scheduler.
+
+    Args:
+        dispatcher: takes the hot writes.
+        http: takes the rest.
+        now: wall clock, for lastTransitionTime.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        http: Http,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._http = http
+        self._now = now
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
+        """Assign ``pod`` to the node; what DefaultBinder does."""
+        path = f"{_pod_path(pod)}/binding"
+        # The API has validated all four: none can hold a character that JSON would escape.
+        body = _BINDING.format(
+            name=pod.name, namespace=pod.namespace, uid=pod.uid, node=node_name
+        ).encode()
+
+        def done(outcome: Outcome) -> None:
+            if not isinstance(outcome, ApiError) or _is_bound_to(outcome, node_name):
+                on_done(None)
+            elif outcome.outcome_unknown:
+                self._find_out(pod, node_name, outcome, on_done)
+            else:
+                on_done(outcome)
+
+        self._dispatcher.submit(Request("POST", path, done, body, Lane.BIND))
+
+    def patch_pod_status(
+        self,
+        pod: Pod,
+        condition: PodCondition | None,
+        nominated_node_name: str | None,
+        on_done: Done,
+    ) -> None:
+        """Set a condition and the nominated node; nothing is sent where nothing would change.
+
+        The condition comes without its transition time; None leaves all conditions as they are. An
+        empty nominated node clears it, None leaves it as it is.
+        """
+        body = status_patch(pod, condition, nominated_node_name, self._now())
+        if body is None:
+            on_done(None)
+            return
+        self._dispatcher.submit(
+            Request(
+                "PATCH",
+                f"{_pod_path(pod)}/status",
+                lambda outcome: on_done(_error(outcome)),
+                body,
+                Lane.STATUS,
+                STRATEGIC_MERGE_PATCH,
+                idempotent=True,
+            )
+        )
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """Delete this very Pod, with its own grace period."""
+        body = msgspec.json.encode(
+            {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": pod.uid},
+            }
+        )
+
+        def done(outcome: Outcome) -> None:
+            # A conflict means that another Pod has the name: ours is gone, too.
+            gone = isinstance(outcome, (NotFound, Conflict))
+            on_done(None if gone else _error(outcome))
+
+        self._dispatcher.submit(
+            Request("DELETE", _pod_path(pod), done, body, Lane.STATUS, idempotent=True)
+        )
+
+    def update(self, path: str, body: bytes) -> bytes:
+        """Replace the object at ``path`` (PV, PVC, ...) and wait; returns the stored object.
+
+        Raises:
+            ApiError: `Conflict` if the object has changed since.
+        """
+        return self._http.put(path, body)
+
+    def patch(self, path: str, body: bytes, content_type: str) -> bytes:
+        """Patch the object at ``path`` and wait; returns the stored object.
+
+        Raises:
+            ApiError: it failed.
+        """
+        return self._http.patch(path, body, content_type)
+
+    def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
+        """Report success if the binding that ended in ``error`` took effect, else the error."""
+
+        def done(outcome: Outcome) -> None:
+            bound = isinstance(outcome, bytes) and _binding_of(outcome) == (pod.uid, node_name)
+            on_done(None if bound else error)
+
+        self._dispatcher.submit(
+            Request("GET", _pod_path(pod), done, lane=Lane.BIND, content_type=JSON, idempotent=True)
+        )
+
+
+def status_patch(
+    pod: Pod, condition: PodCondition | None, nominated_node_name: str | None, now: datetime
+) -> bytes | None:
+    """The strategic merge patch that gives ``pod`` the condition and the nominated node.
+
+    As kube-scheduler's updatePod and PatchPodStatus have it: the transition time moves only with
+    the condition's status, conditions are merged by type, an empty nominated node is removed.
+
+    Returns:
+        The patch, or None if the Pod says all of it already.
+    """
+    status: dict[str, Any] = {}
+    if condition is not None:
+        old = next((c for c in pod.status.conditions if c.type == condition.type), None)
+        if old is None or _said(old) != _said(condition):
+            status["conditions"] = [_with_transition(condition, old, now)]
+    if nominated_node_name not in (None, pod.status.nominated_node_name):
+        status["nominatedNodeName"] = nominated_node_name or None
+    if not status:
+        return None
+    return msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": status})
+
+
+def _said(condition: PodCondition) -> tuple[str, str, str]:
+    return condition.status, condition.reason, condition.message
+
+
+def _with_transition(
+    condition: PodCondition, old: PodCondition | None, now: datetime
+) -> PodCondition:
+    stays = old is not None and old.status == condition.status
+    since = old.last_transition_time if old is not None and stays else None
+    return msgspec.structs.replace(
+        condition, last_transition_time=since or now.replace(microsecond=0)
+    )
+
+
+class _BoundSpec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _BoundMeta(msgspec.Struct):
+    uid: str = ""
+
+
+class _BoundPod(msgspec.Struct):
+    metadata: _BoundMeta
+    spec: _BoundSpec
+
+
+_decode_bound = msgspec.json.Decoder(_BoundPod).decode
+
+
+def _binding_of(body: bytes) -> tuple[str, str]:
+    pod = _decode_bound(body)
+    return pod.metadata.uid, pod.spec.node_name
+
+
+def _is_bound_to(error: ApiError, node_name: str) -> bool:
+    """Whether the conflict is that the Pod is already where we want it (our own first try)."""
+    return isinstance(error, Conflict) and f'already assigned to node "{node_name}"' in str(error)
+
+
+def _error(outcome: Outcome) -> ApiError | None:
+    return outcome if isinstance(outcome, ApiError) else None
+
+
+def _pod_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

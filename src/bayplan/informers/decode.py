@@ -1,0 +1,176 @@
+"""From bytes to objects: pages of a list, and the events of a watch.
+
+Invariant: an object that cannot be decoded costs itself alone. It is named in the log once and
+skipped; versions still move on, so it is not fetched again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from bayplan.client.errors import ServerError, from_status
+
+log = structlog.get_logger(__name__)
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+MAX_NAMED = 1000
+"""Undecodable objects named in the log; later ones are only counted."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bare(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _PageMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _PageMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_bare = msgspec.json.Decoder(_Bare).decode
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+# How the API server begins and ends the line of an event. Cutting the object out of it spares a
+# second scan of its bytes; a line that looks different takes the general way.
+_PREFIXES = {
+    kind: b'{"type":"%s","object":' % kind.encode() for kind in ("ADDED", "MODIFIED", "DELETED")
+}
+
+
+class Page(NamedTuple):
+    """A part of a list; `continue_` is empty for the last one."""
+
+    objects: list[Any]
+    version: str
+    continue_: str
+
+
+class Event(NamedTuple):
+    """One event of a watch: ADDED, MODIFIED or DELETED with an object, or a BOOKMARK without.
+
+    `version` is set on bookmarks; `initial_end` on the one that ends a WatchList's first part.
+    """
+
+    type: str
+    object: Any = None
+    version: str = ""
+    initial_end: bool = False
+
+
+class ObjectDecoder:
+    """Decodes the objects of one kind and counts those that it cannot.
+
+    Attributes:
+        undecodable: objects skipped so far.
+    """
+
+    def __init__(self, kind: str, decode: Callable[[bytes | msgspec.Raw], Any]) -> None:
+        self._kind = kind
+        self._decode = decode
+        self._named: set[str] = set()
+        self.undecodable = 0
+
+    def page(self, body: bytes) -> Page:
+        """One page of a list.
+
+        Raises:
+            ServerError: this is no list.
+        """
+        try:
+            page = _decode_page(body)
+        except msgspec.DecodeError as error:
+            raise ServerError(f"the list of {self._kind} cannot be read: {error}") from error
+        found = (self._object(item) for item in page.items or ())
+        objects = [o for o in found if o is not None]
+        return Page(objects, page.metadata.resource_version, page.metadata.continue_)
+
+    def event(self, line: bytes) -> Event | None:
+        """One line of a watch; None if its object cannot be decoded.
+
+        Raises:
+            ApiError: the server sent an error, such as `Expired`, or no event at all.
+        """
+        for kind, prefix in _PREFIXES.items():
+            if line.startswith(prefix):
+                found = self._object(line[len(prefix) : line.rindex(b"}")])
+                return Event(kind, found) if found is not None else None
+        try:
+            event = _decode_event(line)
+        except msgspec.DecodeError as error:
+            raise ServerError(f"the watch of {self._kind} sent no event: {error}") from error
+        return self._other(event)
+
+    def version(self, line: bytes) -> str:
+        """The resourceVersion of the object in a line of a watch; empty if there is none."""
+        try:
+            return _decode_bare(_decode_event(line).object).metadata.resource_version
+        except msgspec.DecodeError:
+            return ""
+
+    def _other(self, event: _Event) -> Event | None:
+        if event.type == "BOOKMARK":
+            meta = _decode_bare(event.object).metadata
+            ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+            return Event("BOOKMARK", None, meta.resource_version, ends)
+        if event.type in _PREFIXES:
+            found = self._object(event.object)
+            return Event(event.type, found) if found is not None else None
+        if event.type == "ERROR":
+            raise from_status(event.object)
+        raise ServerError(f"the watch of {self._kind} sent an event of unknown type {event.type}")
+
+    def _object(self, data: bytes | msgspec.Raw) -> Any:
+        try:
+            return self._decode(data)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is one object
+            self.undecodable += 1
+            self._name(data, error)
+            return None
+
+    def _name(self, data: bytes | msgspec.Raw, error: Exception) -> None:
+        try:
+            meta = _decode_bare(data).metadata
+            key = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+        except msgspec.DecodeError:
+            key = bytes(data[:80]).decode("utf-8", "replace")
+        if key not in self._named and len(self._named) < MAX_NAMED:
+            self._named.add(key)
+            log.error("object skipped: not understood", kind=self._kind, object=key, why=str(error))
+
+
+class Lines:
+    """Cuts a stream of chunks into lines."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The lines that are complete with this chunk, empty ones left out."""
+        if b"\n" not in chunk:
+            self._parts.append(chunk)
+            return iter(())
+        self._parts.append(chunk)
+        *lines, rest = b"".join(self._parts).split(b"\n")
+        self._parts = [rest] if rest else []
+        return (line for line in lines if line)

@@ -1,0 +1,267 @@
+r"""Keeps the inbox informed of one kind: list, watch, resume, start over.
+
+          +------------------ version too old (410) ------------------+
+          v                                                           |
+        list --WatchList: initial events, then the same stream--> watch --ended--> watch again
+          |    \-- paged list, where the server knows no WatchList --/     from the last version
+          +-- failed: wait (0.8 s doubling to 30 s, jittered) and try again
+
+Invariants: no event is lost and none delivered twice; after a gap, `Replaced` says how things are.
+A reflector ends only when it is told to. Messages of one chunk from the network are delivered in
+one call.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+
+from bayplan.api.kinds import Kind
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, Closed, ConnectionLost, Expired, Invalid
+from bayplan.client.stream import Stream
+from bayplan.informers.backoff import Backoff
+from bayplan.informers.decode import Event, Lines, ObjectDecoder
+from bayplan.informers.messages import Changed, Message, Removed, Replaced
+
+log = structlog.get_logger(__name__)
+
+PAGE_SIZE = 500
+WATCH_SECONDS = 300, 600
+QUIET_SECONDS = 150.0
+"""A watch gets a bookmark about once a minute; after this long without a byte it is dead."""
+SHORT_WATCH = 1.0
+"""A watch that ends sooner did not work, so the next one waits."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counters since the start, and how things stand."""
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    undecodable: int = 0
+    version: str = ""
+    last_error: str = ""
+
+
+class Reflector:
+    """One kind, one thread.
+
+    Args:
+        kind: what to watch.
+        deliver: the inbox; called on the reflector's thread, must be thread-safe and quick.
+        on_error: told of each failure, and of None when things work again.
+        transform: applied to each object before it is delivered.
+
+    Attributes:
+        synced: set once the first list was delivered.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: Kind,
+        deliver: Callable[[list[Message]], object],
+        *,
+        on_error: Callable[[str, Exception | None], object] = lambda _kind, _error: None,
+        transform: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+        quiet: float = QUIET_SECONDS,
+    ) -> None:
+        self.kind = kind
+        self.synced = threading.Event()
+        self._deliver = deliver
+        self._on_error = on_error
+        self._transform = transform
+        self._clock = clock
+        self._jitter = jitter
+        self._quiet = quiet
+        self._backoff = Backoff(clock, jitter)
+        self._decoder = ObjectDecoder(kind.name, kind.decode)
+        self._stream = Stream(connection)
+        self._stop = threading.Event()
+        self._statistics = Statistics()
+        self._version = ""
+        self._watch_list = True
+        self._initial: _InitialEvents | None = None
+        self._lines = Lines()
+        self._thread = threading.Thread(
+            target=self._run, name=f"reflector-{kind.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell it to end; returns at once, see `join`."""
+        self._stop.set()
+        self._stream.abort()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until it has ended."""
+        self._thread.join(timeout)
+
+    def statistics(self) -> Statistics:
+        """A copy of the counters."""
+        return replace(
+            self._statistics, undecodable=self._decoder.undecodable, version=self._version
+        )
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = self._clock()
+            try:
+                self._step()
+            except Closed:
+                break
+            except ApiError as error:
+                self._failed(error)
+            except Exception as error:
+                # A bug in inbox or transform: what was delivered is uncertain, so start over.
+                log.exception("reflector failed", kind=self.kind.name)
+                self._version = ""
+                self._on_error(self.kind.name, error)
+            else:
+                if self._clock() - began >= SHORT_WATCH:
+                    continue
+            self._stop.wait(self._backoff.next())
+        self._stream.close()
+
+    def _step(self) -> None:
+        """One list or watch, to its end."""
+        if not self._version and self._watch_list:
+            self._watch_list = self._watch_from_scratch()
+            if self._watch_list:
+                return
+        if not self._version:
+            self._list()
+        self._watch(f"resourceVersion={self._version}")
+
+    def _failed(self, error: ApiError) -> None:
+        if isinstance(error, Expired):
+            self._version = ""
+            log.info("version too old, listing again", kind=self.kind.name)
+            return
+        if error.message != self._statistics.last_error:
+            log.warning("list or watch failed", kind=self.kind.name, error=error.message)
+        self._statistics.last_error = error.message
+        self._on_error(self.kind.name, error)
+
+    def _works(self) -> None:
+        if self._statistics.last_error:
+            self._statistics.last_error = ""
+            log.info("list and watch work again", kind=self.kind.name)
+            self._on_error(self.kind.name, None)
+
+    def _watch_from_scratch(self) -> bool:
+        """A WatchList; false if the server has none."""
+        initial = self._initial = _InitialEvents()
+        self._statistics.lists += 1
+        try:
+            self._watch("resourceVersion=&resourceVersionMatch=NotOlderThan&sendInitialEvents=true")
+            if not initial.complete:
+                raise ConnectionLost(f"the first list of {self.kind.name} ended half-way")
+        except Invalid:
+            # If the server dislikes something else about it, the list will show that.
+            return False
+        finally:
+            self._initial = None
+        return True
+
+    def _list(self) -> None:
+        """Page by page, all of them from one version."""
+        self._statistics.lists += 1
+        objects: list[Any] = []
+        more = ""
+        while True:
+            body: list[bytes] = []
+            path = self._path(f"limit={PAGE_SIZE}", more and f"continue={quote(more, safe='')}")
+            self._stream.get(path, body.append, self._quiet, self._works)
+            page = self._decoder.page(b"".join(body))
+            objects += page.objects
+            more = page.continue_
+            if not more:
+                break
+        self._replace(objects, page.version, [])
+
+    def _watch(self, start: str) -> None:
+        self._statistics.watches += 1
+        self._lines = Lines()
+        shortest, longest = WATCH_SECONDS
+        seconds = int(shortest + (longest - shortest) * self._jitter())
+        path = self._path("watch=1", "allowWatchBookmarks=true", f"timeoutSeconds={seconds}", start)
+        self._stream.get(path, self._receive, self._quiet, self._works)
+
+    def _path(self, *query: str) -> str:
+        selector = self.kind.field_selector
+        selected = f"fieldSelector={quote(selector, safe='')}" if selector else ""
+        return f"{self.kind.path}?" + "&".join(q for q in (*query, selected) if q)
+
+    def _receive(self, chunk: bytes) -> None:
+        """What a watch sent: deliver it, and remember how far we got."""
+        messages: list[Message] = []
+        last = b""
+        try:
+            for line in self._lines.feed(chunk):
+                self._handle(line, messages)
+                last = line
+        finally:
+            # An error may come after good events in one chunk; those count.
+            if last and self._initial is None:
+                self._version = self._decoder.version(last) or self._version
+            if messages:
+                self._deliver(messages)
+
+    def _handle(self, line: bytes, messages: list[Message]) -> None:
+        event = self._decoder.event(line)
+        if event is None:
+            return
+        if event.initial_end and self._initial is not None:
+            initial, self._initial = self._initial, None
+            initial.complete = True
+            self._replace(initial.objects, event.version, initial.later)
+        elif event.object is not None:
+            self._statistics.events += 1
+            self._add(event, messages)
+
+    def _add(self, event: Event, messages: list[Message]) -> None:
+        found = self._transform(event.object) if self._transform else event.object
+        if self._initial is not None:
+            self._initial.add(self.kind.name, event.type, found)
+        else:
+            messages.append(_message(self.kind.name, event.type, found))
+
+    def _replace(self, objects: list[Any], version: str, later: list[Message]) -> None:
+        self._version = version
+        self._deliver([Replaced(self.kind.name, objects), *later])
+        self.synced.set()
+
+
+class _InitialEvents:
+    """The first part of a WatchList: the objects there are, and what changed in the meantime."""
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self.later: list[Message] = []
+        self.complete = False
+
+    def add(self, kind: str, type_: str, found: Any) -> None:
+        if type_ == "ADDED" and not self.later:
+            self.objects.append(found)
+        else:
+            self.later.append(_message(kind, type_, found))
+
+
+def _message(kind: str, type_: str, found: Any) -> Message:
+    return Removed(kind, found) if type_ == "DELETED" else Changed(kind, found)
