@@ -57,6 +57,7 @@ var kinds = map[string]kind{
 	"CSINode":               {&storagev1.CSINode{}, false},
 	"CSIDriver":             {&storagev1.CSIDriver{}, false},
 	"CSIStorageCapacity":    {&storagev1.CSIStorageCapacity{}, true},
+	"VolumeAttachment":      {&storagev1.VolumeAttachment{}, false},
 	"PriorityClass":         {&schedulingv1.PriorityClass{}, false},
 	"RuntimeClass":          {&nodev1.RuntimeClass{}, false},
 }

@@ -6,6 +6,7 @@
 //
 //	oracle explain  -f cluster.yaml [--config scheduler.yaml] [--pod namespace/name]
 //	oracle simulate -f cluster.yaml [--config scheduler.yaml]
+//	oracle validate -f cluster.yaml           what the API server would object to
 //	oracle serve    < requests > answers      one JSON document a line, both ways
 //
 // Exit codes: 0, or 2 where the input makes no sense.
@@ -40,17 +41,24 @@ type answer struct {
 }
 
 func main() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	silenceLog()
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(2)
 	}
 }
 
+// silenceLog drops what the scheduler logs: the answer says all that matters.
+func silenceLog() {
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	_ = flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
+	klog.SetOutput(io.Discard)
+}
+
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: oracle explain|simulate|serve")
+		return errors.New("usage: oracle explain|simulate|validate|serve")
 	}
 	if args[0] == "serve" {
 		return serve(os.Stdin, os.Stdout)
@@ -118,6 +126,10 @@ func respond(asked request) (any, []string, error) {
 		state.adoptPendingPods()
 	}
 	state.admit()
+	if asked.Mode == "validate" {
+		complaints, err := state.validate()
+		return complaints, state.notes, err
+	}
 	trial, err := newTrial(state, config)
 	if err != nil {
 		return nil, state.notes, err

@@ -1,0 +1,53 @@
+"""Random clusters, valid and rich, that reach every option of every in-tree plugin.
+
+A cluster is determined by its seed and its size. ``generate`` makes its objects and, for half of
+the seeds, a scheduler configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.conformance.generator.configs import make_config
+from e2e.conformance.generator.dice import Dice
+from e2e.conformance.generator.nodes import add_nodes
+from e2e.conformance.generator.pods import PodMaker
+from e2e.conformance.generator.storage import StorageMaker
+from e2e.conformance.generator.workloads import add_workloads
+from e2e.conformance.generator.world import World
+
+__all__ = ["Case", "Size", "generate"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Between how many and how many nodes and pending Pods a cluster has."""
+
+    nodes: tuple[int, int] = (20, 200)
+    pods: tuple[int, int] = (20, 200)
+
+
+@dataclass
+class Case:
+    """A cluster to judge: its objects, and the configuration to judge it by, if any."""
+
+    name: str
+    items: list[dict[str, Any]]
+    config: dict[str, Any] | None
+
+
+def generate(seed: int, size: Size) -> Case:
+    """The cluster of this seed and size."""
+    dice, world = Dice(seed), World(profiles=["default-scheduler", "bayplan"])
+    add_nodes(dice, world, dice.randint(*size.nodes))
+    config = make_config(dice, world) if dice.chance(0.5) else None
+    add_workloads(dice, world)
+    storage = StorageMaker(dice, world)
+    storage.add_infrastructure()
+    pods = PodMaker(dice, world, storage)
+    for number in range(int(len(world.nodes) * dice.choice((0, 1, 2, 4)))):
+        pods.add_bound(number)
+    for number in range(dice.randint(*size.pods)):
+        pods.add_pending(number)
+    return Case(f"seed-{seed}", world.items, config)

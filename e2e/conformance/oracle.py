@@ -1,0 +1,88 @@
+"""The oracle as a child process: built when stale, started once, asked about many clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from e2e.conformance.generator import Case
+
+E2E = Path(__file__).resolve().parents[1]
+
+
+class OracleError(Exception):
+    """The oracle refused a cluster or configuration, or died."""
+
+
+def cache_dir() -> Path:
+    """Where built programs are kept: ``BAYPLAN_CACHE``, or ``.cache`` in the checkout."""
+    return Path(os.environ.get("BAYPLAN_CACHE") or E2E.parent / ".cache")
+
+
+def build(go: str = "go") -> Path:
+    """Build the oracle, in a second when nothing changed, and return the program's path."""
+    program = cache_dir() / "bin" / "oracle"
+    command = [go, "build", "-buildvcs=false", "-o", str(program), "./oracle"]
+    done = subprocess.run(command, cwd=E2E, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OracleError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return program
+
+
+def write_case(case: Case, folder: Path) -> tuple[Path, Path | None]:
+    """Write a case as the files that both sides read: the cluster, and its configuration if any."""
+    cluster = folder / f"{case.name}.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": case.items}))
+    if case.config is None:
+        return cluster, None
+    config = folder / f"{case.name}.config.json"
+    config.write_text(json.dumps(case.config))
+    return cluster, config
+
+
+class Oracle:
+    """``oracle serve``: a line of question in, a line of answer out. Use it in a with statement."""
+
+    def __init__(self, program: Path) -> None:
+        self._child = subprocess.Popen(
+            [program, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()
+
+    def ask(self, mode: str, cluster: Path, config: Path | None = None) -> list[Any]:
+        """Ask about a cluster file.
+
+        Args:
+            mode: explain, simulate or validate.
+            cluster: a file of YAML documents or a JSON List.
+            config: a KubeSchedulerConfiguration; without one, every pending Pod is judged by the
+                default profile.
+
+        Returns:
+            What the mode prints, as explain-format describes it.
+
+        Raises:
+            OracleError: the files make no sense to kube-scheduler.
+        """
+        question = {"mode": mode, "cluster": str(cluster), "config": str(config) if config else ""}
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(json.dumps(question) + "\n")
+        self._child.stdin.flush()
+        line = self._child.stdout.readline()
+        if not line:
+            raise OracleError(f"the oracle died over {cluster}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise OracleError(f"{cluster}: {answer['error']}")
+        result: list[Any] = answer.get("result") or []
+        return result

@@ -1,0 +1,163 @@
+"""A conformance run: cases through the oracle and through bayplan, compared and counted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tempfile
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from e2e.conformance.compare import (
+    Difference,
+    compare_explanations,
+    compare_simulations,
+)
+from e2e.conformance.generator import Case, Size, generate
+from e2e.conformance.oracle import E2E, Oracle, OracleError, write_case
+from e2e.conformance.reach import Reach
+from e2e.conformance.shrink import Shrinker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CASES = E2E.parent / "tests" / "conformance" / "cases"
+"""Where shrunk cases are kept as regression tests."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does with each seed."""
+
+    size: Size
+    simulate: bool = False
+    reach_only: bool = False
+    shrink: bool = False
+
+
+@dataclass
+class Findings:
+    """What a run, or a part of it, found."""
+
+    reach: Reach = field(default_factory=Reach)
+    differences: list[tuple[str, Difference]] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
+    saved: list[Path] = field(default_factory=list)
+
+
+def explain_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, Any]]:
+    """What ``bayplan explain -o json`` prints."""
+    return _bayplan("explain", cluster, config)
+
+
+def simulate_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, Any]]:
+    """What ``bayplan simulate -o json`` prints."""
+    return _bayplan("simulate", cluster, config)
+
+
+def _bayplan(command: str, cluster: Path, config: Path | None) -> list[dict[str, Any]]:
+    """Call the function behind the command; imported late, for --reach does without bayplan."""
+    module = importlib.import_module(f"bayplan.cli.{command}")
+    answer: list[dict[str, Any]] = getattr(module, f"{command}_file")(cluster, config)
+    return answer
+
+
+class Run:
+    """Judges cases one after the other with one oracle process."""
+
+    def __init__(self, oracle: Oracle, plan: Plan, folder: Path) -> None:
+        self._oracle = oracle
+        self._plan = plan
+        self._folder = folder
+        self._shrunk: set[tuple[str, str]] = set()
+        self.findings = Findings()
+
+    def judge(self, seed: int) -> None:
+        """Generate the case of a seed, judge it, and keep it small where it fails."""
+        case = generate(seed, self._plan.size)
+        cluster, config = write_case(case, self._folder)
+        complaints = self._oracle.ask("validate", cluster, config)
+        self.findings.invalid += [f"{case.name}: {complaint}" for complaint in complaints]
+        expected = self._oracle.ask("explain", cluster, config)
+        differences: list[Difference] = []
+        if not self._plan.reach_only:
+            differences = self._differences(expected, cluster, config)
+        self.findings.reach.count(case, expected, differences)
+        self.findings.differences += [(case.name, difference) for difference in differences]
+        if self._plan.shrink:
+            for difference in differences:
+                self._keep(case, difference)
+        for path in (cluster, config):
+            if path:
+                path.unlink()
+
+    def _differences(
+        self, expected: list[Any], cluster: Path, config: Path | None
+    ) -> list[Difference]:
+        found = guarded(
+            lambda: compare_explanations(expected, explain_with_bayplan(cluster, config))
+        )
+        if self._plan.simulate:
+            steps = self._oracle.ask("simulate", cluster, config)
+            found += guarded(
+                lambda: compare_simulations(steps, simulate_with_bayplan(cluster, config))
+            )
+        return found
+
+    def _keep(self, case: Case, difference: Difference) -> None:
+        """Shrink the case to the difference and save it, once for every kind of difference."""
+        if difference.kind in self._shrunk:
+            return
+        self._shrunk.add(difference.kind)
+
+        def fails(smaller: Case) -> bool:
+            cluster, config = write_case(smaller, self._folder)
+            try:
+                if self._oracle.ask("validate", cluster, config):
+                    return False
+                expected = self._oracle.ask("explain", cluster, config)
+            except OracleError:
+                return False
+            found = self._differences(expected, cluster, config)
+            return any(other.kind == difference.kind for other in found)
+
+        small = Shrinker(fails).shrink(case, difference.pod)
+        self.findings.saved.append(self.save(small, difference))
+
+    def save(self, case: Case, difference: Difference | None = None) -> Path:
+        """Write a case with kube-scheduler's answer, so that a test can repeat it without Go."""
+        cluster, config = write_case(case, self._folder)
+        expected = self._oracle.ask("explain", cluster, config)
+        about = [*difference.kind] if difference else ["fixed"]
+        name = "-".join(part for part in (case.name, *about) if part).replace(".", "-")
+        path = CASES / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = {
+            "about": str(difference) if difference else f"the whole cluster of {case.name}",
+            "config": case.config,
+            "items": case.items,
+            "expected": expected,
+        }
+        path.write_text(json.dumps(document, indent=1) + "\n")
+        return path
+
+
+def guarded(compare: Callable[[], list[Difference]]) -> list[Difference]:
+    """The differences, one of which is that bayplan did not answer at all."""
+    try:
+        return compare()
+    except Exception as fault:  # noqa: BLE001 - whatever bayplan raises is a finding
+        where = traceback.extract_tb(fault.__traceback__)[-1]
+        actual = f"{type(fault).__name__}: {fault} ({Path(where.filename).name}:{where.lineno})"
+        return [Difference("", "crash", None, actual, plugin=f"{where.name}")]
+
+
+def run(program: Path, seeds: range, plan: Plan) -> Iterator[tuple[int, Findings]]:
+    """Judge the seeds; after each, yield it with the findings so far."""
+    with tempfile.TemporaryDirectory() as folder, Oracle(program) as oracle:
+        judge = Run(oracle, plan, Path(folder))
+        for seed in seeds:
+            judge.judge(seed)
+            yield seed, judge.findings
