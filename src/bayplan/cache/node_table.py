@@ -157,7 +157,7 @@ class NodeTable:
         self.image_rows: dict[str, dict[int, int]] = {}
         """Image name -> row -> size in bytes. Not kept by tables made with `take`."""
         self.origin: IntArray | None = None
-        """Row numbers in the table that this one was taken from; None for the full table."""
+        """Row numbers in the full table that this one was taken from; None for the full table."""
         self.node_journal = Journal()
         self.pod_journal = Journal()
         self.node_count = 0
@@ -167,7 +167,7 @@ class NodeTable:
         self._rows: dict[str, int] = {}
         self._free: list[int] = list(range(n - 1, -1, -1))
         self._listeners: list[Listener] = []
-        self._parent: NodeTable | None = None
+        self._full: NodeTable | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -213,12 +213,11 @@ class NodeTable:
         return column
 
     def _make_label(self, key: str) -> CodedColumn:
-        if self._parent is not None and self.origin is not None:
-            return self._parent.label(key).take(self.origin)
+        if self._full is not None and self.origin is not None:
+            return self._full.label(key).take(self.origin)
         column = CodedColumn(len(self))
-        for name, row in self._rows.items():
+        for row in self._rows.values():
             _set_label(column, row, key, self.nodes[row])
-            assert name == self.names[row]
         return column
 
     def listen(self, listener: Listener) -> None:
@@ -379,11 +378,13 @@ class NodeTable:
     def take(self, rows: IntArray) -> NodeTable:
         """A table of its own with only ``rows``, in that order, for "what if" questions.
 
-        Adding and removing Pods there changes its columns alone. `origin` holds ``rows``.
+        Adding and removing Pods there changes its columns alone. `origin` holds the rows' numbers
+        in the full table, also where this table was itself taken from one.
         """
         table = NodeTable()
         wanted = rows.tolist()
-        table.origin, table._parent = rows, self
+        table.origin = rows if self.origin is None else self.origin[rows]
+        table._full = self if self._full is None else self._full
         table.names = [self.names[r] for r in wanted]
         table.nodes = [self.nodes[r] for r in wanted]
         table.pods = [dict(self.pods[r]) for r in wanted]

@@ -37,12 +37,16 @@ class CycleState:
         """Remember ``value`` for the rest of this cycle."""
         self._data[key] = value
 
+    def adopt(self, other: CycleState) -> None:
+        """Take over everything that ``other`` holds; values are shared."""
+        self._data.update(other._data)
+        self.skip_filter |= other.skip_filter
+        self.skip_score |= other.skip_score
+
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
         copy = CycleState()
-        copy._data = dict(self._data)
-        copy.skip_filter = set(self.skip_filter)
-        copy.skip_score = set(self.skip_score)
+        copy.adopt(self)
         return copy
 
     def what_if(self, rows: np.ndarray) -> CycleState:

@@ -1,0 +1,193 @@
+"""Cache: the nodes with the Pods on them, those included that are only assumed to be there.
+
+A Pod is in one of these states here; the queue holds the Pods that are in none of them.
+
+::
+
+                assume                      add (its binding is seen)
+    (absent) ------------> assumed ------------------------------------> added
+        ^                     |                                          |   ^
+        |       forget        |                                  remove  |   | update
+        +---------------------+                                          |   |
+        +----------------------------------------------------------------+   +
+
+Invariants:
+- A Pod, by uid, counts on at most one node.
+- Pods on a node that is not (or no longer) known wait in `orphans` and count when it appears.
+- What the API server says wins: a Pod assumed on one node and seen on another moves there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeTable
+from bayplan.cache.objects import ObjectStore
+
+
+class PodState(Enum):
+    """Where a cached Pod stands."""
+
+    ASSUMED = "assumed"
+    ADDED = "added"
+
+
+@dataclass(slots=True)
+class _Entry:
+    pod: Pod
+    state: PodState
+
+
+class Cache:
+    """Nodes, the Pods that count on them, and every other watched object.
+
+    Attributes:
+        nodes: the node table.
+        objects: all kinds but Pods and Nodes.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.objects = ObjectStore()
+        self._pods: dict[str, _Entry] = {}
+        self._orphans: dict[str, dict[str, Pod]] = {}
+
+    def pod(self, uid: str) -> Pod | None:
+        """The Pod with that uid, with its node filled in, if it counts here."""
+        entry = self._pods.get(uid)
+        return entry.pod if entry else None
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether that Pod is assumed and its binding not seen yet."""
+        entry = self._pods.get(uid)
+        return entry is not None and entry.state is PodState.ASSUMED
+
+    def counts(self) -> dict[str, int]:
+        """Numbers for metrics: nodes, pods, assumed_pods."""
+        assumed = sum(e.state is PodState.ASSUMED for e in self._pods.values())
+        return {
+            "nodes": self.nodes.node_count,
+            "pods": len(self._pods),
+            "assumed_pods": assumed,
+        }
+
+    # Nodes
+
+    def set_node(self, node: Node) -> Node | None:
+        """Add or replace a node; returns what it replaced."""
+        row = self.nodes.row(node.name)
+        old = None if row is None else self.nodes.nodes[row]
+        row = self.nodes.set_node(node)
+        for pod in self._orphans.pop(node.name, {}).values():
+            self.nodes.add_pod(row, pod)
+        return old
+
+    def remove_node(self, name: str) -> Node | None:
+        """Remove a node; its Pods wait for it to come back, or for their own end."""
+        row = self.nodes.row(name)
+        if row is None:
+            return None
+        old = self.nodes.nodes[row]
+        pods = self.nodes.remove_node(name)
+        if pods:
+            self._orphans.setdefault(name, {}).update((p.uid, p) for p in pods)
+        return old
+
+    # Pods
+
+    def assume(self, pod: Pod, node_name: str) -> Pod:
+        """Count ``pod`` on the node from now on, before its binding is written.
+
+        Returns:
+            The assumed Pod: a copy with its node filled in.
+
+        Raises:
+            ValueError: the Pod counts already.
+        """
+        if pod.uid in self._pods:
+            raise ValueError(f"Pod {pod.key} ({pod.uid}) is in the cache, so it cannot be assumed")
+        assumed = pod.on_node(node_name)
+        self._count(assumed)
+        self._pods[pod.uid] = _Entry(assumed, PodState.ASSUMED)
+        return assumed
+
+    def forget(self, uid: str) -> Pod | None:
+        """An assumed Pod was not bound: it counts no longer. A Pod that was added stays."""
+        entry = self._pods.get(uid)
+        if entry is None or entry.state is not PodState.ASSUMED:
+            return None
+        self._uncount(entry.pod)
+        del self._pods[uid]
+        return entry.pod
+
+    def add(self, pod: Pod) -> None:
+        """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
+        entry = self._pods.get(pod.uid)
+        if entry is None:
+            self._count(pod)
+            self._pods[pod.uid] = _Entry(pod, PodState.ADDED)
+            return
+        if entry.pod.node_name == pod.node_name and _counts_alike(entry.pod, pod):
+            self._swap(pod)
+        else:
+            self._uncount(entry.pod)
+            self._count(pod)
+        entry.pod = pod
+        entry.state = PodState.ADDED
+
+    def remove(self, uid: str) -> Pod | None:
+        """The Pod is gone from the API server."""
+        entry = self._pods.pop(uid, None)
+        if entry is None:
+            return None
+        self._uncount(entry.pod)
+        return entry.pod
+
+    def _count(self, pod: Pod) -> None:
+        row = self.nodes.row(pod.node_name)
+        if row is None:
+            self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
+        else:
+            self.nodes.add_pod(row, pod)
+
+    def _uncount(self, pod: Pod) -> None:
+        row = self.nodes.row(pod.node_name)
+        if row is not None:
+            self.nodes.remove_pod(row, self.nodes.pods[row][pod.uid])
+            return
+        orphans = self._orphans.get(pod.node_name, {})
+        orphans.pop(pod.uid, None)
+        if not orphans:
+            self._orphans.pop(pod.node_name, None)
+
+    def _swap(self, pod: Pod) -> None:
+        row = self.nodes.row(pod.node_name)
+        if row is None:
+            self._orphans[pod.node_name][pod.uid] = pod
+        else:
+            self.nodes.pods[row][pod.uid] = pod
+
+
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether no column or counter can tell the two apart, so that no row moves.
+
+    What counts beside the shape is: terminating or not, and what a resize changes.
+    """
+    return (
+        old.shape is new.shape
+        and (old.deleted is None) == (new.deleted is None)
+        and _resize_state(old) == _resize_state(new)
+    )
+
+
+def _resize_state(pod: Pod) -> object:
+    status = pod.status
+    containers = (*status.container_statuses, *status.init_container_statuses)
+    granted = [c for c in containers if c.resources is not None]
+    if not granted and status.resources is None:
+        return None
+    pending = [c.reason for c in status.conditions if c.type == "PodResizePending"]
+    return granted, status.resources, status.allocated_resources, pending

@@ -1,0 +1,142 @@
+"""Diagnosis: why each node was rejected, from the arrays that decided it.
+
+The FailedScheduling message, the queue's list of rejecting plugins, preemption's candidates and
+`bayplan explain` all read this one object, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import NodeStatuses
+from bayplan.framework.stages import FilterStage
+from bayplan.framework.status import SUCCESS, Code, Status
+
+NOT_LOOKED_AT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+"""The status of a node that was never filtered."""
+
+
+class Diagnosis(NodeStatuses):
+    """One Pod's filter results over one table.
+
+    Attributes:
+        fits: (n,) the nodes that no plugin rejected.
+        pre_filter: the status with which a PreFilter plugin rejected every node, if one did.
+        unschedulable_plugins: the plugins whose rejections stood in the way.
+        pending_plugins: those that answered Pending.
+        post_filter_message: what PostFilter plugins add to the message.
+    """
+
+    def __init__(self, nodes: NodeTable, state: CycleState, pod: Pod) -> None:
+        self.nodes = nodes
+        self.fits: BoolArray = nodes.exists.copy()
+        self.pre_filter: Status | None = None
+        self.unschedulable_plugins: set[str] = set()
+        self.pending_plugins: set[str] = set()
+        self.post_filter_message = ""
+        self._state = state
+        self._pod = pod
+        self._first: IntArray = np.full(len(nodes), -1, np.int64)
+        self._codes: IntArray = np.zeros(len(nodes), np.int64)
+        self._stages: list[FilterStage] = []
+        self._overrides: dict[int, Status] = {}
+
+    def reject_all(self, status: Status) -> None:
+        """A PreFilter plugin turned the Pod down on every node."""
+        self.pre_filter = status
+        self.fits[:] = False
+        self._note(status)
+
+    def exclude(self, rows: BoolArray, status: Status) -> None:
+        """Nodes that a PreFilter plugin's node set leaves out; no plugin is to blame for them."""
+        for row in np.flatnonzero(rows & self.nodes.exists).tolist():
+            self._overrides[row] = status
+        self.fits &= ~rows
+
+    def override(self, row: int, status: Status) -> None:
+        """The node at ``row`` is rejected with ``status``, whatever the plugins said."""
+        self._overrides[row] = status
+        self.fits[row] = False
+        self._note(status)
+
+    def run(self, stage: FilterStage, codes: IntArray) -> None:
+        """The next Filter plugin answered ``codes``; nodes rejected before keep their status."""
+        rejected = self.fits & (codes != 0)
+        if not rejected.any():
+            return
+        self._first[rejected] = len(self._stages)
+        self._codes[rejected] = codes[rejected]
+        self._stages.append(stage)
+        self.fits &= ~rejected
+        for code in np.unique(codes[rejected]).tolist():
+            self._note(stage.status(self._state, self._pod, code))
+
+    def _note(self, status: Status) -> None:
+        if status.plugin and status.rejected:
+            pending = status.code is Code.PENDING
+            (self.pending_plugins if pending else self.unschedulable_plugins).add(status.plugin)
+
+    def status(self, row: int) -> Status:
+        """The status of the node at ``row``: of the first plugin that rejected it."""
+        if self.pre_filter is not None:
+            return self.pre_filter
+        if row in self._overrides:
+            return self._overrides[row]
+        index = int(self._first[row])
+        if index < 0:
+            return SUCCESS
+        return self._stages[index].status(self._state, self._pod, int(self._codes[row]))
+
+    def groups(self) -> list[tuple[Status, IntArray]]:
+        """Every distinct status of rejected nodes, with its rows."""
+        if self.pre_filter is not None:
+            return [(self.pre_filter, np.flatnonzero(self.nodes.exists))]
+        by_status: dict[Status, list[int]] = {}
+        for row, status in self._overrides.items():
+            by_status.setdefault(status, []).append(row)
+        groups = [(status, np.array(rows)) for status, rows in by_status.items()]
+        free = np.ones(len(self.nodes), np.bool_)
+        free[list(self._overrides)] = False
+        for index, stage in enumerate(self._stages):
+            rows = np.flatnonzero((self._first == index) & free)
+            codes = self._codes[rows]
+            groups += [
+                (stage.status(self._state, self._pod, code), rows[codes == code])
+                for code in np.unique(codes).tolist()
+            ]
+        return groups
+
+    def rows_with(self, unresolvable: bool) -> IntArray:
+        """Rows rejected with UnschedulableAndUnresolvable, or those rejected otherwise."""
+        picked = [
+            rows
+            for status, rows in self.groups()
+            if (status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE) is unresolvable
+        ]
+        return np.sort(np.concatenate(picked)) if picked else np.empty(0, np.int64)
+
+    def error(self) -> Status | None:
+        """The first Error status among the nodes, if there is one."""
+        errors = (s for s, _ in self.groups() if s.code is Code.ERROR)
+        return next(errors, None)
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's FitError text: ``0/12 nodes are available: ...``."""
+        text = f"0/{self.nodes.node_count} nodes are available:"
+        if self.pre_filter is not None:
+            if self.pre_filter.message:
+                text += f" {self.pre_filter.message}."
+        else:
+            counts: Counter[str] = Counter()
+            for status, rows in self.groups():
+                for reason in status.reasons:
+                    counts[reason] += len(rows)
+            if counts:
+                text += f" {', '.join(sorted(f'{n} {r}' for r, n in counts.items()))}."
+        return f"{text} {self.post_filter_message}" if self.post_filter_message else text

@@ -1,0 +1,126 @@
+"""PluginSet: one profile's plugins by extension point, and how they are called.
+
+An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `calling`
+logs the traceback, counts it and raises `AttemptError`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import structlog
+
+from bayplan.framework.events import EventRegistration
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.stages import AttemptError
+
+log = structlog.get_logger("framework")
+
+METHODS: dict[str, tuple[str, ...]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("less", "sort_key"),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter", "filter_nodes"),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score", "score_nodes"),
+    "reserve": ("reserve", "unreserve"),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind",),
+    "postBind": ("post_bind",),
+}
+"""Extension point (as the configuration names it) -> methods that make a plugin part of it."""
+
+
+def extension_points(plugin: type) -> frozenset[str]:
+    """The extension points that ``plugin`` implements, by their names in the configuration."""
+    return frozenset(
+        point for point, methods in METHODS.items() if any(hasattr(plugin, m) for m in methods)
+    )
+
+
+class Recorder(Protocol):
+    """Where durations and plugin failures are counted."""
+
+    def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
+        """One run of all plugins of an extension point."""
+
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """A plugin raised an exception."""
+
+
+def is_local(plugin: Plugin) -> bool:
+    """Whether all that ``plugin`` answers is a matter of the Pod's shape and one row."""
+    depends = Depends(0)
+    if hasattr(plugin, "score") or hasattr(plugin, "score_nodes"):
+        depends |= plugin.score_depends
+    if any(hasattr(plugin, m) for m in ("filter", "filter_nodes", "pre_filter")):
+        depends |= plugin.filter_depends
+    return Depends.CLUSTER not in depends and not hasattr(plugin, "normalize_score")
+
+
+class PluginSet:
+    """The plugins of one profile.
+
+    Attributes:
+        profile: schedulerName of the profile.
+        local: names of the plugins that are row-local, see `is_local`.
+    """
+
+    def __init__(
+        self,
+        profile: str,
+        points: Mapping[str, Sequence[tuple[Plugin, int]]],
+        recorder: Recorder,
+    ) -> None:
+        self.profile = profile
+        self.recorder = recorder
+        self.weights = {plugin.name: weight for plugin, weight in points.get("score", ())}
+        self._points = {p: [plugin for plugin, _ in points.get(p, ())] for p in METHODS}
+        self.local = {p.name for p in self.all() if is_local(p)}
+
+    def at(self, point: str) -> list[Any]:
+        """The plugins of an extension point, in order."""
+        return self._points[point]
+
+    def all(self) -> list[Plugin]:
+        """Every plugin of the profile, once."""
+        return list({id(p): p for ps in self._points.values() for p in ps}.values())
+
+    def event_registrations(self) -> list[tuple[str, EventRegistration]]:
+        """(plugin, registration) for every plugin that says what may undo its rejections."""
+        return [
+            (plugin.name, registration)
+            for plugin in self.all()
+            if hasattr(plugin, "events_to_register")
+            for registration in plugin.events_to_register()
+        ]
+
+    @contextmanager
+    def calling(self, plugin: Plugin, point: str) -> Iterator[None]:
+        """Around every call of a plugin: its exception becomes an `AttemptError`."""
+        try:
+            yield
+        except AttemptError:
+            raise
+        except Exception as exc:
+            self.recorder.plugin_failed(plugin.name, point)
+            log.exception("plugin failed", plugin=plugin.name, point=point, profile=self.profile)
+            text = f'running {point} plugin "{plugin.name}": {type(exc).__name__}: {exc}'
+            raise AttemptError(text) from exc
+
+    @contextmanager
+    def timed(self, point: str) -> Iterator[None]:
+        """Around all plugins of an extension point: how long they took."""
+        started = time.perf_counter()
+        status = "Error"
+        try:
+            yield
+            status = "Success"
+        finally:
+            seconds = time.perf_counter() - started
+            self.recorder.extension_point(point, self.profile, status, seconds)

@@ -1,0 +1,68 @@
+"""Framework: one profile, ready to run: its plugins, the search for nodes, the points around it.
+
+`scheduler.py` calls these in the order of the cycle; texts and the merging of statuses follow
+kube-scheduler's ``pkg/scheduler/framework/runtime/framework.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+
+from bayplan.api.pod import Pod
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
+from bayplan.framework.lifecycle import Lifecycle
+from bayplan.framework.plugin_set import PluginSet, Recorder
+from bayplan.framework.search import NodeSearch
+from bayplan.framework.status import Code, Status
+
+
+class Framework:
+    """The runtime of one profile.
+
+    Attributes:
+        name: the profile's schedulerName.
+        percentage: percentageOfNodesToScore in effect, 1..100.
+        plugins: the profile's plugins.
+        search: PreFilter, Filter and Score.
+        lifecycle: the extension points before and after.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        points: Mapping[str, Sequence[tuple[Plugin, int]]],
+        handle: Handle,
+        recorder: Recorder,
+        *,
+        percentage: int = 100,
+        pool: Executor | None = None,
+    ) -> None:
+        self.name = name
+        self.percentage = percentage
+        self.plugins = PluginSet(name, points, recorder)
+        self.search = NodeSearch(self.plugins, handle, pool)
+        self.lifecycle = Lifecycle(self.plugins)
+        self._nodes = handle.nodes
+        handle.framework = self
+
+    def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
+        """Let PostFilter plugins make room; the first one that does ends the search."""
+        failure = FilterFailure(self._nodes, diagnosis, diagnosis.rows_with(unresolvable=False))
+        reasons: list[str] = []
+        nominated: str | None = None
+        with self.plugins.timed("PostFilter"):
+            for plugin in self.plugins.at("postFilter"):
+                with self.plugins.calling(plugin, "PostFilter"):
+                    result: PostFilterResult = plugin.post_filter(state, pod, failure)
+                status = result.status
+                if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    return result
+                if not status.rejected:
+                    return PostFilterResult(status.by(plugin.name))
+                if result.nominated_node is not None:
+                    nominated = result.nominated_node
+                reasons += status.reasons
+        return PostFilterResult(Status.unschedulable(*reasons), nominated)

@@ -1,0 +1,73 @@
+"""percentageOfNodesToScore: stop looking once enough feasible nodes are found.
+
+bayplan evaluates all nodes unless a percentage is set. Where it is, the nodes kept are those that
+kube-scheduler's search would have found first: in zone-interleaved order, beginning where the last
+search ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+
+MIN_FEASIBLE_NODES = 100
+"""At least so many feasible nodes are looked for, whatever the percentage."""
+
+_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+
+
+class NodeSampler:
+    """Remembers where the last search ended. One per scheduler, shared by all profiles."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._start = 0
+        self._order: IntArray = np.empty(0, np.int64)
+        self._position = -1
+
+    def restrict(self, feasible: BoolArray, percentage: int) -> tuple[BoolArray, int]:
+        """The part of ``feasible`` to score, and how many nodes were looked at for it."""
+        order = self._current_order()
+        wanted = nodes_to_find(percentage, len(order))
+        turned = np.roll(order, -self._start)
+        found = np.cumsum(feasible[turned])
+        looked_at = len(turned)
+        if len(found) and found[-1] > wanted:
+            looked_at = int(np.searchsorted(found, wanted)) + 1
+        self._start = (self._start + looked_at) % max(len(order), 1)
+        sample = np.zeros_like(feasible)
+        sample[turned[:looked_at]] = True
+        return feasible & sample, looked_at
+
+    def _current_order(self) -> IntArray:
+        journal = self._nodes.node_journal
+        if journal.position != self._position:
+            self._order = zone_interleaved(self._nodes)
+            self._position = journal.position
+        return self._order
+
+
+def nodes_to_find(percentage: int, nodes: int) -> int:
+    """How many feasible nodes end the search among ``nodes`` nodes."""
+    if nodes < MIN_FEASIBLE_NODES:
+        return nodes
+    return max(MIN_FEASIBLE_NODES, nodes * percentage // 100)
+
+
+def zone_interleaved(nodes: NodeTable) -> IntArray:
+    """Rows, one zone after the other in turn, so that a part of them spreads over all zones."""
+    zones: dict[tuple[str, str], list[int]] = {}
+    for info in nodes:
+        zones.setdefault(_zone(info.labels), []).append(info.row)
+    queues = list(zones.values())
+    longest = max(map(len, queues), default=0)
+    rows = [q[i] for i in range(longest) for q in queues if i < len(q)]
+    return np.array(rows, np.int64)
+
+
+def _zone(labels: dict[str, str]) -> tuple[str, str]:
+    region = next((labels[k] for k in _REGION_LABELS if k in labels), "")
+    zone = next((labels[k] for k in _ZONE_LABELS if k in labels), "")
+    return region, zone

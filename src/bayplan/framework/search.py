@@ -1,0 +1,327 @@
+"""NodeSearch: PreFilter and Filter, then PreScore, Score and NormalizeScore of one profile.
+
+It joins the kept `Answers` of row-local plugins with fresh ones of all others. Everything it says
+about a node - feasible, why not, how good - comes out of the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.framework.answers import AnswerBook, Answers, LocalStages, PreFilterAnswer
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.interface import Handle, Plugin, PreFilterResult
+from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
+from bayplan.framework.status import Code, Status
+from bayplan.framework.what_if import WhatIf
+
+
+@dataclass
+class Fit:
+    """Where a Pod can go.
+
+    Attributes:
+        feasible: (n,) bool. Read only.
+        count: how many nodes are feasible.
+        evaluated: how many nodes were looked at.
+        nominated: the row of the nominated node, where the Pod is taken there unscored.
+        diagnosis: why not elsewhere; made only where nothing is feasible.
+    """
+
+    feasible: BoolArray
+    count: int
+    evaluated: int
+    nominated: int | None = None
+    diagnosis: Diagnosis | None = None
+
+
+@dataclass
+class PluginScores:
+    """One Score plugin's weighted, normalized scores: ``scores[i]`` is that of ``rows[i]``."""
+
+    plugin: str
+    rows: IntArray
+    scores: IntArray
+
+
+@dataclass
+class _Allowed:
+    """What PreFilter leaves: ``names`` (None: all nodes), or the status that rejects the Pod."""
+
+    names: frozenset[str] | None = None
+    status: Status | None = None
+
+    def __post_init__(self) -> None:
+        self.with_set: set[str] = set()
+
+    def take(self, plugin: str, answer: PreFilterAnswer) -> bool:
+        """Merge one plugin's answer; False when the search for more is pointless."""
+        if isinstance(answer, PreFilterResult):
+            return self._narrow(plugin, answer.node_names)
+        if answer is None or answer.ok or answer.code is Code.SKIP:
+            return True
+        if not answer.rejected:
+            raise AttemptError(f'running PreFilter plugin "{plugin}": {answer.message}')
+        self.status = answer.by(plugin)
+        if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            self.with_set = set()
+            return False
+        return True
+
+    def _narrow(self, plugin: str, names: frozenset[str] | None) -> bool:
+        if names is None:
+            return True
+        self.with_set.add(plugin)
+        self.names = names if self.names is None else self.names & names
+        if self.names:
+            return True
+        listed = " ".join(sorted(self.with_set))
+        one = len(self.with_set) == 1
+        self.status = Status.unresolvable(
+            f"node(s) didn't satisfy plugin {listed}"
+            if one
+            else f"node(s) didn't satisfy plugin(s) [{listed}] simultaneously"
+        )
+        return False
+
+
+class NodeSearch:
+    """Finds and scores the nodes for a Pod.
+
+    Methods raise `AttemptError` when a plugin broke or reported an error.
+    """
+
+    def __init__(self, plugins: PluginSet, handle: Handle, pool: Executor | None) -> None:
+        self._plugins = plugins
+        self._nodes: NodeTable = handle.nodes
+        self._filters = [FilterStage(p, pool) for p in plugins.at("filter")]
+        self._scores = [ScoreStage(p, plugins.weights[p.name], pool) for p in plugins.at("score")]
+        self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
+        self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
+        self._book = AnswerBook()
+        self.what_if = WhatIf(plugins, self._filters, handle.nominator)
+
+    @property
+    def scores_anything(self) -> bool:
+        """Whether the profile has Score plugins."""
+        return bool(self._scores)
+
+    # The row-local plugins' kept answers
+
+    def _answers(self, pod: Pod) -> Answers:
+        answers = self._book.get(pod.shape)
+        if answers is None:
+            answers = self._ask_local(pod)
+            self._book.put(pod.shape, answers, len(self._nodes))
+        answers.refresh(pod, self._nodes)
+        return answers
+
+    def _ask_local(self, pod: Pod) -> Answers:
+        """The first questions about a new shape: PreFilter and PreScore of row-local plugins."""
+        local = self._plugins.local
+        state = CycleState()
+        pre_filter = {
+            p.name: self._pre_filter_answer(p, state, pod)
+            for p in self._plugins.at("preFilter")
+            if p.name in local
+        }
+        pre_score = [p for p in self._plugins.at("preScore") if p.name in local]
+        errors = [self._pre_score_one(p, state, pod, self._nodes.exists) for p in pre_score]
+        error = next((e for e in errors if e), None)
+        filters = [f for f in self._filters if f.name in local and f.name not in state.skip_filter]
+        scores = [s for s in self._scores if s.name in local and s.name not in state.skip_score]
+        hopeless = any(isinstance(a, Status) and a.rejected for a in pre_filter.values())
+        stages = LocalStages(
+            static_filters=[f for f in filters if not f.on_pods and not hopeless],
+            pod_filters=[f for f in filters if f.on_pods and not hopeless],
+            scores=[] if error or hopeless else scores,
+        )
+        return Answers(state, stages, pre_filter, error)
+
+    def _pre_filter_answer(self, plugin: Plugin, state: CycleState, pod: Pod) -> PreFilterAnswer:
+        with self._plugins.calling(plugin, "PreFilter"):
+            answer: PreFilterAnswer = plugin.pre_filter(state, pod, self._nodes)  # type: ignore[attr-defined]
+        if isinstance(answer, Status) and answer.code is Code.SKIP:
+            state.skip_filter.add(plugin.name)
+        return answer
+
+    def _pre_score_one(
+        self, plugin: Plugin, state: CycleState, pod: Pod, feasible: BoolArray
+    ) -> str | None:
+        """Run one PreScore plugin; returns the text of its error."""
+        with self._plugins.calling(plugin, "PreScore"):
+            status = plugin.pre_score(state, pod, self._nodes, feasible)  # type: ignore[attr-defined]
+        if status is None or status.ok:
+            return None
+        if status.code is Code.SKIP:
+            state.skip_score.add(plugin.name)
+            return None
+        return f'running PreScore plugin "{plugin.name}": {status.message}'
+
+    # PreFilter and Filter
+
+    def find(self, state: CycleState, pod: Pod) -> Fit:
+        """The nodes that ``pod`` fits on; fills in ``state``."""
+        with self._plugins.timed("PreFilter"):
+            answers = self._answers(pod)
+            state.adopt(answers.state)
+            allowed = self._pre_filter(state, pod, answers)
+        if allowed.status is not None:
+            diagnosis = self._diagnosis(state, pod, allowed)
+            return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
+        with self._plugins.timed("Filter"):
+            nominated = self._nominated_row(state, pod)
+            if nominated is not None:
+                feasible = np.zeros(len(self._nodes), np.bool_)
+                feasible[nominated] = True
+                return Fit(feasible, 1, 1, nominated=nominated)
+            return self._filter(state, pod, answers, allowed)
+
+    def _pre_filter(self, state: CycleState, pod: Pod, answers: Answers) -> _Allowed:
+        allowed = _Allowed()
+        for plugin in self._plugins.at("preFilter"):
+            if plugin.name in self._plugins.local:
+                answer = answers.pre_filter[plugin.name]
+            else:
+                answer = self._pre_filter_answer(plugin, state, pod)
+            if answer is not None and not allowed.take(plugin.name, answer):
+                break
+        return allowed
+
+    def _filter(self, state: CycleState, pod: Pod, answers: Answers, allowed: _Allowed) -> Fit:
+        nodes = self._nodes
+        feasible = answers.fits
+        failed = answers.failed
+        if allowed.names is not None:
+            feasible = feasible & _rows_named(nodes, allowed.names)
+        for stage in self._fresh_filters:
+            if stage.name not in state.skip_filter:
+                with self._plugins.calling(stage.plugin, "Filter"):
+                    codes = stage.codes(state, pod, nodes, feasible)
+                failed = failed or bool(codes.min(initial=0) < 0)
+                feasible = feasible & (codes == 0)
+        taken = self._taken_by_nominated(state, pod)
+        if taken:
+            feasible = feasible.copy()
+            feasible[list(taken)] = False
+        fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count)
+        if fit.count == 0 or failed:
+            fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
+            error = fit.diagnosis.error()
+            if error is not None:
+                raise AttemptError(error.message)
+        return fit
+
+    def diagnose(self, state: CycleState, pod: Pod) -> tuple[Diagnosis, Status | None]:
+        """Every node's status, for `explain`; with the PreFilter rejection if there is one."""
+        answers = self._answers(pod)
+        state.adopt(answers.state)
+        allowed = self._pre_filter(state, pod, answers)
+        taken = {} if allowed.status else self._taken_by_nominated(state, pod)
+        return self._diagnosis(state, pod, allowed, taken), allowed.status
+
+    def _diagnosis(
+        self,
+        state: CycleState,
+        pod: Pod,
+        allowed: _Allowed,
+        taken: Mapping[int, Status] | None = None,
+    ) -> Diagnosis:
+        diagnosis = Diagnosis(self._nodes, state, pod)
+        diagnosis.unschedulable_plugins |= allowed.with_set
+        if allowed.status is not None:
+            diagnosis.reject_all(allowed.status)
+            return diagnosis
+        if allowed.names is not None:
+            listed = " ".join(sorted(allowed.with_set))
+            status = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
+            diagnosis.exclude(~_rows_named(self._nodes, allowed.names), status)
+        self.what_if.run_filters(state, pod, self._nodes, diagnosis)
+        for row, status in (taken or {}).items():
+            diagnosis.override(row, status)
+        return diagnosis
+
+    def _nominated_row(self, state: CycleState, pod: Pod) -> int | None:
+        """The row of the Pod's nominated node, if the Pod fits there now."""
+        name = pod.status.nominated_node_name
+        row = self._nodes.row(name) if name else None
+        if row is None:
+            return None
+        rows = np.array([row])
+        diagnosis = self.what_if.filter(state.what_if(rows), pod, self._nodes.take(rows))
+        return row if diagnosis.fits[0] else None
+
+    def _taken_by_nominated(self, state: CycleState, pod: Pod) -> dict[int, Status]:
+        """Rows that ``pod`` must leave to Pods nominated there, with the status that says so."""
+        crowded = self.what_if.crowded(state, pod, self._nodes)
+        if crowded is None:
+            return {}
+        rows, diagnosis = crowded
+        return {int(rows[i]): diagnosis.status(i) for i in np.flatnonzero(~diagnosis.fits).tolist()}
+
+    # PreScore, Score, NormalizeScore
+
+    def score(self, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
+        """Total scores, ``(n,)``, -1 where not feasible. Read only."""
+        with self._plugins.timed("Score"):
+            answers = self._pre_score(state, pod, fit)
+            local = answers.totals(None if fit.feasible is answers.fits else fit.feasible)
+            parts = self._fresh_parts(state, pod, fit)
+            if not parts:
+                return local
+            totals = local.copy()
+            for part in parts:
+                totals[part.rows] += part.scores
+            return totals
+
+    def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
+        """What `score` adds up, plugin by plugin, in the profile's order."""
+        answers = self._pre_score(state, pod, fit)
+        answers.totals(fit.feasible)
+        rows = np.flatnonzero(fit.feasible)
+        parts = [
+            PluginScores(s.name, rows, s.weight * answers.normalized(s, rows))
+            for s in answers.stages.scores
+        ]
+        parts += self._fresh_parts(state, pod, fit)
+        order = {s.name: i for i, s in enumerate(self._scores)}
+        return sorted(parts, key=lambda part: order[part.plugin])
+
+    def _pre_score(self, state: CycleState, pod: Pod, fit: Fit) -> Answers:
+        answers = self._book.get(pod.shape)
+        assert answers is not None, "score comes after find"
+        error = answers.score_error
+        for plugin in self._plugins.at("preScore"):
+            if plugin.name not in self._plugins.local:
+                error = error or self._pre_score_one(plugin, state, pod, fit.feasible)
+        if error is not None:
+            raise AttemptError(error)
+        return answers
+
+    def _fresh_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
+        """Scores of the plugins that are asked in every cycle."""
+        stages = [s for s in self._fresh_scores if s.name not in state.skip_score]
+        if not stages:
+            return []
+        rows = np.flatnonzero(fit.feasible)
+        parts = []
+        for stage in stages:
+            with self._plugins.calling(stage.plugin, "Score"):
+                raw = stage.raw(state, pod, self._nodes, fit.feasible)[rows]
+                scores = stage.normalized(state, pod, raw)
+            parts.append(PluginScores(stage.name, rows, stage.weight * scores))
+        return parts
+
+
+def _rows_named(nodes: NodeTable, names: frozenset[str]) -> BoolArray:
+    mask = np.zeros(len(nodes), np.bool_)
+    mask[[row for name in names if (row := nodes.row(name)) is not None]] = True
+    return mask

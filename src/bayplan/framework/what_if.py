@@ -1,0 +1,108 @@
+"""What if Pods were on a node, or gone from it: the same Filter plugins over a changed table.
+
+Preemption and nominated Pods ask such questions. Every row of a table made with
+`NodeTable.take` is a world of its own: Pods added to one row are on that row alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.interface import PodNominator
+from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.stages import FilterStage
+
+
+class WhatIf:
+    """One profile's Filter plugins over changed tables."""
+
+    def __init__(
+        self, plugins: PluginSet, stages: list[FilterStage], nominator: PodNominator
+    ) -> None:
+        self._plugins = plugins
+        self._stages = stages
+        self._nominator = nominator
+        self._stateful = [p for p in plugins.at("preFilter") if hasattr(p, "add_pod")]
+
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
+        """What if ``other`` were on ``row`` of ``nodes``, a table made by ``take``?"""
+        nodes.add_pod(row, other)
+        for plugin in self._stateful:
+            if plugin.name not in state.skip_filter:
+                with self._plugins.calling(plugin, "PreFilter"):
+                    plugin.add_pod(state, pod, other, nodes, row)
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were gone from ``row`` of ``nodes``, a table made by ``take``?"""
+        nodes.remove_pod(row, other)
+        for plugin in self._stateful:
+            if plugin.name not in state.skip_filter:
+                with self._plugins.calling(plugin, "PreFilter"):
+                    plugin.remove_pod(state, pod, other, nodes, row)
+
+    def run_filters(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
+    ) -> None:
+        """Every Filter plugin over ``nodes``, into ``diagnosis``."""
+        for stage in self._stages:
+            if stage.name not in state.skip_filter:
+                with self._plugins.calling(stage.plugin, "Filter"):
+                    diagnosis.run(stage, stage.codes(state, pod, nodes, diagnosis.fits))
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Diagnosis:
+        """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
+
+        ``nodes`` was made by ``take``, and ``state`` is the `CycleState.what_if` copy that saw the
+        same changes. A node fits only when it does both with and without the Pods of equal or
+        higher priority that are nominated to it: they are not there yet, and may never come.
+        """
+        crowded = self.crowded(state, pod, nodes)
+        diagnosis = Diagnosis(nodes, state, pod)
+        self.run_filters(state, pod, nodes, diagnosis)
+        if crowded is not None:
+            rows, with_rivals = crowded
+            for index in np.flatnonzero(~with_rivals.fits).tolist():
+                diagnosis.override(int(rows[index]), with_rivals.status(index))
+        return diagnosis
+
+    def crowded(
+        self, state: CycleState, pod: Pod, nodes: NodeTable
+    ) -> tuple[IntArray, Diagnosis] | None:
+        """Rows of ``nodes`` with rival nominated Pods, and how ``pod`` fares beside them there."""
+        rivals = self._rivals(pod, nodes)
+        if not rivals:
+            return None
+        rows = np.array(sorted(rivals))
+        table = nodes.take(rows)
+        # A what-if state is per row of its table: going from one to a part of it is what_if again.
+        changed = state.what_if(rows)
+        for index, row in enumerate(rows.tolist()):
+            for rival in rivals[row]:
+                self.add_pod(changed, pod, rival, table, index)
+        diagnosis = Diagnosis(table, changed, pod)
+        self.run_filters(changed, pod, table, diagnosis)
+        return rows, diagnosis
+
+    def _rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
+        """Row -> Pods of equal or higher priority that are nominated to that node."""
+        rivals: dict[int, list[Pod]] = {}
+        for name in self._nominator.nominated_nodes():
+            row = nodes.row(name)
+            if row is None:
+                continue
+            found = [
+                p
+                for p in self._nominator.nominated_pods(name)
+                if p.priority >= pod.priority and p.uid != pod.uid
+            ]
+            if found:
+                rivals[row] = found
+        return rivals
