@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from e2e.provider.choose import provide
+from e2e.provider.choose import chosen, provide
 from e2e.provider.golang import BuildError, cache_dir
 from e2e.provider.process import StartError
-from e2e.provider.programs import CONTROL_PLANE, KWOK
-from e2e.provider.waiting import say, step
+from e2e.provider.programs import BESIDE, CONTROL_PLANE
+from e2e.provider.waiting import say
 
 
 def up() -> None:
@@ -25,10 +25,9 @@ def up() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with provide() as cluster:
-            with step(f"starting the control plane ({cluster.provider})"):
-                cluster.start_controller_manager()
-                cluster.start_kwok()
-                cluster.start_kube_scheduler()
+            cluster.start_controller_manager()
+            cluster.start_kwok()
+            cluster.start_kube_scheduler()
             print(f"export KUBECONFIG={cluster.kubeconfig}", flush=True)
             _note(cluster.kubeconfig)
             say("running; Ctrl-C ends it")
@@ -53,8 +52,8 @@ def kubeconfig() -> None:
 
 
 def build() -> None:
-    """Build what the control plane is made of, unless it is in the cache, and print the folders."""
-    for program in (CONTROL_PLANE, KWOK):
+    """Build the programs that the tests need unless they are in the cache; print their folders."""
+    for program in (CONTROL_PLANE, *BESIDE) if chosen().owns_parts else BESIDE:
         print(program.binary().parent)
 
 

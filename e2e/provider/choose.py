@@ -23,7 +23,12 @@ PROVIDERS: dict[str, type[ControlPlane]] = {
 
 
 def provide(provider: str | None = None) -> ControlPlane:
-    """Return a control plane that is not started yet.
+    """Return a control plane that is not started yet; see `chosen`."""
+    return chosen(provider)()
+
+
+def chosen(provider: str | None = None) -> type[ControlPlane]:
+    """Return the kind of control plane to use.
 
     Args:
         provider: existing, kind, assets or build; None: as PROVIDER says, else what is at hand.
@@ -34,7 +39,7 @@ def provide(provider: str | None = None) -> ControlPlane:
     name = provider or os.environ.get("PROVIDER") or _at_hand()
     if name not in PROVIDERS:
         raise LookupError(f"no provider {name!r}: it is one of {', '.join(PROVIDERS)}")
-    return PROVIDERS[name]()
+    return PROVIDERS[name]
 
 
 def _at_hand() -> str:

@@ -17,6 +17,7 @@ import yaml
 from e2e.provider.pki import Authority
 from e2e.provider.process import Endpoint, Part, client_context, free_port, stop_all
 from e2e.provider.programs import STAGES, program
+from e2e.provider.waiting import step
 
 PREFIX = "bayplan-e2e-"
 ADMIN_GROUP = "system:masters"
@@ -155,7 +156,8 @@ class ControlPlane(ABC):
 
     def __enter__(self) -> Self:
         try:
-            self.start()
+            with step(f"starting a control plane ({self.provider})"):
+                self.start()
         except BaseException:
             self.stop()
             raise

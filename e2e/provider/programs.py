@@ -20,6 +20,10 @@ CONTROL_PLANE = GoProgram(
     ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
 )
 KWOK = GoProgram("kwok", ROOT / "e2e" / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
+# kube-scheduler's word on decisions and on configurations.
+ORACLE = GoProgram("oracle", ROOT / "e2e", "./oracle")
+CONFIGCHECK = GoProgram("configcheck", ROOT / "e2e", "./configcheck")
+BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 
 
 def assets() -> Path | None:

@@ -1,0 +1,66 @@
+# Needs python3 (3.11 or later) and make; everything else is installed into .venv and .cache.
+# Variables: PYTHON (to make .venv with), PROVIDER (existing, kind, assets, build), ONCE=1 (`make run`
+# ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest).
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export PROVIDER ONCE BAYPLAN_CACHE
+
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+GROUPS := import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; \
+	print(*groups["dev"], *groups["bench"], sep="\n")
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv run test lint types unit e2e build-controlplane lock clean
+
+help: ## show this
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+venv: $(READY) ## install bayplan and its tools into .venv
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
+	@echo "== installing into .venv"
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+run: $(READY) ## run bayplan on a real control plane and watch it place Pods
+	$(BIN)/python -m e2e.demo
+
+test: lint types unit e2e ## everything below, in this order
+	@echo "== all tests passed"
+
+lint: $(READY) ## ruff, and the contracts between the layers
+	@echo "== lint"
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	test ! -f .importlinter || $(BIN)/lint-imports
+
+types: $(READY) ## mypy --strict
+	@echo "== types"
+	$(BIN)/mypy
+	$(BIN)/mypy --strict e2e/provider
+
+unit: $(READY) ## tests that need no cluster
+	@echo "== unit tests"
+	$(BIN)/pytest tests $(ARGS)
+
+e2e: build-controlplane ## tests on the real control plane
+	@echo "== end-to-end tests"
+	$(BIN)/pytest e2e $(ARGS)
+
+build-controlplane: $(READY) ## get the control plane into .cache (minutes the first time)
+	@echo "== control plane"
+	$(BIN)/python -m e2e.provider build
+
+lock: ## pin the newest versions that pyproject.toml allows (after `make venv`)
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(BIN)/python -c '$(GROUPS)' | $(COMPILE) --output-file requirements-dev.lock pyproject.toml -
+
+clean: ## remove .venv, .cache and what tools left behind
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
