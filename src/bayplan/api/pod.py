@@ -40,7 +40,7 @@ class ContainerPort(Wire, frozen=True):
 
 
 class ContainerRestartRule(Wire, frozen=True):
-    """An entry of restartPolicyRules; only its presence matters."""
+    """An entry of restartPolicyRules: what the kubelet does when the rule applies."""
 
     action: str = ""
 
@@ -189,9 +189,10 @@ class RbdVolume(Wire, frozen=True):
 
 
 class AzureDisk(Wire, frozen=True):
-    """A legacy in-tree disk."""
+    """A legacy in-tree disk; only `kind` Managed has a CSI counterpart."""
 
     disk_name: str = ""
+    kind: str | None = None
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
 
@@ -223,6 +224,12 @@ class EphemeralVolume(Wire, frozen=True):
     """A generic ephemeral volume: its claim is named after the Pod and the volume."""
 
 
+class ImageVolumeSource(Wire, frozen=True):
+    """An OCI image mounted as a volume."""
+
+    reference: str = ""
+
+
 class Volume(Wire, frozen=True):
     """A volume, by the sources that scheduling reads."""
 
@@ -238,6 +245,7 @@ class Volume(Wire, frozen=True):
     cinder: CinderVolume | None = None
     portworx_volume: PortworxVolume | None = None
     vsphere_volume: VsphereVolume | None = None
+    image: ImageVolumeSource | None = None
 
     @property
     def matters(self) -> bool:

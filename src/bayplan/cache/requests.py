@@ -65,13 +65,14 @@ def _requests(spec: PodSpec, status: PodStatus) -> Requests:
         missing = {k: v for k, v in missing.items() if k not in exact}
     nonzero = exact_requests(spec, status, missing) if missing else exact
     return Requests(
-        amounts={name: _units(name, amount) for name, amount in exact.items()},
-        nonzero_cpu=_units("cpu", nonzero.get("cpu", Fraction(0))),
-        nonzero_memory=_units("memory", nonzero.get("memory", Fraction(0))),
+        amounts={name: units(name, amount) for name, amount in exact.items()},
+        nonzero_cpu=units("cpu", nonzero.get("cpu", Fraction(0))),
+        nonzero_memory=units("memory", nonzero.get("memory", Fraction(0))),
     )
 
 
-def _units(resource: str, amount: Fraction) -> int:
+def units(resource: str, amount: Fraction) -> int:
+    """``amount`` in the unit that ``resource`` is counted in, rounded up: milli for cpu."""
     scaled = amount * 1000 if resource == "cpu" else amount
     return -(-scaled.numerator // scaled.denominator)
 

@@ -80,6 +80,25 @@ class Hint(enum.Enum):
     QUEUE = "Queue"
 
 
+_RESOURCE_LABELS = {
+    Resource.UNSCHEDULED_POD: "UnschedulablePod",
+    Resource.TARGET_POD: "UnschedulablePod",
+    Resource.CSI_NODE: "storage.k8s.io/CSINode",
+    Resource.CSI_DRIVER: "storage.k8s.io/CSIDriver",
+    Resource.CSI_STORAGE_CAPACITY: "storage.k8s.io/CSIStorageCapacity",
+    Resource.STORAGE_CLASS: "storage.k8s.io/StorageClass",
+    Resource.VOLUME_ATTACHMENT: "storage.k8s.io/VolumeAttachment",
+}
+_OTHER_UPDATES = frozenset({Action.UPDATE_POD_OTHER, Action.UPDATE_OTHER})
+
+
+def _label(resource: Resource, action: Action) -> str:
+    """The event's name in kube-scheduler's metrics, e.g. NodeUpdateNodeTaint."""
+    name = "UPDATE" if action in _OTHER_UPDATES else str(action.name)
+    words = name.replace("|", "_").split("_")
+    return _RESOURCE_LABELS.get(resource, resource.value) + "".join(w.capitalize() for w in words)
+
+
 HintFn = Callable[[Pod, Any, Any], Hint]
 """``hint(pod, old, new)``: old is None for an added object, new is None for a deleted one."""
 
@@ -89,16 +108,33 @@ class ClusterEvent:
     """A change, or the pattern of changes that a plugin registers for.
 
     Attributes:
-        label: what metrics and logs call it, e.g. AssignedPodDelete.
+        label: what metrics and logs call it; AssignedPodDelete and the like unless given.
     """
 
     resource: Resource
     action: Action
     label: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", _label(self.resource, self.action))
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether this stands for every change of everything."""
+        return self.resource is Resource.ANY and self.action is Action.ALL
+
     def matches(self, event: ClusterEvent) -> bool:
-        """Whether ``event`` is one of the changes that this pattern names."""
-        same = self.resource in (Resource.ANY, event.resource) or event.resource is Resource.ANY
+        """Whether ``event`` is one of the changes that this pattern names.
+
+        A wildcard event is matched by a wildcard pattern alone: the queue treats it apart. A change
+        of the waiting Pod itself (TARGET_POD) is a change of an unscheduled Pod, too.
+        """
+        if event.wildcard:
+            return self.wildcard
+        same = self.resource in (Resource.ANY, event.resource) or (
+            self.resource is Resource.UNSCHEDULED_POD and event.resource is Resource.TARGET_POD
+        )
         return same and bool(self.action & event.action)
 
 
@@ -108,3 +144,9 @@ class EventRegistration:
 
     event: ClusterEvent
     hint: HintFn | None = None
+
+
+def any_pod(action: Action, hint: HintFn | None = None) -> list[EventRegistration]:
+    """Registrations for ``action`` on a Pod wherever it stands, assigned to a node or not."""
+    places = (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD)
+    return [EventRegistration(ClusterEvent(place, action), hint) for place in places]
