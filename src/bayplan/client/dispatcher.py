@@ -154,13 +154,13 @@ class Dispatcher:
 
     def _run(self) -> None:
         while True:
-            pause = self._fill()
+            throttled = self._fill()
             self._multi.perform()
             if self._collect():
                 continue
             if self._deadline is not None and self._drained():
                 break
-            self._sleep(pause)
+            self._sleep(throttled)
         self._end()
 
     def _drained(self) -> bool:
@@ -169,13 +169,12 @@ class Dispatcher:
         return idle or self._clock() >= self._deadline
 
     def _fill(self) -> float:
-        """Start what may start; returns the seconds until something else may."""
+        """Start what may start; returns the seconds until the rate limit lets the next one go."""
         self._news = False
         now = self._clock()
         while self._retries and self._retries[0][0] <= now:
             request = heapq.heappop(self._retries)[2]
             self._lanes[request.lane].appendleft(request)
-        pause = self._retries[0][0] - now if self._retries else LONGEST_PAUSE
         while len(self._active) < self._max_in_flight:
             lane = self._next_lane()
             if lane is None:
@@ -183,14 +182,13 @@ class Dispatcher:
             limit = self._limits[lane is Lane.EVENT]
             wait = limit.wait(now)
             if wait > 0:
-                pause = min(pause, wait)
-                break
-            request_or_none = self._take(lane)
-            if request_or_none is None:
+                return wait
+            next_request = self._take(lane)
+            if next_request is None:
                 break
             limit.take()
-            self._send(request_or_none)
-        return min(pause, LONGEST_PAUSE)
+            self._send(next_request)
+        return LONGEST_PAUSE
 
     def _next_lane(self) -> Lane | None:
         for lane in (Lane.BIND, Lane.STATUS):
@@ -288,19 +286,30 @@ class Dispatcher:
             self._statistics.callback_errors += 1
             log.exception("callback of a request failed", method=request.method, path=request.path)
 
-    def _sleep(self, pause: float) -> None:
+    def _sleep(self, longest: float) -> None:
+        """Wait for the network, a wake-up, or the moment when something falls due."""
         self._asleep = True
-        if self._news:
-            pause = 0  # It came before we said that we sleep, so nothing woke us.
-        until = self._multi.timeout()
-        if until >= 0:
-            pause = min(pause, until / 1000)
+        # What came before we said that we sleep did not wake us.
+        pause = 0.0 if self._news else min(longest, self._until_due())
         readable, writable, _ = self._multi.fdset()
         readable.append(self._wake_reader.fileno())
         ready = select.select(readable, writable, [], pause)[0]
         self._asleep = False
         if self._wake_reader.fileno() in ready:
             self._wake_reader.recv(64)
+
+    def _until_due(self) -> float:
+        """Seconds until a retry, the end, or libcurl itself needs us."""
+        now = self._clock()
+        pause = LONGEST_PAUSE
+        if self._retries:
+            pause = min(pause, self._retries[0][0] - now)
+        if self._deadline is not None:
+            pause = min(pause, self._deadline - now)
+        until = self._multi.timeout()
+        if until >= 0:
+            pause = min(pause, until / 1000)
+        return max(0.0, pause)
 
     def _end(self) -> None:
         for transfer in list(self._active.values()):

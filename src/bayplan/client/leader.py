@@ -11,6 +11,7 @@ the renewDeadline, so a server that hangs cannot hide the loss.
 
 from __future__ import annotations
 
+import math
 import random
 import socket
 import threading
@@ -213,7 +214,7 @@ class LeaderElector:
         now = self._micro_time()
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": int(self._lock.lease_duration),
+            "leaseDurationSeconds": math.ceil(self._lock.lease_duration),
             "acquireTime": old.get("acquireTime") or now,
             "renewTime": now,
             "leaseTransitions": transitions,

@@ -17,7 +17,7 @@ from bayplan.client.connection import Connection
 from bayplan.client.errors import Closed, Unauthorized
 from bayplan.client.http import answer, prepare
 
-HTTP_OK = 200
+HTTP_OK = b"200"
 BUFFER_BYTES = 512 * 1024
 
 
@@ -30,6 +30,7 @@ class Stream:
         self._socket: socket.socket | None = None
         self._aborted = False
         self._raised: BaseException | None = None
+        self._status = b""
         self._handle = connection.handle()
         self._handle.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
         self._handle.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
@@ -89,8 +90,11 @@ class Stream:
                 self._socket = None
 
     def _header_reader(self, on_open: Callable[[], None]) -> Callable[[bytes], None]:
+        # libcurl allows no getinfo while it performs, so the status is read from its line.
         def read(line: bytes) -> None:
-            if line == b"\r\n" and self._handle.getinfo(pycurl.RESPONSE_CODE) == HTTP_OK:
+            if line.startswith(b"HTTP/"):
+                self._status = line.split(b" ", 2)[1]
+            elif line == b"\r\n" and self._status == HTTP_OK:
                 on_open()
 
         return read
@@ -101,7 +105,7 @@ class Stream:
         """The write callback: errors go to ``complaint``, all else to ``on_chunk``."""
 
         def receive(chunk: bytes) -> int | None:
-            if self._handle.getinfo(pycurl.RESPONSE_CODE) != HTTP_OK:
+            if self._status != HTTP_OK:
                 complaint.append(chunk)
                 return None
             try:

@@ -1,0 +1,85 @@
+"""Which error an answer becomes, and what may be done after it."""
+
+import json
+
+import pycurl
+import pytest
+
+from bayplan.client import errors
+from bayplan.client.errors import Fault, from_curl, from_status
+
+STATUSES = [
+    pytest.param(400, "BadRequest", errors.Invalid, Fault.REQUEST, id="bad request"),
+    pytest.param(401, "Unauthorized", errors.Unauthorized, Fault.CREDENTIALS, id="unauthorized"),
+    pytest.param(403, "Forbidden", errors.Forbidden, Fault.CREDENTIALS, id="forbidden"),
+    pytest.param(404, "NotFound", errors.NotFound, Fault.STATE, id="not found"),
+    pytest.param(409, "Conflict", errors.Conflict, Fault.STATE, id="conflict"),
+    pytest.param(409, "AlreadyExists", errors.AlreadyExists, Fault.STATE, id="already exists"),
+    pytest.param(410, "Expired", errors.Expired, Fault.STATE, id="expired"),
+    pytest.param(410, "Gone", errors.Expired, Fault.STATE, id="gone"),
+    pytest.param(410, "", errors.Expired, Fault.STATE, id="gone without a reason"),
+    pytest.param(422, "Invalid", errors.Invalid, Fault.REQUEST, id="invalid"),
+    pytest.param(429, "TooManyRequests", errors.TooManyRequests, Fault.SERVER, id="throttled"),
+    pytest.param(500, "InternalError", errors.ServerError, Fault.SERVER, id="internal error"),
+    pytest.param(504, "Timeout", errors.ServerError, Fault.SERVER, id="gateway timeout"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason", "expected", "fault"), STATUSES)
+def test_an_answer_becomes_the_error_of_its_reason(code, reason, expected, fault):
+    body = json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "why"})
+    error = from_status(body.encode(), code)
+    assert type(error) is expected
+    assert error.fault is fault
+    assert str(error) == "why"
+    assert (error.status, error.reason) == (code, reason)
+
+
+def test_the_code_comes_from_the_body_where_there_is_no_http_status():
+    assert isinstance(from_status(b'{"code":410,"message":"too old"}'), errors.Expired)
+
+
+@pytest.mark.parametrize(
+    ("body", "header", "expected"),
+    [
+        pytest.param(b'{"details":{"retryAfterSeconds":7}}', 0, 7, id="from the body"),
+        pytest.param(b'{"details":{"retryAfterSeconds":7}}', 3, 3, id="the header goes first"),
+        pytest.param(b"{}", 0, None, id="nowhere"),
+    ],
+)
+def test_the_time_to_wait_is_what_the_server_says(body, header, expected):
+    assert from_status(body, 429, header).retry_after == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b"<html>Bad Gateway</html>", "<html>Bad Gateway</html>", id="a proxy's page"),
+        pytest.param(b"", "the server answered with HTTP status 502", id="nothing"),
+        pytest.param(b'{"message":null}', "the server answered with HTTP status 502", id="null"),
+    ],
+)
+def test_an_answer_that_is_no_status_still_makes_a_sentence(body, message):
+    error = from_status(body, 502)
+    assert isinstance(error, errors.ServerError)
+    assert str(error) == message
+
+
+@pytest.mark.parametrize(
+    ("code", "connected", "expected"),
+    [
+        pytest.param(pycurl.E_COULDNT_CONNECT, False, errors.Unreachable, id="refused"),
+        pytest.param(pycurl.E_COULDNT_RESOLVE_HOST, False, errors.Unreachable, id="no such host"),
+        pytest.param(pycurl.E_PEER_FAILED_VERIFICATION, False, errors.Unreachable, id="wrong CA"),
+        pytest.param(pycurl.E_OPERATION_TIMEDOUT, False, errors.Unreachable, id="connect timeout"),
+        pytest.param(pycurl.E_OPERATION_TIMEDOUT, True, errors.Timeout, id="no answer"),
+        pytest.param(pycurl.E_RECV_ERROR, True, errors.ConnectionLost, id="reset"),
+        pytest.param(pycurl.E_GOT_NOTHING, True, errors.ConnectionLost, id="closed"),
+    ],
+)
+def test_a_broken_transfer_says_whether_the_server_can_have_seen_it(code, connected, expected):
+    error = from_curl(code, "what curl says", "https://host:6443", connected)
+    assert type(error) is expected
+    assert error.never_sent != error.outcome_unknown
+    assert "https://host:6443" in str(error)
+    assert str(error).endswith("what curl says")

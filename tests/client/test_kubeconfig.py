@@ -1,0 +1,127 @@
+"""Which credentials are found, and what is said about those that are no use."""
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bayplan.client import kubeconfig
+from bayplan.client.kubeconfig import KubeconfigError, load
+
+GOOD = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "main",
+    "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443/"}}],
+    "users": [{"name": "u", "user": {"token": "abc"}}],
+}
+
+
+def write(folder: Path, content: object, name: str = "config") -> str:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return str(path)
+
+
+def test_a_kubeconfig_gives_server_and_token(tmp_path):
+    configuration, token_file = load(write(tmp_path, GOOD), {})
+    assert configuration.host == "https://127.0.0.1:6443"
+    assert configuration.auth_settings()["BearerToken"]["value"] == "Bearer abc"
+    assert token_file is None
+
+
+def test_a_user_without_credentials_is_fine(tmp_path):
+    configuration, _ = load(write(tmp_path, GOOD | {"users": [{"name": "u", "user": {}}]}), {})
+    assert configuration.auth_settings() == {}
+
+
+def test_the_environment_names_the_file_where_no_argument_does(tmp_path):
+    configuration, _ = load(None, {"KUBECONFIG": write(tmp_path, GOOD)})
+    assert configuration.host == "https://127.0.0.1:6443"
+
+
+def test_several_files_are_read_as_one(tmp_path):
+    first = write(tmp_path, {k: v for k, v in GOOD.items() if k != "users"}, "first")
+    second = write(tmp_path, {"users": [{"name": "u", "user": {"tokenFile": "t"}}]}, "second")
+    (tmp_path / "t").write_text("from-file")
+    configuration, token_file = load(f"{first}:{second}:/does/not/exist", {})
+    assert configuration.host == "https://127.0.0.1:6443"
+    assert token_file == tmp_path / "t"
+
+
+def exec_user(command: str) -> dict[str, object]:
+    api = "client.authentication.k8s.io/v1"
+    user = {"exec": {"apiVersion": api, "command": command, "interactiveMode": "Never"}}
+    return GOOD | {"users": [{"name": "u", "user": user}]}
+
+
+def test_an_exec_plugin_gives_the_token(tmp_path):
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"from-plugin"}}\'\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    configuration, _ = load(write(tmp_path, exec_user(str(plugin))), {})
+    assert configuration.auth_settings()["BearerToken"]["value"] == "Bearer from-plugin"
+
+
+def without(*keys: str) -> dict[str, object]:
+    return {k: v for k, v in GOOD.items() if k not in keys}
+
+
+BROKEN = [
+    pytest.param("", "not a kubeconfig (no mapping at the top)", id="empty"),
+    pytest.param("- a\n", "not a kubeconfig (no mapping at the top)", id="a list"),
+    pytest.param("a: [\n", "not valid YAML at line 2:", id="no YAML"),
+    pytest.param("\0", "not valid YAML", id="a binary file"),
+    pytest.param(without("current-context"), "current-context", id="no current context"),
+    pytest.param(without("contexts"), "main", id="no contexts"),
+    pytest.param(without("clusters"), "Expected object with name c", id="no clusters"),
+    pytest.param(GOOD | {"contexts": [{}]}, "name", id="a context without a name"),
+    pytest.param(GOOD | {"clusters": 5}, "int", id="a number for a list"),
+    pytest.param(exec_user("/does/not/exist"), "exec plugin /does/not/exist gave", id="exec"),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), BROKEN)
+def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path, content, expected):
+    path = write(tmp_path, content)
+    with pytest.raises(KubeconfigError) as caught:
+        load(path, {})
+    message = str(caught.value)
+    assert message.startswith(f"kubeconfig {path}: ")
+    assert expected in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("path", "environ", "expected"),
+    [
+        pytest.param("/no/file", {}, "kubeconfig /no/file: no such file", id="argument"),
+        pytest.param(None, {"KUBECONFIG": "/no/file"}, "/no/file: no such file (and", id="env"),
+        pytest.param(None, {}, "no such file (and this is no Pod", id="nothing at all"),
+    ],
+)
+def test_a_missing_kubeconfig_is_named(path, environ, expected, monkeypatch, tmp_path):
+    monkeypatch.setattr(kubeconfig, "DEFAULT_PATH", str(tmp_path / "none"))
+    with pytest.raises(KubeconfigError) as caught:
+        load(path, environ)
+    assert expected in str(caught.value)
+
+
+def test_an_unreadable_file_is_named(tmp_path):
+    path = tmp_path / "config"
+    path.write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(KubeconfigError, match="not a text file"):
+        load(str(path), {})
+
+
+def test_in_a_pod_the_service_account_is_used(monkeypatch):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(KubeconfigError, match="in-cluster credentials: Service token file"):
+        load(None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})

@@ -1,0 +1,236 @@
+"""Leader election: who may take the Lease when, and what the loss of it does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from queue import Queue
+from typing import Any
+
+import pytest
+from tests.client.fault_server import Exchange, FaultServer
+
+from bayplan.client.http import Http
+from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
+
+QUICK = LeaseLock("bayplan", "kube-system", 0.6, 0.4, 0.02)
+NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+NOW_TEXT = "2026-01-02T03:04:05.000006Z"
+
+
+class LeaseServer:
+    """Stores one Lease, with optimistic concurrency, and fails on demand."""
+
+    def __init__(self, server: FaultServer) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.broken = False
+        self.written: Queue[dict[str, Any]] = Queue()
+        self.lock = threading.Lock()
+        server.script = self
+
+    def __call__(self, exchange: Exchange) -> None:
+        with self.lock:
+            if self.broken:
+                exchange.error(500, "InternalError")
+            elif exchange.command == "GET":
+                self.read(exchange)
+            else:
+                self.write(exchange, exchange.json())
+
+    def read(self, exchange: Exchange) -> None:
+        if self.lease is None:
+            exchange.error(404, "NotFound")
+        else:
+            exchange.answer(200, self.lease)
+
+    def write(self, exchange: Exchange, lease: dict[str, Any]) -> None:
+        known = self.lease["metadata"]["resourceVersion"] if self.lease else "0"
+        if lease["metadata"].get("resourceVersion", "0") != known:
+            exchange.error(409, "Conflict")
+            return
+        lease["metadata"]["resourceVersion"] = str(int(known) + 1)
+        self.lease = lease
+        self.written.put(lease)
+        exchange.answer(200, lease)
+
+    def hold(self, holder: str, seconds: int = 15, **spec: Any) -> None:
+        with self.lock:
+            version = int(self.lease["metadata"]["resourceVersion"]) + 1 if self.lease else 1
+            self.lease = {
+                "metadata": {"name": "bayplan", "resourceVersion": str(version)},
+                "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds} | spec,
+            }
+
+    @property
+    def holder(self) -> str:
+        with self.lock:
+            return self.lease["spec"]["holderIdentity"] if self.lease else ""
+
+
+class Candidate:
+    """An elector and what it told us."""
+
+    def __init__(self, server: FaultServer, identity: str = "me", **settings: Any) -> None:
+        self.started = threading.Event()
+        self.stopped = threading.Event()
+        self.leaders: Queue[str] = Queue()
+        self.elector = LeaderElector(
+            Http(server.connection(), max_tries=1),
+            settings.pop("lock", QUICK),
+            identity,
+            on_started=self.started.set,
+            on_stopped=self.stopped.set,
+            on_new_leader=self.leaders.put,
+            now=lambda: NOW,
+            jitter=lambda: 0.0,
+            **settings,
+        )
+
+    def next_leader(self) -> str:
+        return self.leaders.get(timeout=5)
+
+
+@pytest.fixture
+def lease(server: FaultServer) -> LeaseServer:
+    return LeaseServer(server)
+
+
+@pytest.fixture
+def candidate(server: FaultServer, lease: LeaseServer) -> Iterator[Candidate]:
+    made = Candidate(server)
+    yield made
+    made.elector.stop()
+
+
+def test_the_first_candidate_makes_the_lease_and_leads(lease, candidate, server):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    assert candidate.elector.is_leader
+    assert candidate.next_leader() == "me"
+    written = lease.written.get(timeout=5)
+    assert written["metadata"]["name"] == "bayplan"
+    assert written["metadata"]["namespace"] == "kube-system"
+    assert written["spec"] == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 1,
+        "acquireTime": NOW_TEXT,
+        "renewTime": NOW_TEXT,
+        "leaseTransitions": 0,
+    }
+    assert server.requests[0].path == (
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/bayplan"
+    )
+
+
+def test_the_leader_renews_and_keeps_the_time_it_began(lease, candidate):
+    lease.hold("me", acquireTime="before", leaseTransitions=4)
+    candidate.elector.start()
+    for _ in range(3):
+        spec = lease.written.get(timeout=5)["spec"]
+        assert (spec["acquireTime"], spec["leaseTransitions"]) == ("before", 4)
+
+
+def test_what_others_keep_in_the_lease_survives(lease, candidate):
+    lease.hold("", strategy="OldestEmulationVersion")
+    lease.lease["metadata"]["finalizers"] = ["x/y"]
+    candidate.elector.start()
+    written = lease.written.get(timeout=5)
+    assert written["metadata"]["finalizers"] == ["x/y"]
+    assert written["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_lease_is_taken_over_only_after_it_stood_unchanged_for_its_duration(lease, server):
+    clock = ManualClock()
+    elector = Candidate(server, clock=clock).elector
+    lease.hold("other", 15, leaseTransitions=1)
+    assert not elector._try(1)
+    clock.now = 14.9
+    assert not elector._try(1)
+    lease.hold("other", 15, leaseTransitions=1, renewTime="renewed")
+    clock.now = 15.1
+    assert not elector._try(1), "a renewal starts the time anew, whatever the clocks say"
+    clock.now = 30.2
+    assert elector._try(1)
+    assert lease.lease["spec"]["leaseTransitions"] == 2
+    assert lease.lease["spec"]["acquireTime"] == NOW_TEXT
+
+
+def test_of_two_that_see_a_free_lease_one_gets_it(lease, server):
+    first, second = Candidate(server, "first").elector, Candidate(server, "second").elector
+    lease.hold("")
+    second._observe(dict(lease.lease))
+    assert first._try(1)
+    assert not second._try(1)
+    assert lease.holder == "first"
+
+
+def test_a_leader_that_cannot_renew_stops_before_the_lease_is_free(lease, candidate):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    with lease.lock:
+        lease.broken = True
+    assert candidate.stopped.wait(5)
+    assert not candidate.elector.is_leader
+
+
+def test_a_leader_stops_at_once_when_another_holds_the_lease(lease, candidate):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    lease.hold("usurper")
+    assert candidate.stopped.wait(5)
+    assert candidate.next_leader() == "me"
+    assert candidate.next_leader() == "usurper"
+    assert lease.holder == "usurper", "what another holds is not released"
+
+
+def test_stopping_releases_the_lease_after_the_work_has_ended(lease, candidate):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    candidate.elector.stop()
+    assert candidate.stopped.is_set()
+    assert lease.holder == ""
+    assert lease.lease["spec"]["leaseDurationSeconds"] == 1
+
+
+def test_without_release_the_lease_is_left_to_expire(lease, server):
+    candidate = Candidate(server, release=False)
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    candidate.elector.stop()
+    assert lease.holder == "me"
+
+
+def test_a_candidate_can_be_stopped_while_it_waits(lease, candidate):
+    lease.hold("other", 3600)
+    candidate.elector.start()
+    assert candidate.next_leader() == "other"
+    candidate.elector.stop()
+    assert not candidate.started.is_set()
+    assert not candidate.stopped.is_set()
+
+
+def test_a_hanging_server_cannot_hide_the_loss(lease, server, candidate):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    server.script = lambda exchange: exchange.wait_until_the_end()
+    assert candidate.stopped.wait(5)
+
+
+def test_identities_differ_on_one_host():
+    assert new_identity() != new_identity()
+
+
+def test_the_lease_is_read_as_the_server_sends_it(lease, candidate, server):
+    lease.hold("me")
+    lease.lease["spec"]["leaseTransitions"] = None
+    candidate.elector.start()
+    assert lease.written.get(timeout=5)["spec"]["leaseTransitions"] == 0

@@ -1,0 +1,215 @@
+"""Bindings, status patches and deletions: what is sent, and what a doubt turns out to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from queue import Queue
+
+import pytest
+from tests.builders import make_pod
+from tests.client.fault_server import Exchange, FaultServer, one_after_another
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.client import errors
+from bayplan.client.connection import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.errors import ApiError
+from bayplan.client.http import Http
+from bayplan.client.writer import Writer, status_patch
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+EARLIER = "2025-01-01T00:00:00Z"
+POD = make_pod("web-1").uid("uid-1").obj()
+
+
+class Bench:
+    """A writer against the server, and how its calls ended."""
+
+    def __init__(self, server: FaultServer) -> None:
+        self.server = server
+        connection = server.connection()
+        self.dispatcher = Dispatcher(connection, jitter=lambda: 0.0)
+        self.dispatcher.start()
+        self.writer = Writer(self.dispatcher, Http(connection), lambda: NOW)
+        self.results: Queue[ApiError | None] = Queue()
+
+    def bind(self, pod: Pod = POD) -> ApiError | None:
+        self.writer.bind(pod, "node-1", self.results.put)
+        return self.results.get(timeout=5)
+
+
+@pytest.fixture
+def bench(server: FaultServer) -> Iterator[Bench]:
+    made = Bench(server)
+    yield made
+    made.dispatcher.close(0)
+
+
+def test_a_binding_names_pod_uid_and_node(bench):
+    bench.server.script = lambda exchange: exchange.answer(201)
+    assert bench.bind() is None
+    (request,) = bench.server.requests
+    assert request.path == "/api/v1/namespaces/default/pods/web-1/binding"
+    assert json.loads(request.body) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web-1", "namespace": "default", "uid": "uid-1"},
+        "target": {"kind": "Node", "name": "node-1"},
+    }
+
+
+def assigned_to(node: str) -> Callable[[Exchange], None]:
+    why = f'pod web-1 is already assigned to node "{node}"'
+    return lambda exchange: exchange.error(409, "Conflict", why)
+
+
+def pod_answer(uid: str = "uid-1", **spec: str) -> Callable[[Exchange], None]:
+    return lambda exchange: exchange.answer(200, {"metadata": {"uid": uid}, "spec": spec})
+
+
+def hang_up(exchange: Exchange) -> None:
+    exchange.hang_up()
+
+
+def fail(exchange: Exchange) -> None:
+    exchange.error(500, "InternalError")
+
+
+def missing(exchange: Exchange) -> None:
+    exchange.error(404, "NotFound")
+
+
+LOST = errors.ConnectionLost
+ENDINGS = [
+    pytest.param([assigned_to("node-1")], None, id="bound there by our own first try"),
+    pytest.param([assigned_to("node-2")], errors.Conflict, id="bound elsewhere"),
+    pytest.param([missing], errors.NotFound, id="deleted"),
+    pytest.param([hang_up, pod_answer(nodeName="node-1")], None, id="broken, took effect"),
+    pytest.param([hang_up, pod_answer(nodeName="node-2")], LOST, id="broken, bound elsewhere"),
+    pytest.param([hang_up, pod_answer()], LOST, id="broken, not bound"),
+    pytest.param([hang_up, missing], LOST, id="broken, then deleted"),
+    pytest.param(
+        [hang_up, pod_answer("uid-2", nodeName="node-1")], LOST, id="broken, another Pod there"
+    ),
+    pytest.param([hang_up, hang_up, pod_answer(nodeName="node-1")], None, id="broken twice"),
+    pytest.param([fail, pod_answer(nodeName="node-1")], None, id="failed, took effect"),
+    pytest.param([fail, pod_answer()], errors.ServerError, id="failed, not bound"),
+]
+
+
+@pytest.mark.parametrize(("script", "expected"), ENDINGS)
+def test_a_binding_in_doubt_is_looked_up(bench, script, expected):
+    bench.server.script = one_after_another(*script)
+    ending = bench.bind()
+    assert ending is None if expected is None else type(ending) is expected
+
+
+@pytest.mark.parametrize("uid", ["uid-1", "uid-2"])
+def test_a_pod_is_deleted_under_its_uid(bench, uid):
+    bench.server.script = lambda exchange: exchange.answer(200)
+    bench.writer.delete_pod(make_pod("web-1").uid(uid).obj(), bench.results.put)
+    assert bench.results.get(timeout=5) is None
+    (request,) = bench.server.requests
+    assert (request.command, request.path) == ("DELETE", "/api/v1/namespaces/default/pods/web-1")
+    assert json.loads(request.body)["preconditions"] == {"uid": uid}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        pytest.param(404, "NotFound", None, id="gone"),
+        pytest.param(409, "Conflict", None, id="replaced by another of its name"),
+        pytest.param(403, "Forbidden", errors.Forbidden, id="forbidden"),
+    ],
+)
+def test_deleting_what_is_gone_is_success(bench, status, reason, expected):
+    bench.server.script = lambda exchange: exchange.error(status, reason)
+    bench.writer.delete_pod(POD, bench.results.put)
+    ending = bench.results.get(timeout=5)
+    assert ending is None if expected is None else isinstance(ending, expected)
+
+
+CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 3)
+
+
+def waiting_pod(nominated: str = "", **condition: object) -> Pod:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    said |= {"message": "0/1 nodes", "lastTransitionTime": EARLIER} | condition
+    status: dict[str, object] = {"conditions": [{"type": "Ready", "status": "True"}, said]}
+    if nominated:
+        status["nominatedNodeName"] = nominated
+    return make_pod("web-1").uid("uid-1").status(**status).obj()
+
+
+def patched(since: str = "2026-01-02T03:04:05Z") -> dict[str, object]:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes",
+        "observedGeneration": 3,
+        "lastTransitionTime": since,
+    }
+
+
+PATCHES = [
+    pytest.param(POD, CONDITION, None, {"conditions": [patched()]}, id="a first condition"),
+    pytest.param(waiting_pod(), CONDITION, None, None, id="the same condition"),
+    pytest.param(waiting_pod(), CONDITION, "", None, id="the same condition, nothing to clear"),
+    pytest.param(
+        waiting_pod(message="0/2 nodes"),
+        CONDITION,
+        None,
+        {"conditions": [patched(EARLIER)]},
+        id="another message keeps the transition time",
+    ),
+    pytest.param(
+        waiting_pod(status="True"),
+        CONDITION,
+        None,
+        {"conditions": [patched()]},
+        id="another status moves the transition time",
+    ),
+    pytest.param(POD, None, "n1", {"nominatedNodeName": "n1"}, id="a nomination"),
+    pytest.param(waiting_pod("n1"), None, "n1", None, id="the same nomination"),
+    pytest.param(waiting_pod("n1"), None, "", {"nominatedNodeName": None}, id="no nomination"),
+    pytest.param(waiting_pod("n1"), None, None, None, id="nothing asked for"),
+    pytest.param(
+        waiting_pod("n1"), CONDITION, "n2", {"nominatedNodeName": "n2"}, id="only the nomination"
+    ),
+]
+
+
+@pytest.mark.parametrize(("pod", "condition", "nominated", "status"), PATCHES)
+def test_a_status_patch_says_only_what_is_new(pod, condition, nominated, status):
+    patch = status_patch(pod, condition, nominated, NOW)
+    if status is None:
+        assert patch is None
+    else:
+        assert json.loads(patch) == {"metadata": {"uid": "uid-1"}, "status": status}
+
+
+def test_a_status_patch_is_sent_to_the_status(bench):
+    bench.server.script = one_after_another(hang_up, lambda exchange: exchange.answer(200))
+    bench.writer.patch_pod_status(POD, CONDITION, "n1", bench.results.put)
+    assert bench.results.get(timeout=5) is None
+    request = bench.server.requests[-1]
+    assert request.command == "PATCH"
+    assert request.path == "/api/v1/namespaces/default/pods/web-1/status"
+    assert request.headers["Content-Type"] == STRATEGIC_MERGE_PATCH
+    assert len(bench.server.requests) == 2
+
+
+def test_a_patch_that_changes_nothing_is_not_sent(bench):
+    bench.writer.patch_pod_status(waiting_pod(), CONDITION, None, bench.results.put)
+    assert bench.results.get(timeout=5) is None
+    assert bench.server.requests == []
+
+
+def test_volume_objects_are_written_at_once(bench):
+    bench.server.script = lambda exchange: exchange.answer(200, {"stored": True})
+    assert bench.writer.update("/api/v1/persistentvolumes/pv", b"{}") == b'{"stored": true}'
+    bench.writer.patch("/api/v1/persistentvolumes/pv", b"{}", MERGE_PATCH)
+    assert [r.command for r in bench.server.requests] == ["PUT", "PATCH"]
