@@ -22,9 +22,9 @@ PROVIDERS: dict[str, type[ControlPlane]] = {
 }
 
 
-def provide(provider: str | None = None) -> ControlPlane:
-    """Return a control plane that is not started yet; see `chosen`."""
-    return chosen(provider)()
+def provide(*api_server_flags: str, provider: str | None = None) -> ControlPlane:
+    """Return a control plane that is not started yet; for `provider` see `chosen`."""
+    return chosen(provider)(*api_server_flags)
 
 
 def chosen(provider: str | None = None) -> type[ControlPlane]:

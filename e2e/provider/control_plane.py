@@ -30,6 +30,9 @@ class UnsupportedError(Exception):
 class ControlPlane(ABC):
     """A Kubernetes control plane; as a context manager it is started, and stopped at the end.
 
+    Args:
+        api_server_flags: more flags for kube-apiserver, where it is ours.
+
     Attributes:
         provider: the name that the variable PROVIDER has for it.
         owns_parts: its API server and etcd are in `parts`, to be killed and started again.
@@ -43,7 +46,8 @@ class ControlPlane(ABC):
     owns_parts: ClassVar[bool] = False
     image: ClassVar[str] = ""
 
-    def __init__(self) -> None:
+    def __init__(self, *api_server_flags: str) -> None:
+        self.api_server_flags = api_server_flags
         self.parts: dict[str, Part] = {}
         self.folder, self._lock = _new_folder()
         self.authority = Authority(self.folder / "pki")
@@ -52,8 +56,8 @@ class ControlPlane(ABC):
         self.kubeconfig = self.folder / "admin.kubeconfig"
 
     @abstractmethod
-    def start(self, *api_server_flags: str) -> None:
-        """Bring up the API server; `api_server_flags` only where the provider owns it.
+    def start(self) -> None:
+        """Bring up the API server.
 
         Raises:
             StartError: it did not come up.

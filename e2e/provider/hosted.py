@@ -33,9 +33,9 @@ class ExistingControlPlane(ControlPlane):
 
     provider: ClassVar[str] = "existing"
 
-    def start(self, *api_server_flags: str) -> None:
+    def start(self) -> None:
         """Take the user's kubeconfig; whether the cluster answers, its first user finds out."""
-        _refuse(api_server_flags)
+        _refuse(self.api_server_flags)
         path = given_kubeconfig() or Path(os.environ.get("KUBECONFIG") or "/nowhere")
         if not path.is_file():
             raise StartError(f"no kubeconfig: {path} (set BAYPLAN_KUBECONFIG)")
@@ -49,9 +49,9 @@ class KindControlPlane(ControlPlane):
     image: ClassVar[str] = "bayplan:e2e"
     cluster: ClassVar[str] = "bayplan-e2e"
 
-    def start(self, *api_server_flags: str) -> None:
+    def start(self) -> None:
         """Create the cluster, build the image from the Dockerfile and load it into the nodes."""
-        _refuse(api_server_flags)
+        _refuse(self.api_server_flags)
         config = Path(__file__).with_name("kind.yaml")
         with step("creating the kind cluster"):
             _run("kind", "create", "cluster", "--name", self.cluster, "--config", str(config),

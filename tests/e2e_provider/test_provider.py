@@ -63,19 +63,19 @@ def test_kind_comes_before_binaries_where_docker_answers(
 
 def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
     with pytest.raises(LookupError, match=r"'minikube'.*existing, kind, assets, build"):
-        provide("minikube")
+        provide(provider="minikube")
 
 
 def test_an_existing_cluster_needs_a_kubeconfig_that_is_there() -> None:
-    with pytest.raises(StartError, match="no kubeconfig"), provide("existing"):
+    with pytest.raises(StartError, match="no kubeconfig"), provide(provider="existing"):
         pass
 
 
 @pytest.mark.parametrize("provider", ["existing", "kind"])
 def test_an_api_server_of_somebody_else_takes_no_flags(provider: str) -> None:
-    cluster = provide(provider)
+    cluster = provide("--v=4", provider=provider)
     with pytest.raises(UnsupportedError):
-        cluster.start("--v=4")
+        cluster.start()
     ControlPlane.stop(cluster)
 
 
@@ -90,9 +90,9 @@ def test_a_stopped_control_plane_leaves_no_folder(
 
 
 def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_live_one_is_not() -> None:
-    live, killed = provide("build"), provide("build")
+    live, killed = provide(provider="build"), provide(provider="build")
     killed._lock.close()  # what the kernel does when the process ends
-    another = provide("build")
+    another = provide(provider="build")
     assert live.folder.exists()
     assert not killed.folder.exists()
     live.stop()
