@@ -1,0 +1,80 @@
+"""NodeDeclaredFeatures: a Pod that needs a feature of the kubelet goes where it is declared.
+
+Which Pods need which feature is what ``k8s.io/component-helpers/nodedeclaredfeatures`` v0.36 says;
+its other features matter to updates of Pods, not to their placement.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.coded_answers import CodedAnswers
+
+_REASON = Status.unresolvable("node(s) didn't match Pod's required features")
+
+
+class NodeDeclaredFeatures(Plugin):
+    """Filters nodes whose status.declaredFeatures lack what the Pod needs."""
+
+    filter_depends = Depends.NODE
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
+        """Skip for a Pod that needs no feature."""
+        return None if pod.shape.memo(_needed) else SKIP
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """1 where a needed feature is not declared."""
+        return pod.shape.memo(_lacking).of(nodes.features).astype(np.int64)
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """What a code of `filter_nodes` means."""
+        return _REASON
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A node that declares other features, or the Pod needing others."""
+        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
+        return [
+            EventRegistration(node, _declares_others),
+            *any_pod(Action.UPDATE, _needs_others),
+        ]
+
+
+def _needed(shape: PodShape) -> frozenset[str]:
+    spec = shape.spec
+    needed = set()
+    rules = (r for c in (*spec.containers, *spec.init_containers) for r in c.restart_policy_rules)
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        needed.add("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.add("UserNamespacesHostNetworkSupport")
+    return frozenset(needed)
+
+
+def _lacking(shape: PodShape) -> CodedAnswers:
+    needed = shape.memo(_needed)
+    return CodedAnswers(lambda declared: not needed <= declared, absent=False)
+
+
+def _declares_others(_pod: Pod, old: Node | None, new: Node) -> Hint:
+    same = old is not None and old.status.declared_features == new.status.declared_features
+    return Hint.SKIP if same else Hint.QUEUE
+
+
+def _needs_others(pod: Pod, old: Pod, new: Pod) -> Hint:
+    if new.uid != pod.uid:
+        return Hint.SKIP
+    return Hint.SKIP if old.shape.memo(_needed) == new.shape.memo(_needed) else Hint.QUEUE

@@ -1,0 +1,42 @@
+"""NodeName: a Pod that names its node fits nowhere else.
+
+The queue holds no Pod that has a node already, so for all queued Pods of a shape the answer is the
+same, and it may be kept by shape although spec.nodeName is not part of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.status import Status
+
+_REASON = Status.unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName(Plugin):
+    """Filters nodes other than spec.nodeName, if that is set."""
+
+    filter_depends = Depends.NODE
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """1 where the node is not the one that the Pod names."""
+        if not pod.node_name:
+            return np.zeros(len(nodes), np.int64)
+        codes = np.ones(len(nodes), np.int64)
+        row = nodes.row(pod.node_name)
+        if row is not None:
+            codes[row] = 0
+        return codes
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """What a code of `filter_nodes` means."""
+        return _REASON
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A new node may be the one."""
+        return [EventRegistration(ClusterEvent(Resource.NODE, Action.ADD))]

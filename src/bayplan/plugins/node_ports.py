@@ -1,0 +1,72 @@
+"""NodePorts: two Pods on a node cannot have the same host port.
+
+Ports conflict when port and protocol are the same and so is the IP, or either IP is 0.0.0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import HostPort, IntArray, NodeTable, host_ports
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.status import SKIP, Status
+
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104
+_REASON = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+
+class NodePorts(Plugin):
+    """Filters nodes where a host port of the Pod is taken."""
+
+    filter_depends = Depends.NODE | Depends.PODS
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
+        """Skip for a Pod without host ports."""
+        return None if pod.shape.memo(host_ports) else SKIP
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """1 where a port is taken."""
+        wanted = pod.shape.memo(host_ports)
+        codes = np.zeros(len(nodes), np.int64)
+        taken = [r for r, used in enumerate(nodes.host_ports) if used and _conflict(wanted, used)]
+        codes[taken] = 1
+        return codes
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """What a code of `filter_nodes` means."""
+        return _REASON
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A new node, or a Pod that frees one of the ports."""
+        return [
+            *any_pod(Action.DELETE, _port_freed),
+            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
+        ]
+
+
+def _conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
+    return any(
+        (protocol, port) == (their_protocol, their_port)
+        and (ip == their_ip or _ALL_ADDRESSES in (ip, their_ip))
+        for ip, protocol, port in wanted
+        for their_ip, their_protocol, their_port in used
+    )
+
+
+def _port_freed(pod: Pod, old: Pod, _new: Pod | None) -> Hint:
+    if not old.node_name and not old.status.nominated_node_name:
+        return Hint.SKIP
+    freed = _conflict(pod.shape.memo(host_ports), old.shape.memo(host_ports))
+    return Hint.QUEUE if freed else Hint.SKIP

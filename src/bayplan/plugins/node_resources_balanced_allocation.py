@@ -1,0 +1,111 @@
+"""NodeResourcesBalancedAllocation: prefer nodes where the Pod evens out how resources are used.
+
+Balance is 1 minus the standard deviation of the used fractions. The score compares it after and
+before the Pod: 75 for no change, up to 100 for a better and down to 50 for a worse balance. The
+order of float operations is kube-scheduler's, because the results are truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.requests import exact_requests
+from bayplan.config.args import NodeResourcesBalancedAllocationArgs
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Handle, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.resource_scoring import ScoredResource, scored_resources
+
+FloatArray = npt.NDArray[np.float64]
+
+_HALF = MAX_NODE_SCORE // 2
+_NO_STATUS = PodStatus()
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores by how evenly the resources in the args are used."""
+
+    Args = NodeResourcesBalancedAllocationArgs
+    score_depends = Depends.NODE | Depends.PODS
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._specs = args.resources
+
+    def pre_score(
+        self,
+        state: CycleState,  # noqa: ARG002
+        pod: Pod,
+        nodes: NodeTable,  # noqa: ARG002
+        feasible: BoolArray,  # noqa: ARG002
+    ) -> Status | None:
+        """Skip for a Pod that requests none of the resources: it changes no balance."""
+        return None if any(r.amount for r in pod.shape.memo(self._scored)) else SKIP
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """50 to 100; see the module's docstring."""
+        resources = pod.shape.memo(self._scored)
+        before, after = _balance(resources, nodes)
+        scores: IntArray = _HALF + (_HALF + after - before) // 2
+        return scores
+
+    def _scored(self, shape: PodShape) -> tuple[ScoredResource, ...]:
+        return scored_resources(self._specs, exact_requests(shape.spec, _NO_STATUS, {}))
+
+
+def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
+    """100 minus the standard deviation of the used percentages, truncated.
+
+    Shape ``(2, n)``: without and with the Pod.
+    """
+    fractions, offered = [], []
+    for resource in resources:
+        capacity = nodes.allocatable(resource.name)
+        used = nodes.requested(resource.name) + np.array([[0], [resource.amount]])
+        fractions.append(np.minimum(used, capacity) / np.maximum(capacity, 1))
+        offered.append(capacity > 0)
+    deviation = _deviation(fractions, offered)
+    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _deviation(fractions: Sequence[FloatArray], offered: Sequence[BoolArray]) -> FloatArray:
+    if len(fractions) == 1:
+        return np.zeros_like(fractions[0])
+    if len(fractions) == 2:
+        difference: FloatArray = np.abs((fractions[0] - fractions[1]) / 2)
+        return np.where(offered[0] & offered[1], difference, 0.0)
+    return _deviation_of_many(np.array(fractions), np.array(offered))
+
+
+def _deviation_of_many(fractions: FloatArray, offered: BoolArray) -> FloatArray:
+    """The standard deviation over the resources that a node offers.
+
+    Args:
+        fractions: ``(r, 2, n)``; 0 where a resource is not offered.
+        offered: ``(r, n)``.
+    """
+    offered = offered[:, np.newaxis]
+    count = offered.sum(axis=0)
+    divisor = np.maximum(count, 1)
+    mean = _in_order(fractions) / divisor
+    squares = np.where(offered, (fractions - mean) * (fractions - mean), 0.0)
+    deviation: FloatArray = np.sqrt(_in_order(squares) / divisor)
+    # Of two fractions it is half their difference, which rounds in another way.
+    largest = np.where(offered, fractions, -1.0).max(axis=0)
+    smallest = np.where(offered, fractions, 2.0).min(axis=0)
+    deviation = np.where(count == 2, (largest - smallest) / 2, deviation)
+    return np.where(count > 1, deviation, 0.0)
+
+
+def _in_order(terms: FloatArray) -> FloatArray:
+    """The sum over axis 0, added one after the other."""
+    total = np.zeros(terms.shape[1:])
+    for term in terms:
+        total += term
+    return total

@@ -1,0 +1,140 @@
+"""NodeResourcesFit: a node must have room for what the Pod requests; how full it is scores.
+
+A node's reasons are packed into one code: bit 0 for the number of Pods, bit i for the i-th resource
+of the Pod's needs, and the highest bit where no eviction could help, because the node as a whole is
+too small.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayplan.api import quantity
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.requests import DEFAULT_NON_ZERO, exact_requests, pod_requests, units
+from bayplan.config.args import NodeResourcesFitArgs
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import Depends, Handle, Plugin
+from bayplan.framework.status import Status
+from bayplan.plugins.resource_names import CORE, is_extended, is_scalar
+from bayplan.plugins.resource_scoring import ScoredResource, scored_resources
+from bayplan.plugins.scoring_strategies import strategy
+
+Needs = tuple[tuple[str, int], ...]
+"""(resource, amount) for everything that a Pod requests, in the order of the reasons."""
+
+_TOO_MANY_PODS = 1
+_TOO_SMALL = 1 << 62
+_NO_STATUS = PodStatus()
+
+
+class NodeResourcesFit(Plugin):
+    """Filters by free resources, scores by the configured strategy."""
+
+    Args = NodeResourcesFitArgs
+    filter_depends = Depends.NODE | Depends.PODS
+    score_depends = Depends.NODE | Depends.PODS
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._specs = args.scoring_strategy.resources
+        self._strategy = strategy(args.scoring_strategy)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """What each node lacks, as bits; see the module's docstring."""
+        needs = pod.shape.memo(self._checked_needs)
+        lacking = nodes.pod_count >= nodes.allowed_pods
+        for name, amount in needs:
+            lacking |= nodes.allocatable(name) - nodes.requested(name) < amount
+        if not lacking.any():
+            return np.zeros(len(nodes), np.int64)
+        return _codes(nodes, needs)
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """Everything that a node lacks; unresolvable where it is too small."""
+        needs = pod.shape.memo(self._checked_needs)
+        reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
+        lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
+        reasons += [f"Insufficient {name}" for name in lacking]
+        return (Status.unresolvable if code & _TOO_SMALL else Status.unschedulable)(*reasons)
+
+    def _checked_needs(self, shape: PodShape) -> Needs:
+        return tuple((n, a) for n, a in shape.memo(_needs) if not self._is_ignored(n))
+
+    def _is_ignored(self, name: str) -> bool:
+        group = name.partition("/")[0]
+        return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """0 to 100 by the strategy, with the Pod on the node."""
+        return self._strategy(pod.shape.memo(self._scored), nodes)
+
+    def _scored(self, shape: PodShape) -> tuple[ScoredResource, ...]:
+        # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.
+        requests = exact_requests(shape.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
+        return scored_resources(self._specs, requests)
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A Pod that goes or shrinks, a node that is new or has more to offer."""
+        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        return [
+            *any_pod(Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, _room_freed),
+            EventRegistration(node, _room_added),
+        ]
+
+
+def _codes(nodes: NodeTable, needs: Needs) -> IntArray:
+    codes = (nodes.pod_count >= nodes.allowed_pods).astype(np.int64)
+    for bit, (name, amount) in enumerate(needs, 1):
+        allocatable = nodes.allocatable(name)
+        lacking = allocatable - nodes.requested(name) < amount
+        codes |= lacking.astype(np.int64) << bit
+        codes[allocatable < amount] |= _TOO_SMALL
+    return codes
+
+
+def _needs(shape: PodShape) -> Needs:
+    exact = exact_requests(shape.spec, _NO_STATUS, {})
+    amounts = {name: units(name, amount) for name, amount in exact.items()}
+    scalars = sorted(name for name in amounts if name not in CORE and is_scalar(name))
+    return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
+
+
+def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:
+    if new is None:
+        had_room = old.node_name or old.status.nominated_node_name
+        return Hint.QUEUE if had_room else Hint.SKIP
+    if new.uid == pod.uid:
+        return Hint.QUEUE
+    if not new.node_name:
+        return Hint.SKIP
+    before, after = pod_requests(old).amounts, pod_requests(new).amounts
+    freed = any(before.get(n, 0) > after.get(n, 0) for n, _ in pod.shape.memo(_needs))
+    return Hint.QUEUE if freed else Hint.SKIP
+
+
+def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
+    names = ("pods", *(n for n, _ in pod.shape.memo(_needs)))
+    wanted = {"pods": 1, **dict(pod.shape.memo(_needs))}
+    if any(_offered(new, n) < wanted[n] for n in names):
+        return Hint.SKIP
+    more = old is None or any(_offered(new, n) > _offered(old, n) for n in names)
+    return Hint.QUEUE if more else Hint.SKIP
+
+
+def _offered(node: Node, resource: str) -> int:
+    return quantity.of(resource, node.status.allocatable.get(resource, 0))

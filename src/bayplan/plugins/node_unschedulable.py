@@ -1,0 +1,60 @@
+"""NodeUnschedulable: no Pod goes to a cordoned node unless it tolerates the cordon's taint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.status import Status
+from bayplan.plugins.tolerations import UNSCHEDULABLE_TAINT, tolerated
+
+_REASON = Status.unresolvable("node(s) were unschedulable")
+
+
+class NodeUnschedulable(Plugin):
+    """Filters nodes with spec.unschedulable."""
+
+    filter_depends = Depends.NODE
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """1 where the node is cordoned and the Pod does not tolerate that."""
+        if pod.shape.memo(_tolerates_cordon):
+            return np.zeros(len(nodes), np.int64)
+        return nodes.unschedulable.astype(np.int64)
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """What a code of `filter_nodes` means."""
+        return _REASON
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A node that can be used now, or a toleration that the Pod got."""
+        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        return [
+            EventRegistration(node, _uncordoned),
+            *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),
+        ]
+
+
+def _tolerates_cordon(shape: PodShape) -> bool:
+    return tolerated(UNSCHEDULABLE_TAINT, shape.spec.tolerations)
+
+
+def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
+    was_usable = old is not None and not old.spec.unschedulable
+    return Hint.SKIP if was_usable or new.spec.unschedulable else Hint.QUEUE
+
+
+def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+    return Hint.QUEUE if new.uid == pod.uid and _tolerates_cordon(new.shape) else Hint.SKIP

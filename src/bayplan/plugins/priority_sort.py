@@ -1,0 +1,17 @@
+"""PrioritySort: the queue's order, higher priority first, then first come, first served."""
+
+from __future__ import annotations
+
+from bayplan.framework.interface import Plugin, QueuedPod
+
+
+class PrioritySort(Plugin):
+    """Orders Pods by spec.priority, equal ones by when they entered the queue."""
+
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        """Lower keys come first."""
+        return (-queued.pod.priority, queued.timestamp)
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Whether ``a`` comes before ``b``."""
+        return self.sort_key(a) < self.sort_key(b)

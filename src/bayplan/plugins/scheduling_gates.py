@@ -1,0 +1,28 @@
+"""SchedulingGates: a Pod with spec.schedulingGates stays out of the queue."""
+
+from __future__ import annotations
+
+from bayplan.api.pod import Pod
+from bayplan.framework.events import Action, EventRegistration, Hint, any_pod
+from bayplan.framework.interface import Plugin
+from bayplan.framework.status import Status
+
+
+class SchedulingGates(Plugin):
+    """Holds a Pod until its last gate is removed."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Reject while there are gates; names them in the Pod's order."""
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return None
+        names = " ".join(gate.name for gate in gates)
+        return Status.unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """The Pod's own gates going away."""
+        return any_pod(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _own_gates)
+
+
+def _own_gates(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP

@@ -1,0 +1,79 @@
+"""TaintToleration: nodes repel Pods that do not tolerate their taints.
+
+NoSchedule and NoExecute taints filter; among the nodes left, those with the fewest PreferNoSchedule
+taints that the Pod does not tolerate score best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bayplan.api.node import Node, Taint
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.status import Status
+from bayplan.plugins.coded_answers import CodedAnswers
+from bayplan.plugins.tolerations import repelling_taints, repels, tolerated
+
+_REASON = Status.unresolvable("node(s) had untolerated taint(s)")
+_DISCOURAGING = "PreferNoSchedule"
+
+
+class TaintToleration(Plugin):
+    """Filters and scores by taints, once per distinct set of taints."""
+
+    filter_depends = Depends.NODE
+    score_depends = Depends.NODE
+    normalizer = Normalizer(reverse=True)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """1 where a NoSchedule or NoExecute taint is not tolerated."""
+        return pod.shape.memo(repelling_taints).of(nodes.taints).astype(np.int64)
+
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+        """What a code of `filter_nodes` means."""
+        return _REASON
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+        """How many PreferNoSchedule taints the Pod does not tolerate."""
+        return pod.shape.memo(_discouragements).of(nodes.taints)
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A node that lost the taint, or a toleration that the Pod got."""
+        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        return [
+            EventRegistration(node, _taints_gone),
+            *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),
+        ]
+
+
+def _discouragements(shape: PodShape) -> CodedAnswers:
+    tolerations = [t for t in shape.spec.tolerations if t.effect in ("", _DISCOURAGING)]
+
+    def count(taints: Iterable[Taint]) -> int:
+        discouraging = (t for t in taints if t.effect == _DISCOURAGING)
+        return sum(not tolerated(t, tolerations) for t in discouraging)
+
+    return CodedAnswers(count, absent=0, dtype=np.int64)
+
+
+def _taints_gone(pod: Pod, old: Node | None, new: Node) -> Hint:
+    tolerations = pod.spec.tolerations
+    repelled = old is None or repels(old.spec.taints, tolerations)
+    return Hint.QUEUE if repelled and not repels(new.spec.taints, tolerations) else Hint.SKIP
+
+
+def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
