@@ -1,0 +1,37 @@
+"""The mounted KubeSchedulerConfiguration: from a file to profiles that the framework can build.
+
+The way of a file: `source` (text to plain data), `decode` (data to the models of `types` and
+`args`), `validation` (values), `profile` (which plugin runs where), all of it driven by `load`.
+Nothing here imports a plugin: what plugins exist is passed in as a mapping of `KnownPlugin`.
+"""
+
+from bayplan.config.errors import ConfigError, FieldError
+from bayplan.config.intree import IN_TREE, KnownPlugin
+from bayplan.config.load import (
+    EffectiveConfig,
+    default_configuration,
+    load_config,
+    parse_config,
+    resolve_config,
+)
+from bayplan.config.profile import EnabledPlugin, ResolvedProfile, resolve_profile
+from bayplan.config.render import render_config
+from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+
+__all__ = [
+    "IN_TREE",
+    "ConfigError",
+    "EffectiveConfig",
+    "EnabledPlugin",
+    "FieldError",
+    "KnownPlugin",
+    "KubeSchedulerConfiguration",
+    "KubeSchedulerProfile",
+    "ResolvedProfile",
+    "default_configuration",
+    "load_config",
+    "parse_config",
+    "render_config",
+    "resolve_config",
+    "resolve_profile",
+]

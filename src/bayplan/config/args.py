@@ -1,0 +1,177 @@
+"""The arguments of the in-tree plugins, with kube-scheduler's defaults.
+
+A default that depends on a feature gate is that of v1.36 with its gates as they come.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from pydantic import AfterValidator, Field
+
+from bayplan.api import pod
+from bayplan.config.scalars import Duration, Int32, Int64, Items, Text, zero_means
+from bayplan.config.types import Wire
+
+
+class DefaultPreemptionArgs(Wire):
+    """How many nodes a dry run of preemption looks at, as a percentage and at least."""
+
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+class InterPodAffinityArgs(Wire):
+    """The weight of required affinity of existing Pods when nodes are scored."""
+
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class Requirement(Wire):
+    """A requirement of a selector on one key."""
+
+    key: str = ""
+    operator: str = ""
+    values: Items[Text] = ()
+
+
+class NodeSelectorTerm(Wire):
+    """Requirements that must all hold; a term without any matches no node."""
+
+    match_expressions: Items[Requirement] = ()
+    match_fields: Items[Requirement] = ()
+
+
+class NodeSelector(Wire):
+    """Terms of which one must hold."""
+
+    node_selector_terms: Items[NodeSelectorTerm] = ()
+
+
+class PreferredSchedulingTerm(Wire):
+    """A term and what it adds to the score of the nodes that match it."""
+
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Wire):
+    """Node affinity as in a Pod."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: Items[PreferredSchedulingTerm] = ()
+
+
+class NodeAffinityArgs(Wire):
+    """Affinity that every Pod of the profile has on top of its own."""
+
+    added_affinity: NodeAffinity | None = None
+
+    def node_affinity(self) -> pod.NodeAffinity | None:
+        """The added affinity as the structs that Pods have."""
+        if self.added_affinity is None:
+            return None
+        return msgspec.convert(_wire(self.added_affinity), pod.NodeAffinity)
+
+
+class ResourceSpec(Wire):
+    """A resource and its weight in a score."""
+
+    name: str = ""
+    weight: Annotated[Int64, zero_means(1)] = 1
+
+
+def _cpu_and_memory(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    return resources or (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+
+ScoredResources = Annotated[Items[ResourceSpec], AfterValidator(_cpu_and_memory)]
+
+
+class UtilizationShapePoint(Wire):
+    """The score (0 to 10) at a utilization (0 to 100 percent)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class RequestedToCapacityRatioParam(Wire):
+    """A piecewise linear function from utilization to score."""
+
+    shape: Items[UtilizationShapePoint] = ()
+
+
+class ScoringStrategy(Wire):
+    """How NodeResourcesFit scores: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+
+    type: str = ""
+    resources: ScoredResources = _cpu_and_memory(())
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+class NodeResourcesFitArgs(Wire):
+    """Resources that the filter leaves out, and how nodes are scored."""
+
+    ignored_resources: Items[Text] = ()
+    ignored_resource_groups: Items[Text] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type="LeastAllocated")
+
+
+class NodeResourcesBalancedAllocationArgs(Wire):
+    """The resources whose use is to be even."""
+
+    resources: ScoredResources = _cpu_and_memory(())
+
+
+class LabelSelector(Wire):
+    """A label selector, which default constraints must not have."""
+
+    match_labels: dict[str, Text] = Field(default_factory=dict)
+    match_expressions: Items[Requirement] = ()
+
+
+class TopologySpreadConstraint(Wire):
+    """A topology spread constraint as in a Pod."""
+
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: Items[Text] = ()
+
+
+class PodTopologySpreadArgs(Wire):
+    """Constraints for the Pods that have none: the scheduler's own (System) or a list (List)."""
+
+    default_constraints: Items[TopologySpreadConstraint] = ()
+    defaulting_type: Annotated[str, zero_means("System")] = "System"
+
+    def constraints(self) -> tuple[pod.TopologySpreadConstraint, ...]:
+        """The default constraints as the structs that Pods have."""
+        return tuple(
+            msgspec.convert(_wire(constraint), pod.TopologySpreadConstraint)
+            for constraint in self.default_constraints
+        )
+
+
+class VolumeBindingArgs(Wire):
+    """How long to wait for volumes, in seconds. `shape` belongs to a gate that is off."""
+
+    bind_timeout_seconds: Int64 = 600
+    shape: Items[UtilizationShapePoint] | None = None
+
+
+class DynamicResourcesArgs(Wire):
+    """Time limits, in seconds, of filtering a node (0 for none) and of waiting for devices."""
+
+    filter_timeout: Duration = 10.0
+    binding_timeout: Duration = 600.0
+
+
+def _wire(model: Wire) -> object:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)

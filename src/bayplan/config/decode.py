@@ -1,0 +1,139 @@
+"""From plain data to a model, or every field that does not fit, with its path and a hint."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from bayplan.config.errors import FieldError
+from bayplan.config.legacy_names import LEGACY_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pydantic_core import ErrorDetails
+
+T = TypeVar("T")
+
+_EXPECTED = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
+}
+
+
+def decode(model: type[T], data: Any, path: str = "") -> tuple[T | None, list[FieldError]]:
+    """Make a `model` (pydantic model or dataclass) of `data`, or say why not.
+
+    Fields that the model does not have are errors unless its own pydantic configuration says
+    otherwise. `path` is where `data` stands in the file.
+    """
+    decoded, details = _attempt(model, data)
+    return decoded, [_field_error(model, detail, path) for detail in details]
+
+
+def decode_what_fits(model: type[T], data: Any) -> tuple[T | None, list[FieldError]]:
+    """As `decode`, but take the fields that do not fit out of `data` and go on without them.
+
+    Returns no model when that does not help: an element of a list cannot be left out without
+    moving the others.
+    """
+    decoded, details = _attempt(model, data)
+    errors = [_field_error(model, detail, "") for detail in details]
+    if details and all(_remove(data, detail["loc"]) for detail in details):
+        decoded, _ = _attempt(model, data)
+    return decoded, errors
+
+
+def _attempt(model: type[T], data: Any) -> tuple[T | None, list[ErrorDetails]]:
+    own = getattr(model, "model_config", None) or getattr(model, "__pydantic_config__", None) or {}
+    try:
+        return TypeAdapter(model).validate_python(data, extra=own.get("extra") or "forbid"), []
+    except ValidationError as error:
+        return None, error.errors()
+
+
+def join(path: str, loc: Sequence[int | str]) -> str:
+    """`path` followed by the steps of `loc`: names with dots, positions in brackets."""
+    for step in loc:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.removeprefix(".")
+
+
+def suggestion(name: str, candidates: Sequence[str]) -> str:
+    """` (did you mean X?)` when a candidate is near enough to `name`, else nothing."""
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _remove(data: Any, loc: Sequence[int | str]) -> bool:
+    for step in loc[:-1]:
+        data = data[step]
+    if not loc or not isinstance(data, dict):
+        return False
+    return data.pop(loc[-1], None) is not None
+
+
+def _field_error(model: type, detail: ErrorDetails, path: str) -> FieldError:
+    return FieldError(join(path, detail["loc"]), _message(model, detail))
+
+
+def _message(model: type, detail: ErrorDetails) -> str:
+    kind, loc = detail["type"], detail["loc"]
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        name = str(loc[-1])
+        if name in LEGACY_FIELDS:
+            return f"unknown field ({LEGACY_FIELDS[name]})"
+        return "unknown field" + suggestion(name, _fields_at(model, loc[:-1]))
+    if kind in ("missing", "missing_argument"):
+        return "required"
+    if kind in _EXPECTED:
+        return f"must be {_EXPECTED[kind]}, not {_shown(detail['input'])}"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    return detail["msg"].replace("Input should be", "must be")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return str(value).lower() if value is not None else "null"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _fields_at(model: type, loc: Sequence[int | str]) -> list[str]:
+    """The field names that the model allows at `loc`."""
+    models = [model]
+    for step in loc:
+        if not isinstance(step, int):
+            models = [inner for outer in models for inner in _models_in(_fields(outer).get(step))]
+    return [name for outer in models for name in _fields(outer)]
+
+
+def _fields(model: type) -> dict[str, Any]:
+    if issubclass(model, BaseModel):
+        return {f.alias or name: f.annotation for name, f in model.model_fields.items()}
+    return get_type_hints(model)
+
+
+def _models_in(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and (
+        issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
+    ):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

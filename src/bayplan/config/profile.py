@@ -1,0 +1,276 @@
+"""Which plugin of a profile runs where, in which order, with which weight and arguments.
+
+A profile's changes are laid over the default set, then multiPoint is spread over the points that
+each plugin implements: what a point says for itself comes before what multiPoint says. Answers to
+`mergePluginSet` of `apis/config/v1/default_plugins.go` and to `NewFramework` and
+`expandMultiPointPlugins` of `framework/runtime/framework.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bayplan.config.decode import decode, suggestion
+from bayplan.config.errors import ConfigError, FieldError
+from bayplan.config.intree import DEFAULT_PLUGINS
+from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
+from bayplan.config.types import EXTENSION_POINTS, GROUP_VERSION, SCORE_POINTS, Wire
+from bayplan.config.validation_args import validate_args
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from bayplan.config.intree import KnownPlugin
+    from bayplan.config.types import KubeSchedulerProfile, PluginSet
+
+# kube-scheduler sums weight * 100 in 64 bits and takes any wrap for an overflow. A sum below zero
+# wraps as soon as the next plugin is compared with it; weights of 32 bits reach no other overflow.
+_LEAST_SUM_OF_WEIGHTS = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledPlugin:
+    """A plugin at an extension point. Its weight is 0 but at score and placementScore."""
+
+    name: str
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProfile:
+    """A profile with nothing left to decide.
+
+    Attributes:
+        scheduler_name: the `spec.schedulerName` of its Pods.
+        percentage_of_nodes_to_score: its own, None for that of the configuration.
+        plugins: for every one of `types.EXTENSION_POINTS` its plugins in the order they run in.
+        plugin_args: by name, for every plugin that runs somewhere and has a model of its arguments.
+        warnings: what kube-scheduler passes over in silence and a reader should know.
+    """
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    plugins: Mapping[str, tuple[EnabledPlugin, ...]]
+    plugin_args: Mapping[str, Any]
+    warnings: tuple[FieldError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    weight: int
+    path: str
+
+
+def resolve_profile(
+    profile: KubeSchedulerProfile, known: Mapping[str, KnownPlugin], path: str = "profiles[0]"
+) -> ResolvedProfile:
+    """Lay `profile` over the default plugins and expand it.
+
+    Args:
+        profile: as decoded from a file.
+        known: every plugin that may be named.
+        path: where the profile stands in the file, for errors.
+
+    Raises:
+        ConfigError: with every plugin and argument that cannot be used.
+    """
+    resolution = _Resolution(profile, known, path)
+    plugins = resolution.expand()
+    args = resolution.decode_args()
+    if resolution.errors:
+        raise ConfigError(resolution.errors)
+    return ResolvedProfile(
+        profile.scheduler_name,
+        profile.percentage_of_nodes_to_score,
+        plugins,
+        args,
+        tuple(resolution.warnings),
+    )
+
+
+@dataclass(slots=True)
+class _Resolution:
+    profile: KubeSchedulerProfile
+    known: Mapping[str, KnownPlugin]
+    path: str
+    errors: list[FieldError] = field(default_factory=list)
+    warnings: list[FieldError] = field(default_factory=list)
+    own: dict[str, list[_Entry]] = field(init=False)
+    multi: list[_Entry] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plugins, path = self.profile.plugins, f"{self.path}.plugins"
+        self.own = {
+            point: list(_entries(plugins.at(point), f"{path}.{point}"))
+            for point in EXTENSION_POINTS
+        }
+        self.multi = _over_defaults(plugins.multi_point, f"{path}.multiPoint")
+
+    def expand(self) -> dict[str, tuple[EnabledPlugin, ...]]:
+        """The plugins of every point; complaints go to `errors` and `warnings`."""
+        self._check_names()
+        order = {point: self._order(point) for point in EXTENSION_POINTS}
+        if not self.errors:
+            self._check_counts(order)
+        weights = {point: self._weights(point) for point in SCORE_POINTS}
+        return {
+            point: tuple(
+                EnabledPlugin(e.name, weights[point][e.name] if point in weights else 0)
+                for e in entries
+            )
+            for point, entries in order.items()
+        }
+
+    def _check_names(self) -> None:
+        for entry in self.multi:
+            if entry.name not in self.known:
+                self.errors.append(FieldError(f"{entry.path}.name", self._unknown(entry.name)))
+        for point, entries in self.own.items():
+            self._check_point(point, entries)
+        for point in (*EXTENSION_POINTS, "multiPoint"):
+            for i, plugin in enumerate(self.profile.plugins.at(point).disabled):
+                if plugin.name not in self.known and plugin.name != "*":
+                    where = f"{self.path}.plugins.{point}.disabled[{i}].name"
+                    self.warnings.append(FieldError(where, self._unknown(plugin.name)))
+
+    def _check_point(self, point: str, entries: Iterable[_Entry]) -> None:
+        seen: set[str] = set()
+        for entry in entries:
+            problem = ""
+            if entry.name not in self.known:
+                problem = self._unknown(entry.name)
+            elif point not in self.known[entry.name].points:
+                problem = f'plugin "{entry.name}" does not implement {point}'
+            elif entry.name in seen:
+                problem = f'plugin "{entry.name}" is enabled twice'
+            if problem:
+                self.errors.append(FieldError(f"{entry.path}.name", problem))
+            seen.add(entry.name)
+
+    def _unknown(self, name: str) -> str:
+        if not name:
+            return "required"
+        if successor := replacement(name):
+            return f'unknown plugin "{name}" (replaced by {successor})'
+        return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
+
+    def _order(self, point: str) -> list[_Entry]:
+        """The multiPoint plugins that the point lists itself, the other ones, then its own."""
+        own = self.own[point]
+        own_names = {entry.name for entry in own}
+        disabled = {plugin.name for plugin in self.profile.plugins.at(point).disabled}
+        if "*" in disabled:
+            return own
+        spread: dict[str, _Entry] = {}
+        overridden: set[str] = set()
+        for entry in self._implementing(point, self.multi):
+            if entry.name in disabled:
+                continue
+            if entry.name in own_names:
+                overridden.add(entry.name)
+            elif entry.name in spread:
+                problem = f'plugin "{entry.name}" is enabled twice'
+                self.errors.append(FieldError(f"{entry.path}.name", problem))
+            spread.setdefault(entry.name, entry)
+        return [
+            *(entry for entry in own if entry.name in overridden),
+            *(entry for name, entry in spread.items() if name not in overridden),
+            *(entry for entry in own if entry.name not in overridden),
+        ]
+
+    def _implementing(self, point: str, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        for entry in entries:
+            if entry.name in self.known and point in self.known[entry.name].points:
+                yield entry
+
+    def _check_counts(self, order: Mapping[str, list[_Entry]]) -> None:
+        sorters = [entry.name for entry in order["queueSort"]]
+        where = f"{self.path}.plugins"
+        if len(sorters) != 1:
+            listed = ", ".join(sorters) or "none"
+            problem = f"exactly one plugin must be enabled, not {listed}"
+            self.errors.append(FieldError(f"{where}.queueSort", problem))
+        if not order["bind"]:
+            self.errors.append(FieldError(f"{where}.bind", "at least one plugin must be enabled"))
+        if len(order["placementGenerate"]) > 1:
+            problem = "at most one plugin may be enabled"
+            self.errors.append(FieldError(f"{where}.placementGenerate", problem))
+
+    def _weights(self, point: str) -> dict[str, int]:
+        """The weight of each plugin at `point`: that of the point's entry, else of multiPoint's."""
+        weights: dict[str, int] = {}
+        for entry in self._implementing(point, [*self.own[point], *self.multi]):
+            if entry.name in weights:
+                continue
+            if sum(weights.values()) < _LEAST_SUM_OF_WEIGHTS:
+                problem = "the sum of the weights becomes negative"
+                self.errors.append(FieldError(f"{self.path}.plugins.{point}", problem))
+                break
+            weights[entry.name] = entry.weight or 1
+        return {entry.name: weights.get(entry.name, 1) for entry in [*self.own[point], *self.multi]}
+
+    def decode_args(self) -> dict[str, Any]:
+        """The arguments of the plugins in use, given or default."""
+        needed = {entry.name for entries in (self.multi, *self.own.values()) for entry in entries}
+        given: dict[str, Any] = {}
+        for i, item in enumerate(self.profile.plugin_config):
+            path = f"{self.path}.pluginConfig[{i}]"
+            if item.name in given:
+                problem = f'plugin "{item.name}" is configured twice'
+                self.errors.append(FieldError(f"{path}.name", problem))
+            given[item.name] = self._args(item.name, item.args, path, needed)
+        for name in sorted(needed & self.known.keys() - given.keys()):
+            given[name] = self._args(name, None, f"{self.path}.pluginConfig", needed)
+        return {name: args for name, args in given.items() if name in needed and args is not None}
+
+    def _args(self, name: str, raw: Any, path: str, needed: set[str]) -> Any:
+        if name in REFUSED_IN_PLUGIN_CONFIG:
+            self.errors.append(FieldError(f"{path}.name", self._unknown(name)))
+            return None
+        model = self.known[name].args_model if name in self.known else None
+        if model is None:
+            if name not in self.known:
+                self.warnings.append(FieldError(f"{path}.name", self._unknown(name)))
+            elif raw is not None:
+                self.warnings.append(FieldError(f"{path}.args", f'"{name}" takes no arguments'))
+            return None
+        args, errors = _decode_args(name, model, raw, f"{path}.args")
+        # kube-scheduler looks at the values of this one only when it makes the plugin.
+        if name in needed or name != "NodeResourcesFit":
+            errors += validate_args(args, f"{path}.args")
+        self.errors += errors
+        return args
+
+
+def _decode_args(name: str, model: type, raw: Any, path: str) -> tuple[Any, list[FieldError]]:
+    """Decode arguments, which may state the apiVersion and kind that in-tree plugins go by."""
+    data = {} if raw is None else raw
+    if not isinstance(data, dict) or not issubclass(model, Wire):
+        return decode(model, data, path)
+    errors = []
+    expected = {"apiVersion": GROUP_VERSION, "kind": f"{name}Args"}
+    for key, value in expected.items():
+        if (data.get(key) or value) != value:
+            errors.append(FieldError(f"{path}.{key}", f'must be "{value}", not "{data[key]}"'))
+    args, more = decode(model, {k: v for k, v in data.items() if k not in expected}, path)
+    return args, errors + more
+
+
+def _entries(plugins: PluginSet, path: str) -> Iterator[_Entry]:
+    for i, plugin in enumerate(plugins.enabled):
+        yield _Entry(plugin.name, plugin.weight, f"{path}.enabled[{i}]")
+
+
+def _over_defaults(custom: PluginSet, path: str) -> list[_Entry]:
+    """The default set without what is disabled, an enabled default in its place, then the rest."""
+    disabled = {plugin.name for plugin in custom.disabled}
+    own = list(_entries(custom, path))
+    by_name = {entry.name: entry for entry in own}
+    defaults = [
+        by_name.get(name, _Entry(name, weight, path))
+        for name, weight in DEFAULT_PLUGINS
+        if name not in disabled and "*" not in disabled
+    ]
+    return defaults + [entry for entry in own if entry not in defaults]

@@ -1,0 +1,211 @@
+"""The values of the in-tree plugins' arguments, judged as kube-scheduler judges them.
+
+Answers to `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from bayplan.api.selectors import integer
+from bayplan.config import args, names
+from bayplan.config.decode import suggestion
+from bayplan.config.errors import FieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+_WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+
+
+@singledispatch
+def validate_args(_given: object, _path: str) -> Iterator[FieldError]:
+    """What is wrong with a plugin's arguments, which stand at `path`.
+
+    Arguments of plugins that are not in-tree are judged by their own model alone.
+    """
+    yield from ()
+
+
+@validate_args.register(args.DefaultPreemptionArgs)
+def _(given: args.DefaultPreemptionArgs, path: str) -> Iterator[FieldError]:
+    percentage, absolute = given.min_candidate_nodes_percentage, given.min_candidate_nodes_absolute
+    yield from _in_range(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
+    if absolute < 0:
+        yield FieldError(f"{path}.minCandidateNodesAbsolute", "must not be negative")
+    if percentage == 0 and absolute == 0:
+        yield FieldError(
+            f"{path}.minCandidateNodesPercentage",
+            "must not be 0 together with minCandidateNodesAbsolute",
+        )
+
+
+@validate_args.register(args.InterPodAffinityArgs)
+def _(given: args.InterPodAffinityArgs, path: str) -> Iterator[FieldError]:
+    weight = given.hard_pod_affinity_weight
+    yield from _in_range(f"{path}.hardPodAffinityWeight", weight, 0, 100)
+
+
+@validate_args.register(args.NodeAffinityArgs)
+def _(given: args.NodeAffinityArgs, path: str) -> Iterator[FieldError]:
+    affinity = given.added_affinity
+    if affinity is None:
+        return
+    where = f"{path}.addedAffinity"
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms = required.node_selector_terms if required else []
+    for i, term in enumerate(terms):
+        place = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        yield from _node_selector_term(f"{where}.{place}[{i}]", term)
+    for i, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        place = "preferredDuringSchedulingIgnoredDuringExecution"
+        if preferred.weight:
+            term = preferred.preference
+            yield from _node_selector_term(f"{where}.{place}[{i}].preference", term)
+
+
+@validate_args.register(args.NodeResourcesFitArgs)
+def _(given: args.NodeResourcesFitArgs, path: str) -> Iterator[FieldError]:
+    for i, resource in enumerate(given.ignored_resources):
+        yield from _errors(f"{path}.ignoredResources[{i}]", names.qualified_name(resource))
+    for i, group in enumerate(given.ignored_resource_groups):
+        where = f"{path}.ignoredResourceGroups[{i}]"
+        if "/" in group:
+            yield FieldError(where, f'"{group}" must not contain a slash')
+        else:
+            yield from _errors(where, names.qualified_name(group))
+    yield from _scoring_strategy(f"{path}.scoringStrategy", given.scoring_strategy)
+
+
+def _scoring_strategy(path: str, strategy: args.ScoringStrategy) -> Iterator[FieldError]:
+    yield from _one_of(f"{path}.type", strategy.type, _STRATEGIES)
+    for i, resource in enumerate(strategy.resources):
+        yield from _in_range(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
+    where = f"{path}.requestedToCapacityRatio"
+    param = strategy.requested_to_capacity_ratio
+    if strategy.type != "RequestedToCapacityRatio":
+        if param is not None:
+            yield FieldError(where, "only goes with type RequestedToCapacityRatio")
+    elif param is None:
+        yield FieldError(where, "required with type RequestedToCapacityRatio")
+    else:
+        yield from _shape(f"{where}.shape", param.shape)
+
+
+@validate_args.register(args.NodeResourcesBalancedAllocationArgs)
+def _(given: args.NodeResourcesBalancedAllocationArgs, path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for i, resource in enumerate(given.resources):
+        where = f"{path}.resources[{i}]"
+        if resource.name in seen:
+            yield FieldError(f"{where}.name", f'"{resource.name}" occurs twice')
+        seen.add(resource.name)
+        if resource.weight != 1:
+            yield FieldError(f"{where}.weight", "must be 1")
+
+
+@validate_args.register(args.PodTopologySpreadArgs)
+def _(given: args.PodTopologySpreadArgs, path: str) -> Iterator[FieldError]:
+    yield from _one_of(f"{path}.defaultingType", given.defaulting_type, ("System", "List"))
+    if given.defaulting_type == "System" and given.default_constraints:
+        yield FieldError(f"{path}.defaultingType", "must be List when there are defaultConstraints")
+    seen: set[tuple[str, str]] = set()
+    for i, constraint in enumerate(given.default_constraints):
+        where = f"{path}.defaultConstraints[{i}]"
+        yield from _constraint(where, constraint)
+        key = (constraint.topology_key, constraint.when_unsatisfiable)
+        if key in seen:
+            problem = f'a second constraint for {key[1]} over "{key[0]}"'
+            yield FieldError(where, problem)
+        seen.add(key)
+
+
+def _constraint(path: str, constraint: args.TopologySpreadConstraint) -> Iterator[FieldError]:
+    if constraint.max_skew <= 0:
+        yield FieldError(f"{path}.maxSkew", "must be greater than 0")
+    if not constraint.topology_key:
+        yield FieldError(f"{path}.topologyKey", "required")
+    else:
+        yield from _errors(f"{path}.topologyKey", names.qualified_name(constraint.topology_key))
+    action = constraint.when_unsatisfiable
+    yield from _one_of(f"{path}.whenUnsatisfiable", action, _WHEN_UNSATISFIABLE)
+    if constraint.label_selector is not None:
+        yield FieldError(
+            f"{path}.labelSelector",
+            "must not be set: it is that of the Service or workload of each Pod",
+        )
+
+
+@validate_args.register(args.VolumeBindingArgs)
+def _(given: args.VolumeBindingArgs, path: str) -> Iterator[FieldError]:
+    if given.bind_timeout_seconds < 0:
+        yield FieldError(f"{path}.bindTimeoutSeconds", "must not be negative")
+    if given.shape is not None:
+        yield FieldError(f"{path}.shape", "needs the feature gate StorageCapacityScoring")
+
+
+@validate_args.register(args.DynamicResourcesArgs)
+def _(given: args.DynamicResourcesArgs, path: str) -> Iterator[FieldError]:
+    if given.filter_timeout < 0:
+        yield FieldError(f"{path}.filterTimeout", "must not be negative")
+    if given.binding_timeout < 1:
+        yield FieldError(f"{path}.bindingTimeout", "must be at least 1s")
+
+
+def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:
+    if not shape:
+        yield FieldError(path, "must have at least one point")
+    for i, point in enumerate(shape):
+        if i and shape[i - 1].utilization >= point.utilization:
+            yield FieldError(f"{path}[{i}].utilization", "must be greater than the one before")
+        yield from _in_range(f"{path}[{i}].utilization", point.utilization, 0, 100)
+        yield from _in_range(f"{path}[{i}].score", point.score, 0, 10)
+
+
+def _node_selector_term(path: str, term: args.NodeSelectorTerm) -> Iterator[FieldError]:
+    for i, requirement in enumerate(term.match_expressions):
+        yield from _label_requirement(f"{path}.matchExpressions[{i}]", requirement)
+    for i, requirement in enumerate(term.match_fields):
+        where = f"{path}.matchFields[{i}]"
+        if requirement.operator not in _FIELD_OPERATORS:
+            yield from _one_of(f"{where}.operator", requirement.operator, _FIELD_OPERATORS)
+        elif len(requirement.values) != 1:
+            yield FieldError(f"{where}.values", "must have exactly one element")
+
+
+def _label_requirement(path: str, requirement: args.Requirement) -> Iterator[FieldError]:
+    operator, values = requirement.operator, requirement.values
+    if operator not in _LABEL_OPERATORS:
+        yield from _one_of(f"{path}.operator", operator, _LABEL_OPERATORS)
+        return
+    yield from _errors(f"{path}.key", names.qualified_name(requirement.key))
+    if operator in ("In", "NotIn") and not values:
+        yield FieldError(f"{path}.values", f"must not be empty with operator {operator}")
+    if operator in ("Exists", "DoesNotExist") and values:
+        yield FieldError(f"{path}.values", f"must be empty with operator {operator}")
+    if operator in ("Gt", "Lt") and (len(values) != 1 or integer(values[0]) is None):
+        yield FieldError(f"{path}.values", f"must be one integer with operator {operator}")
+    for i, value in enumerate(values):
+        yield from _errors(f"{path}.values[{i}]", names.label_value(value))
+
+
+def _in_range(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:
+    if not low <= value <= high:
+        yield FieldError(path, f"{value} is not in the range {low} to {high}")
+
+
+def _one_of(path: str, value: str, allowed: Sequence[str]) -> Iterator[FieldError]:
+    if not value:
+        yield FieldError(path, f"required: one of {', '.join(allowed)}")
+    elif value not in allowed:
+        hint = suggestion(value, allowed) or f" (one of {', '.join(allowed)})"
+        yield FieldError(path, f'unknown value "{value}"{hint}')
+
+
+def _errors(path: str, problems: Iterable[str]) -> Iterator[FieldError]:
+    for problem in problems:
+        yield FieldError(path, problem)
