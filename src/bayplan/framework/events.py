@@ -119,6 +119,10 @@ class ClusterEvent:
         if not self.label:
             object.__setattr__(self, "label", _label(self.resource, self.action))
 
+    def __hash__(self) -> int:
+        # Equal events have equal labels; hashing the enums as well would cost a microsecond a look-up.
+        return hash(self.label)
+
     @property
     def wildcard(self) -> bool:
         """Whether this stands for every change of everything."""

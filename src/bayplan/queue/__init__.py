@@ -1,0 +1,25 @@
+"""The scheduling queue: which Pod is tried next, and when a rejected one is tried again.
+
+No I/O, no locks, no clock of its own: only the scheduling thread comes here, and it brings the
+clock. Start with `bayplan.queue.scheduling_queue`; `bayplan.queue.places` shows where a Pod can be.
+"""
+
+from bayplan.queue.active import sort_key
+from bayplan.queue.hints import HintTable, registrations
+from bayplan.queue.places import Place
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.recorder import QueueRecorder
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.settings import QueueSettings, QueueStatistics
+
+__all__ = [
+    "HintTable",
+    "Place",
+    "QueueRecorder",
+    "QueueSettings",
+    "QueueStatistics",
+    "QueuedPod",
+    "SchedulingQueue",
+    "registrations",
+    "sort_key",
+]

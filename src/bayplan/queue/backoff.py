@@ -1,0 +1,101 @@
+"""BackoffQueue: Pods that are tried again only after a while, the longer the more often they fail.
+
+Pods that were rejected and Pods whose attempt ended in an error wait apart: only the former may be
+popped early, when no Pod is active, because the backoff of errors protects the API server. The time
+is cut into windows of one second. All Pods of a window end their backoff together, with the window,
+and are ordered as QueueSort would, so that priority still counts (KEP-5142).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+from bayplan.queue.heap import Key, PodHeap
+from bayplan.queue.queued_pod import QueuedPod
+
+WINDOW = 1.0
+"""Seconds."""
+_NO_BACKOFF = -math.inf
+_MAX_DOUBLINGS = 63
+
+
+class BackoffQueue:
+    """Pods that back off: ``initial`` seconds, doubled with every failure up to ``maximum``.
+
+    A ``maximum`` of 0 switches backoff off.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], initial: float, maximum: float, sort_key: Key
+    ) -> None:
+        self._clock = clock
+        self._initial = initial
+        self._maximum = maximum
+        self._sort_key = sort_key
+        self._rejected = PodHeap(self._window_then_order)
+        self._errors = PodHeap(self.expiration)
+
+    def _window_then_order(self, queued: QueuedPod) -> tuple[float, Any]:
+        return self.expiration(queued), self._sort_key(queued)
+
+    def duration(self, failures: int) -> float:
+        """Seconds of backoff after so many failures."""
+        if failures == 0:
+            return 0.0
+        return min(self._maximum, self._initial * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+
+    def expiration(self, queued: QueuedPod) -> float:
+        """Start of the window in which the Pod's backoff ends; kept in the Pod until it fails."""
+        failures = queued.consecutive_errors_count or queued.unschedulable_count
+        if self._maximum == 0 or failures == 0:
+            return _NO_BACKOFF
+        if queued.backoff_expiration is None:
+            queued.backoff_expiration = _window(queued.timestamp + self.duration(failures))
+        return queued.backoff_expiration
+
+    def is_backing_off(self, queued: QueuedPod) -> bool:
+        """Whether the window in which the Pod's backoff ends has not passed yet."""
+        return self.expiration(queued) >= _window(self._clock())
+
+    def add(self, queued: QueuedPod) -> None:
+        """Put a Pod in."""
+        heap = self._rejected if queued.rejectors else self._errors
+        heap.add(queued)
+
+    def update(self, queued: QueuedPod) -> None:
+        """The Pod has changed: reorder it."""
+        heap = self._rejected if queued in self._rejected else self._errors
+        heap.update(queued)
+
+    def discard(self, queued: QueuedPod) -> bool:
+        """Take the Pod out; whether it was in."""
+        return self._rejected.discard(queued) or self._errors.discard(queued)
+
+    def pop(self) -> QueuedPod | None:
+        """Take out the rejected Pod whose backoff ends first, before it ends."""
+        return self._rejected.pop()
+
+    def pop_completed(self) -> Iterator[QueuedPod]:
+        """Take out all Pods whose backoff has ended."""
+        for heap in (self._rejected, self._errors):
+            while (first := heap.peek()) is not None and not self.is_backing_off(first):
+                heap.discard(first)
+                yield first
+
+    def next_completion(self) -> float | None:
+        """When the first backoff ends; None while nothing backs off."""
+        firsts = [q for q in (self._rejected.peek(), self._errors.peek()) if q is not None]
+        return min(map(self.expiration, firsts)) + WINDOW if firsts else None
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._errors)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return chain(self._rejected, self._errors)
+
+
+def _window(time: float) -> float:
+    return math.floor(time / WINDOW) * WINDOW

@@ -1,0 +1,130 @@
+"""Board: which Pod is in which place. Whoever moves a Pod does it here.
+
+A Pod is on the board once, under its uid; ``queued.place`` and the part of the queue that holds it
+always agree, and only the moves of `bayplan.queue.places` are possible. What is counted for metrics
+is counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from bayplan.queue.active import ActiveQueue
+from bayplan.queue.backoff import BackoffQueue
+from bayplan.queue.heap import Key
+from bayplan.queue.in_flight import InFlightPods
+from bayplan.queue.places import MOVES, Place
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.recorder import QueueRecorder
+from bayplan.queue.settings import QueueSettings
+from bayplan.queue.unschedulable import UnschedulablePods, gating_plugin, rejectors
+
+
+class Part(Protocol):
+    """What holds the Pods of one place."""
+
+    def add(self, queued: QueuedPod) -> None:
+        """Put a Pod in."""
+
+    def discard(self, queued: QueuedPod) -> bool:
+        """Take the Pod out; whether it was in."""
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """All Pods in it."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+
+class Board:
+    """All Pods that the queue knows, each in its place.
+
+    Attributes:
+        pods: by uid.
+        active, backoff, unschedulable, gated, in_flight: the parts. Read them; Pods get in and out
+            by `move`, `pop` and `leave`.
+    """
+
+    def __init__(
+        self,
+        sort_key: Key,
+        clock: Callable[[], float],
+        settings: QueueSettings,
+        recorder: QueueRecorder,
+    ) -> None:
+        self.pods: dict[str, QueuedPod] = {}
+        self.active = ActiveQueue(sort_key)
+        self.backoff = BackoffQueue(clock, settings.initial_backoff, settings.max_backoff, sort_key)
+        self.unschedulable = UnschedulablePods(rejectors)
+        self.gated = UnschedulablePods(gating_plugin)
+        self.in_flight = InFlightPods()
+        self.parts: dict[Place, Part] = {
+            Place.ACTIVE: self.active,
+            Place.BACKOFF: self.backoff,
+            Place.UNSCHEDULABLE: self.unschedulable,
+            Place.GATED: self.gated,
+            Place.IN_FLIGHT: self.in_flight,
+        }
+        self._recorder = recorder
+
+    def move(self, queued: QueuedPod, to: Place, event: str) -> None:
+        """The Pod goes to another place, or to its first one, because of ``event``."""
+        came_from = queued.place
+        assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
+        if came_from is Place.OUTSIDE:
+            self.pods[queued.uid] = queued
+        else:
+            self.parts[came_from].discard(queued)
+        queued.place = to
+        self.parts[to].add(queued)
+        if to is not came_from:
+            self._recorder.incoming(to.label, event, queued.pod)
+
+    def pop(self, early_event: str) -> QueuedPod | None:
+        """The first active Pod, else the first that backs off after a rejection, takes off.
+
+        The latter passes through the active queue as far as metrics go, because of ``early_event``.
+        """
+        queued = self.active.pop()
+        if queued is None:
+            queued = self.backoff.pop()
+            if queued is None:
+                return None
+            self._recorder.incoming(Place.ACTIVE.label, early_event, queued.pod)
+        self._count(queued, -1)
+        queued.place = Place.IN_FLIGHT
+        self.in_flight.add(queued)
+        return queued
+
+    def leave(self, queued: QueuedPod) -> None:
+        """The Pod goes outside, from wherever it is."""
+        if queued.place is not Place.IN_FLIGHT:
+            self._count(queued, -1)
+        self.parts[queued.place].discard(queued)
+        queued.place = Place.OUTSIDE
+        del self.pods[queued.uid]
+
+    def rejected(self, queued: QueuedPod) -> None:
+        """The Pod in flight has failed and comes back: its rejectors count again."""
+        self._count(queued, 1)
+
+    def gate(self, queued: QueuedPod, plugin: str) -> None:
+        """``plugin`` holds the Pod back, or "" nobody any more; whoever did stays a rejector."""
+        queued.gating_plugin = plugin
+        if plugin and plugin not in queued.rejectors:
+            queued.unschedulable_plugins |= {plugin}
+            self._recorder.rejected(plugin, queued.profile, 1)
+
+    def _count(self, queued: QueuedPod, change: int) -> None:
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            for plugin in queued.rejectors:
+                self._recorder.rejected(plugin, queued.profile, change)
+
+    def counts(self) -> dict[str, int]:
+        """How many Pods each place holds, in flight excepted."""
+        return {
+            place.value: len(part)
+            for place, part in self.parts.items()
+            if place is not Place.IN_FLIGHT
+        }

@@ -1,0 +1,34 @@
+"""Gate: asks the PreEnqueue plugins whether a Pod may enter the active queue or the backoff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bayplan.api.pod import Pod
+from bayplan.framework.status import Status
+from bayplan.queue.queued_pod import QueuedPod
+
+PreEnqueue = tuple[str, Callable[[Pod], Status | None]]
+"""A PreEnqueue plugin's name and method."""
+
+
+class Gate:
+    """The PreEnqueue plugins of every profile, in their order."""
+
+    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueue]]) -> None:
+        self._plugins = plugins
+
+    def holder(self, queued: QueuedPod) -> str:
+        """The first plugin that holds the Pod back, "" when none does.
+
+        The one that holds it already is asked first: most often it still does. A status of Error
+        holds the Pod like a rejection.
+        """
+        plugins = self._plugins.get(queued.profile, ())
+        if queued.gating_plugin:
+            plugins = sorted(plugins, key=lambda p: p[0] != queued.gating_plugin)
+        for name, pre_enqueue in plugins:
+            status = pre_enqueue(queued.pod)
+            if status is not None and not status.ok:
+                return name
+        return ""

@@ -1,0 +1,162 @@
+"""Queueing hints: whether an event is worth another attempt for a Pod, as its rejectors see it.
+
+Only plugins that rejected the Pod are asked. A hint that raises counts as Queue, so that a broken
+plugin costs attempts, never a Pod that waits forever.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    HintFn,
+    Resource,
+)
+from bayplan.framework.interface import Plugin
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.unschedulable import PluginKey
+
+log = structlog.get_logger(__name__)
+
+EXTENDER = "Extender"
+"""Stands among the rejectors for all extenders; any event may change their minds."""
+
+Registrations = Iterable[tuple[str, EventRegistration]]
+"""(plugin, what it registered for)."""
+
+_ANY_EVENT = EventRegistration(ClusterEvent(Resource.ANY, Action.ALL))
+_NODE_TAINT = EventRegistration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))
+
+
+class Strategy(enum.Enum):
+    """What to do with a Pod after an event."""
+
+    SKIP = enum.auto()
+    """Leave it where it is."""
+    AFTER_BACKOFF = enum.auto()
+    """Try it again once its backoff is over."""
+    IMMEDIATELY = enum.auto()
+    """Try it again now: a Pending plugin has what it waited for."""
+
+
+def registrations(plugins: Iterable[Plugin]) -> list[tuple[str, EventRegistration]]:
+    """What each plugin registered for.
+
+    A plugin that has no ``events_to_register`` is taken to care about everything. One that wants
+    added nodes gets lifted taints, too: a node may be added with taints that go later.
+    """
+    return [(p.name, registration) for p in plugins for registration in _registered(p)]
+
+
+def _registered(plugin: Plugin) -> list[EventRegistration]:
+    if not hasattr(plugin, "events_to_register"):
+        return [_ANY_EVENT]
+    events = list(plugin.events_to_register())
+    on_nodes = Action(0)
+    for registration in events:
+        if registration.event.resource is Resource.NODE:
+            on_nodes |= registration.event.action
+    if Action.ADD in on_nodes and Action.UPDATE_NODE_TAINT not in on_nodes:
+        events.append(_NODE_TAINT)
+    return events
+
+
+@dataclass(frozen=True)
+class Interest:
+    """Who is interested in an event.
+
+    Attributes:
+        plugins: of all profiles.
+        hints: by profile, (plugin, its hint or None for always Queue).
+    """
+
+    plugins: tuple[PluginKey, ...]
+    hints: Mapping[str, list[tuple[str, HintFn | None]]]
+
+
+class HintTable:
+    """All registrations, by profile; answers are worked out once per event."""
+
+    def __init__(self, profiles: Mapping[str, Registrations], *, extenders: bool = False) -> None:
+        """Registrations by profile, and whether any extender may reject Pods."""
+        rest = [(EXTENDER, _ANY_EVENT)] if extenders else []
+        self._profiles = {name: [*found, *rest] for name, found in profiles.items()}
+        self._interest: dict[ClusterEvent, Interest] = {}
+        self._broken: set[tuple[str, str, str]] = set()
+
+    def interest(self, event: ClusterEvent) -> Interest:
+        """Who is interested in ``event``."""
+        found = self._interest.get(event)
+        if found is None:
+            found = self._interest[event] = self._find(event)
+        return found
+
+    def _find(self, event: ClusterEvent) -> Interest:
+        hints = {
+            profile: [(plugin, r.hint) for plugin, r in registered if r.event.matches(event)]
+            for profile, registered in self._profiles.items()
+        }
+        plugins = ((profile, plugin) for profile, found in hints.items() for plugin, _ in found)
+        return Interest(tuple(dict.fromkeys(plugins)), hints)
+
+    def strategy(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+        """Whether ``event`` (``old`` became ``new``) is worth another attempt for the Pod."""
+        if not queued.unschedulable_plugins and not queued.pending_plugins:
+            return Strategy.AFTER_BACKOFF
+        if event.wildcard:
+            elsewhere = isinstance(new, Pod) and new.uid != queued.uid
+            return Strategy.SKIP if elsewhere else Strategy.AFTER_BACKOFF
+        return self._ask_rejectors(queued, event, old, new)
+
+    def _ask_rejectors(
+        self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any
+    ) -> Strategy:
+        strategy = Strategy.SKIP
+        rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
+        for plugin, hint in self.interest(event).hints.get(queued.profile, ()):
+            if plugin not in pending and (
+                plugin not in rejected or strategy is Strategy.AFTER_BACKOFF
+            ):
+                continue
+            if hint is not None and not self._wants(plugin, hint, queued, event, old, new):
+                continue
+            if plugin in pending:
+                return Strategy.IMMEDIATELY
+            strategy = Strategy.AFTER_BACKOFF
+            if not pending:
+                break
+        return strategy
+
+    def _wants(
+        self,
+        plugin: str,
+        hint: HintFn,
+        queued: QueuedPod,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+    ) -> bool:
+        try:
+            return hint(queued.pod, old, new) is Hint.QUEUE
+        except Exception:
+            where = queued.profile, plugin, event.label
+            if where not in self._broken:
+                self._broken.add(where)
+                log.exception(
+                    "queueing hint failed; the event counts as Queue (logged once)",
+                    profile=queued.profile,
+                    plugin=plugin,
+                    cluster_event=event.label,
+                    pod=queued.pod.key,
+                )
+            return True

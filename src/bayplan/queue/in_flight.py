@@ -1,0 +1,110 @@
+"""InFlightPods: Pods that were popped, and the events that came while they were away.
+
+An event that would have woken a Pod may come while the Pod is being scheduled or bound. So events
+are kept from the pop of the oldest Pod in flight on, and a Pod that comes back rejected is held
+against those that came after its own pop. Memory is bounded: past `MAX_EVENTS` the oldest are
+dropped, and a Pod that may have missed one of them counts as woken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from bayplan.api.pod import Pod
+from bayplan.framework.events import ClusterEvent
+from bayplan.queue.queued_pod import QueuedPod
+
+MAX_EVENTS = 50_000
+"""Only a Pod that waits in Permit for minutes, while thousands are bound, sees that many."""
+
+
+class SeenEvent(NamedTuple):
+    """An event and its object before (None: added) and after (None: deleted)."""
+
+    event: ClusterEvent
+    old: Any
+    new: Any
+
+
+@dataclass(slots=True)
+class Flight:
+    """A Pod in flight.
+
+    Attributes:
+        queued: the Pod as it was popped.
+        since: number of the first event that came after the pop.
+        latest: the newest version of the Pod; None once it was deleted, or bound by somebody else.
+        own: events that concern this Pod alone.
+    """
+
+    queued: QueuedPod
+    since: int
+    latest: Pod | None
+    own: list[SeenEvent] = field(default_factory=list)
+
+
+class InFlightPods:
+    """Pods that were popped and have not come back, oldest first."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, Flight] = {}
+        self._events: deque[SeenEvent] = deque()
+        self._first = 0
+
+    def add(self, queued: QueuedPod) -> None:
+        """The Pod was popped."""
+        since = self._first + len(self._events)
+        self._flights[queued.uid] = Flight(queued, since, queued.pod)
+
+    def discard(self, queued: QueuedPod) -> bool:
+        """The Pod is back or gone; forget the events that only it could have needed."""
+        found = self._flights.pop(queued.uid, None) is not None
+        self._forget()
+        return found
+
+    def _forget(self) -> None:
+        if not self._flights:
+            self._first += len(self._events)
+            self._events.clear()
+        elif self._events:
+            oldest = next(iter(self._flights.values()))
+            while self._first < oldest.since:
+                self._events.popleft()
+                self._first += 1
+
+    def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        """Keep an event for all Pods in flight."""
+        if not self._flights:
+            return
+        self._events.append(SeenEvent(event, old, new))
+        if len(self._events) > MAX_EVENTS:
+            self._events.popleft()
+            self._first += 1
+
+    def get(self, uid: str) -> Flight | None:
+        """The Pod's flight."""
+        return self._flights.get(uid)
+
+    def missed_any(self, flight: Flight) -> bool:
+        """Whether events were dropped that came after the Pod's pop."""
+        return flight.since < self._first
+
+    def events_since_pop(self, flight: Flight) -> Iterator[SeenEvent]:
+        """What came after the Pod's pop: events of its own first, then everybody's."""
+        yield from flight.own
+        yield from islice(self._events, max(flight.since - self._first, 0), None)
+
+    @property
+    def event_count(self) -> int:
+        """How many events are kept."""
+        return len(self._events) + sum(len(f.own) for f in self._flights.values())
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (flight.queued for flight in self._flights.values())

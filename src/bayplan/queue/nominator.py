@@ -1,0 +1,58 @@
+"""Nominator: Pods for which room is being made on a node, by node.
+
+The scheduling thread knows of a nomination before the API server does, so what stands here may be
+newer than ``status.nominatedNodeName``, and an update that does not yet carry it does not end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayplan.api.pod import Pod
+
+
+class Nominator:
+    """Nominated Pods; the `bayplan.framework.interface.PodNominator` that plugins see."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[str, Pod]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def nominate(self, pod: Pod, node_name: str | None = None) -> None:
+        """Nominate ``pod`` to a node: "" to none, None to the one that its status names."""
+        self.remove(pod.uid)
+        node = pod.status.nominated_node_name if node_name is None else node_name
+        if node:
+            self._node_of[pod.uid] = node
+            self._by_node.setdefault(node, {})[pod.uid] = pod
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """The Pod has changed; a change of its status.nominatedNodeName is followed."""
+        named = old.status.nominated_node_name or new.status.nominated_node_name
+        self.nominate(new, None if named else self._node_of.get(old.uid))
+
+    def remove(self, uid: str) -> None:
+        """The Pod is not nominated any more."""
+        node = self._node_of.pop(uid, None)
+        if node is None:
+            return
+        pods = self._by_node[node]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node]
+
+    def nominated_node(self, uid: str) -> str:
+        """Where the Pod is nominated to; "" for none."""
+        return self._node_of.get(uid, "")
+
+    def nominated_pods(self, node_name: str) -> Iterable[Pod]:
+        """Pods nominated to that node."""
+        pods = self._by_node.get(node_name)
+        return tuple(pods.values()) if pods else ()
+
+    def nominated_nodes(self) -> Iterable[str]:
+        """Nodes with at least one nominated Pod."""
+        return self._by_node.keys()
+
+    def __len__(self) -> int:
+        return len(self._node_of)

@@ -1,0 +1,91 @@
+"""QueuedPod: a Pod and what the queue has to remember about its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayplan.api.pod import Pod
+from bayplan.queue.places import Place
+
+NONE: frozenset[str] = frozenset()
+
+
+class QueuedPod:
+    """A Pod on its way through the queue; times are seconds of the queue's clock.
+
+    Attributes:
+        pod: the Pod; replaced when it is updated, but never while it is in flight.
+        uid: the Pod's uid, which never changes.
+        place: where it is; see `bayplan.queue.places`.
+        timestamp: when it entered the queue last.
+        attempts: how often it was popped.
+        unschedulable_count: attempts that ended in a rejection; they lengthen the backoff.
+        consecutive_errors_count: attempts that ended in an error since the last rejection; while
+            there are any, they alone set the backoff.
+        initial_attempt_timestamp: when it became active first; None before that.
+        backoff_expiration: the window in which the backoff ends; None while not computed.
+        unschedulable_plugins: plugins that rejected it, the gating one included.
+        pending_plugins: plugins that rejected it with Pending; their Queue hint skips the backoff.
+        gating_plugin: the PreEnqueue plugin that holds it, "" when none does.
+        was_flushed_from_unschedulable: whether the last wake-up was the flush after five minutes,
+            which hints at a plugin that does not register what it waits for.
+    """
+
+    __slots__ = (
+        "attempts",
+        "backoff_expiration",
+        "consecutive_errors_count",
+        "gating_plugin",
+        "initial_attempt_timestamp",
+        "pending_plugins",
+        "place",
+        "pod",
+        "timestamp",
+        "uid",
+        "unschedulable_count",
+        "unschedulable_plugins",
+        "was_flushed_from_unschedulable",
+    )
+
+    def __init__(self, pod: Pod, now: float) -> None:
+        self.pod = pod
+        self.uid = pod.uid
+        self.place = Place.OUTSIDE
+        self.timestamp = now
+        self.attempts = 0
+        self.unschedulable_count = 0
+        self.consecutive_errors_count = 0
+        self.initial_attempt_timestamp: float | None = None
+        self.backoff_expiration: float | None = None
+        self.unschedulable_plugins = NONE
+        self.pending_plugins = NONE
+        self.gating_plugin = ""
+        self.was_flushed_from_unschedulable = False
+
+    @property
+    def profile(self) -> str:
+        """The schedulerName that the Pod asks for."""
+        return self.pod.shape.spec.scheduler_name
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """All plugins that rejected the Pod; empty when its last attempt ended in an error."""
+        return self.unschedulable_plugins | self.pending_plugins
+
+    def attempt_failed(
+        self, now: float, unschedulable: Iterable[str], pending: Iterable[str]
+    ) -> None:
+        """Take down how the attempt ended: who rejected the Pod, or nobody when it was an error."""
+        self.unschedulable_plugins = frozenset(unschedulable)
+        self.pending_plugins = frozenset(pending)
+        if self.unschedulable_plugins or self.pending_plugins:
+            self.unschedulable_count += 1
+            self.consecutive_errors_count = 0
+        else:
+            self.consecutive_errors_count += 1
+        self.timestamp = now
+        self.backoff_expiration = None
+        self.was_flushed_from_unschedulable = False
+
+    def __repr__(self) -> str:
+        return f"QueuedPod({self.pod.key}, {self.place.value}, attempts={self.attempts})"

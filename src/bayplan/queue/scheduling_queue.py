@@ -1,0 +1,346 @@
+"""SchedulingQueue: the Pods that wait for a node, and what makes them be tried again.
+
+Between the inbox, which brings changes of Pods and cluster events, and the scheduling cycle, which
+pops a Pod and returns it when it failed. Invariants:
+
+- A Pod is in exactly one of the places that `bayplan.queue.places` draws; `Board` holds it there.
+- Every popped Pod ends in exactly one call of `add_unschedulable_if_not_present` or `done`.
+- No event is missed: one that comes while a Pod is in flight is held against it when it returns.
+- Only the scheduling thread comes here. Nothing blocks: `pop` answers None when nothing is ready,
+  and `next_timer` says how long the caller may sleep before it has to `flush`.
+
+Answers to kube-scheduler's ``pkg/scheduler/backend/queue``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from bayplan.api.pod import Pod
+from bayplan.framework.events import ClusterEvent
+from bayplan.queue import events
+from bayplan.queue.board import Board
+from bayplan.queue.gate import Gate, PreEnqueue
+from bayplan.queue.heap import Key
+from bayplan.queue.hints import HintTable, Strategy
+from bayplan.queue.in_flight import Flight, SeenEvent
+from bayplan.queue.nominator import Nominator
+from bayplan.queue.places import Place
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.recorder import NoRecorder, QueueRecorder
+from bayplan.queue.settings import QueueSettings, QueueStatistics
+
+LEFTOVER_PERIOD = 30.0
+"""Seconds between two looks for Pods that have been unschedulable for too long."""
+
+
+class SchedulingQueue:
+    """Pods that wait for a node.
+
+    Attributes:
+        nominator: Pods that are nominated to nodes.
+    """
+
+    def __init__(
+        self,
+        sort_key: Key,
+        clock: Callable[[], float],
+        hints: HintTable,
+        pre_enqueue: Mapping[str, Sequence[PreEnqueue]],
+        *,
+        recorder: QueueRecorder | None = None,
+        settings: QueueSettings | None = None,
+    ) -> None:
+        """An empty queue.
+
+        Args:
+            sort_key: the order of QueueSort; see `bayplan.queue.active.sort_key`.
+            clock: monotonic seconds.
+            hints: what wakes the Pods that a plugin rejected.
+            pre_enqueue: PreEnqueue plugins by profile, in order.
+            recorder: told of moves and rejections.
+            settings: times.
+        """
+        self._settings = settings or QueueSettings()
+        self._clock = clock
+        self._hints = hints
+        self._gate = Gate(pre_enqueue)
+        self._board = Board(sort_key, clock, self._settings, recorder or NoRecorder())
+        self._next_leftover = clock() + LEFTOVER_PERIOD
+        self.nominator = Nominator()
+
+    # The scheduling cycle
+
+    def pop(self) -> QueuedPod | None:
+        """The next Pod to try, from now on in flight; None when no Pod is ready.
+
+        While no Pod is active, a rejected one is taken before its backoff has ended.
+        """
+        queued = self._board.pop(events.POP_FROM_BACKOFF_Q)
+        if queued is not None:
+            queued.attempts += 1
+        return queued
+
+    def done(self, uid: str) -> None:
+        """The Pod in flight needs nothing more from the queue; unknown ones are ignored."""
+        flight = self._board.in_flight.get(uid)
+        if flight is not None:
+            self._board.leave(flight.queued)
+
+    def add_unschedulable_if_not_present(
+        self,
+        queued: QueuedPod,
+        unschedulable_plugins: Iterable[str] = (),
+        pending_plugins: Iterable[str] = (),
+    ) -> Place:
+        """The attempt of a Pod in flight failed: take it back.
+
+        No plugins at all mean that the attempt ended in an error. ``queued.pod`` is the newest
+        version of the Pod afterwards.
+
+        Returns:
+            Where the Pod is now; OUTSIDE when it was deleted, or bound by somebody else, meanwhile:
+            then there is nothing left to write about it.
+
+        Raises:
+            LookupError: the Pod is not in flight.
+        """
+        flight = self._board.in_flight.get(queued.uid)
+        if flight is None:
+            raise LookupError(f"{queued} is not in flight")
+        if flight.latest is None:
+            self._board.leave(queued)
+            return queued.place
+        queued.pod = flight.latest
+        queued.attempt_failed(self._clock(), unschedulable_plugins, pending_plugins)
+        self._board.rejected(queued)
+        strategy = self._strategy_after(flight)
+        self._requeue(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE)
+        return queued.place
+
+    def _strategy_after(self, flight: Flight) -> Strategy:
+        """The strongest strategy among those of the events that came while the Pod was away."""
+        queued = flight.queued
+        if not queued.rejectors or self._board.in_flight.missed_any(flight):
+            return Strategy.AFTER_BACKOFF
+        strongest = Strategy.SKIP
+        for seen in self._board.in_flight.events_since_pop(flight):
+            strategy = self._hints.strategy(queued, *seen)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                strongest = strategy
+                if not queued.pending_plugins:
+                    break
+        return strongest
+
+    # Changes of Pods that are not assigned
+
+    def add(self, pod: Pod) -> None:
+        """A Pod without a node has appeared; one that is there already is updated."""
+        known = self._board.pods.get(pod.uid)
+        if known is None:
+            self._enter(pod, events.UNSCHEDULED_POD_ADD)
+        else:
+            self.update(known.pod, pod)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A Pod without a node has changed; an unknown one is added."""
+        if old.uid != new.uid:
+            self.delete(old)
+            self.add(new)
+            return
+        flight = self._board.in_flight.get(new.uid)
+        if flight is not None:
+            flight.latest = new
+            flight.own += (SeenEvent(e, old, new) for e in events.pod_update_events(old, new))
+            return
+        queued = self._board.pods.get(new.uid)
+        if queued is None:
+            self._enter(new, events.UNSCHEDULED_POD_UPDATE)
+        else:
+            self._update_queued(queued, old, new)
+        if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+            self._nomination_ended(old)
+
+    def _enter(self, pod: Pod, event: ClusterEvent) -> None:
+        queued = QueuedPod(pod, self._clock())
+        if self._let_in(queued, Place.ACTIVE, event.label) is Place.ACTIVE:
+            self.nominator.nominate(pod)
+
+    def _update_queued(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
+        queued.pod = new
+        self.nominator.update(old, new)
+        if queued.place is Place.ACTIVE:
+            self._board.active.update(queued)
+        elif queued.place is Place.BACKOFF:
+            self._board.backoff.update(queued)
+        else:
+            for event in events.pod_update_events(old, new):
+                if self._wake(queued, event, old, new):
+                    break
+
+    def delete(self, pod: Pod, *, bound: bool = False) -> None:
+        """The Pod was deleted, or ``bound`` by somebody: it must not be tried any more.
+
+        One in flight stays so until it is done; only then it is gone. A nomination that ends by
+        deletion lets Pods of the same or a lower priority try again.
+        """
+        self.nominator.remove(pod.uid)
+        queued = self._board.pods.get(pod.uid)
+        flight = self._board.in_flight.get(pod.uid)
+        if flight is not None:
+            flight.latest = None
+            return
+        if queued is not None:
+            self._board.leave(queued)
+        if pod.status.nominated_node_name and not bound:
+            self._nomination_ended(pod)
+
+    def _nomination_ended(self, pod: Pod) -> None:
+        """Others counted with ``pod`` on the node as if it were there; now it is not."""
+        self.move_all(
+            events.ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority
+        )
+
+    # Cluster events
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Any = None,
+        new: Any = None,
+        precheck: Callable[[Pod], bool] | None = None,
+    ) -> None:
+        """Something has changed in the cluster: wake the Pods whose rejectors want to try again.
+
+        ``precheck`` narrows the Pods that are asked about; Pods in flight are all told.
+        """
+        interest = self._hints.interest(event)
+        if not interest.plugins and not event.wildcard:
+            return
+        pods = self._board.gated.waiting_for(interest.plugins)
+        if event.wildcard:
+            pods += self._board.unschedulable
+        else:
+            pods += self._board.unschedulable.waiting_for(interest.plugins)
+        for queued in pods:
+            if precheck is None or precheck(queued.pod):
+                self._wake(queued, event, old, new)
+        self._board.in_flight.record(event, old, new)
+
+    def assigned_pod_added(self, pod: Pod) -> None:
+        """A Pod has got its node, by whomever."""
+        self.move_all(events.ASSIGNED_POD_ADD, None, pod)
+
+    def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
+        """A Pod that has a node has changed."""
+        for event in events.pod_update_events(old, new):
+            self.move_all(event, old, new)
+
+    def assigned_pod_deleted(self, pod: Pod) -> None:
+        """A Pod has left its node, or a binding that was counted on has failed."""
+        self.move_all(events.ASSIGNED_POD_DELETE, pod, None)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Try these Pods at once, without backoff; one in flight, as soon as it returns."""
+        for pod in pods:
+            queued = self._board.pods.get(pod.uid)
+            if queued is None or queued.place is Place.ACTIVE:
+                continue
+            flight = self._board.in_flight.get(pod.uid)
+            if flight is not None:
+                flight.own.append(SeenEvent(events.FORCE_ACTIVATE, None, pod))
+            else:
+                self._let_in(queued, Place.ACTIVE, events.FORCE_ACTIVATE.label)
+
+    # Time
+
+    def next_timer(self) -> float | None:
+        """Seconds until `flush` has something to do; None while nothing waits for time."""
+        due = []
+        completion = self._board.backoff.next_completion()
+        if completion is not None:
+            due.append(completion)
+        oldest = self._board.unschedulable.oldest()
+        if oldest is not None:
+            due.append(max(self._next_leftover, self._leftover_time(oldest)))
+        return max(min(due) - self._clock(), 0.0) if due else None
+
+    def flush(self) -> None:
+        """Do all that time has made due."""
+        self.flush_backoff_completed()
+        if self._clock() >= self._next_leftover:
+            self.flush_unschedulable_leftover()
+            self._next_leftover = self._clock() + LEFTOVER_PERIOD
+
+    def flush_backoff_completed(self) -> None:
+        """Activate the Pods whose backoff has ended."""
+        for queued in self._board.backoff.pop_completed():
+            self._let_in(queued, Place.ACTIVE, events.BACKOFF_COMPLETE)
+
+    def flush_unschedulable_leftover(self) -> None:
+        """Wake the Pods that have been unschedulable for too long; gated ones stay."""
+        now = self._clock()
+        while (oldest := self._board.unschedulable.oldest()) and now >= self._leftover_time(oldest):
+            oldest.was_flushed_from_unschedulable = True
+            self._wake(oldest, events.UNSCHEDULABLE_TIMEOUT, None, None)
+
+    def _leftover_time(self, queued: QueuedPod) -> float:
+        return queued.timestamp + self._settings.max_unschedulable
+
+    # Moves
+
+    def _wake(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> bool:
+        """Requeue a waiting Pod when the event is worth it; whether it is on its way now."""
+        strategy = self._hints.strategy(queued, event, old, new)
+        if strategy is Strategy.SKIP:
+            return False
+        self._requeue(queued, strategy, event.label)
+        return queued.place is not Place.GATED
+
+    def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str) -> None:
+        if strategy is Strategy.SKIP:
+            self._board.move(queued, Place.UNSCHEDULABLE, event)
+        elif strategy is Strategy.AFTER_BACKOFF and self._board.backoff.is_backing_off(queued):
+            self._let_in(queued, Place.BACKOFF, event)
+        else:
+            self._let_in(queued, Place.ACTIVE, event)
+
+    def _let_in(self, queued: QueuedPod, place: Place, event: str) -> Place:
+        """Move the Pod to ``place`` unless a PreEnqueue plugin holds it; returns where it is.
+
+        A Pod that comes from backoff has been asked about on the way in.
+        """
+        if queued.place is not Place.BACKOFF:
+            self._board.gate(queued, self._gate.holder(queued))
+        if queued.gating_plugin:
+            place = Place.GATED
+        elif place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
+            queued.initial_attempt_timestamp = self._clock()
+        self._board.move(queued, place, event)
+        return place
+
+    # Looking in
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The Pod, wherever it is."""
+        return self._board.pods.get(uid)
+
+    def pending_pods(self) -> dict[Place, list[QueuedPod]]:
+        """All Pods by place, those in flight included; for the debugger and explanations."""
+        return {place: list(part) for place, part in self._board.parts.items()}
+
+    def counts(self) -> dict[str, int]:
+        """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
+        return self._board.counts()
+
+    def statistics(self) -> QueueStatistics:
+        """How many Pods are where."""
+        return QueueStatistics(
+            **self.counts(),
+            in_flight=len(self._board.in_flight),
+            in_flight_events=self._board.in_flight.event_count,
+            nominated=len(self.nominator),
+        )

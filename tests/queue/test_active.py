@@ -1,0 +1,37 @@
+from tests.queue.support import by_priority, pod
+
+from bayplan.queue.active import ActiveQueue, sort_key
+from bayplan.queue.queued_pod import QueuedPod
+
+
+class ByKey:
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        return by_priority(queued)
+
+
+class ByLess:
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        return a.pod.name < b.pod.name
+
+
+def order(queue_sort: object, *names_and_priorities: tuple[str, int]) -> list[str]:
+    queue = ActiveQueue(sort_key(queue_sort))
+    for name, priority in names_and_priorities:
+        queue.add(QueuedPod(pod(name, priority).obj(), 0.0))
+    return [queued.uid for queued in iter(queue.pop, None)]
+
+
+def test_a_queue_sort_plugin_may_give_a_key():
+    assert order(ByKey(), ("low", 1), ("high", 2)) == ["high", "low"]
+
+
+def test_a_queue_sort_plugin_may_compare_two_pods():
+    assert order(ByLess(), ("b", 9), ("a", 1), ("c", 5)) == ["a", "b", "c"]
+
+
+def test_pods_that_compare_equal_keep_the_order_in_which_they_came():
+    class AllEqual:
+        def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+            return False
+
+    assert order(AllEqual(), ("b", 0), ("a", 0), ("c", 0)) == ["b", "a", "c"]

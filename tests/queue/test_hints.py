@@ -1,0 +1,169 @@
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.queue.support import NODE_ADD, NODE_LABEL, PROFILE, on, pod
+
+from bayplan.api.pod import Pod
+from bayplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
+from bayplan.framework.interface import Plugin
+from bayplan.queue.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from bayplan.queue.hints import HintTable, Strategy, registrations
+from bayplan.queue.queued_pod import QueuedPod
+
+SKIP, AFTER_BACKOFF, IMMEDIATELY = Strategy.SKIP, Strategy.AFTER_BACKOFF, Strategy.IMMEDIATELY
+
+
+def rejected(unschedulable: str = "", pending: str = "") -> QueuedPod:
+    queued = QueuedPod(pod("p").obj(), 0.0)
+    queued.unschedulable_plugins = frozenset(unschedulable.split())
+    queued.pending_plugins = frozenset(pending.split())
+    return queued
+
+
+TABLE = HintTable(
+    {
+        PROFILE: [
+            ("NoHint", on(NODE_ADD)),
+            ("Yes", on(NODE_ADD, Hint.QUEUE)),
+            ("No", on(NODE_ADD, Hint.SKIP)),
+            ("Label", on(NODE_LABEL)),
+            ("Label", on(NODE_ADD, Hint.SKIP)),
+        ],
+        "other": [("OnlyThere", on(NODE_ADD))],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("queued", "event", "new", "strategy"),
+    [
+        pytest.param(rejected(), NODE_ADD, None, AFTER_BACKOFF, id="an error, whatever happens"),
+        pytest.param(rejected("NoHint"), NODE_ADD, None, AFTER_BACKOFF, id="registered, no hint"),
+        pytest.param(rejected("NoHint"), NODE_LABEL, None, SKIP, id="not registered for it"),
+        pytest.param(rejected("Yes"), NODE_ADD, None, AFTER_BACKOFF, id="hint says yes"),
+        pytest.param(rejected("No"), NODE_ADD, None, SKIP, id="hint says no"),
+        pytest.param(rejected("No Yes"), NODE_ADD, None, AFTER_BACKOFF, id="one of two says yes"),
+        pytest.param(rejected("Unknown"), NODE_ADD, None, SKIP, id="a plugin without events"),
+        pytest.param(rejected("OnlyThere"), NODE_ADD, None, SKIP, id="a plugin of another profile"),
+        pytest.param(rejected("Label"), NODE_LABEL, None, AFTER_BACKOFF, id="other registration"),
+        pytest.param(rejected("", "Yes"), NODE_ADD, None, IMMEDIATELY, id="pending says yes"),
+        pytest.param(rejected("", "No"), NODE_ADD, None, SKIP, id="pending says no"),
+        pytest.param(
+            rejected("NoHint", "Yes"), NODE_ADD, None, IMMEDIATELY, id="both say yes: pending wins"
+        ),
+        pytest.param(
+            rejected("Yes", "No"), NODE_ADD, None, AFTER_BACKOFF, id="only the rejection says yes"
+        ),
+        pytest.param(rejected("No"), UNSCHEDULABLE_TIMEOUT, None, AFTER_BACKOFF, id="wildcard"),
+        pytest.param(
+            rejected("No"), FORCE_ACTIVATE, pod("p").obj(), AFTER_BACKOFF, id="wildcard for this"
+        ),
+        pytest.param(
+            rejected("No"), FORCE_ACTIVATE, pod("other").obj(), SKIP, id="wildcard for another"
+        ),
+    ],
+)
+def test_an_event_is_worth_what_the_rejecting_plugins_say(
+    queued: QueuedPod, event: ClusterEvent, new: Any, strategy: Strategy
+):
+    assert TABLE.strategy(queued, event, None, new) is strategy
+
+
+def test_only_rejecting_plugins_are_asked_and_they_see_the_objects():
+    calls: list[tuple[str, Pod, Any, Any]] = []
+
+    def hint(name: str):
+        def answer(waiting: Pod, old: Any, new: Any) -> Hint:
+            calls.append((name, waiting, old, new))
+            return Hint.SKIP
+
+        return answer
+
+    table = HintTable({PROFILE: [(n, on(NODE_ADD, hint(n))) for n in ("A", "B", "C")]})
+    queued = rejected("B")
+    table.strategy(queued, NODE_ADD, "old", "new")
+    assert calls == [("B", queued.pod, "old", "new")]
+
+
+def test_a_hint_that_raises_counts_as_queue_and_is_logged_once():
+    def broken(*_: Any) -> Hint:
+        raise RuntimeError("boom")
+
+    table = HintTable({PROFILE: [("Broken", on(NODE_ADD, broken))]})
+    with capture_logs() as logs:
+        answers = [table.strategy(rejected("Broken"), NODE_ADD, None, None) for _ in range(3)]
+    assert answers == [AFTER_BACKOFF] * 3
+    assert [(log["plugin"], log["cluster_event"], log["pod"]) for log in logs] == [
+        ("Broken", "NodeAdd", "default/p")
+    ]
+
+
+def test_a_pod_of_an_unknown_profile_is_not_woken_by_events():
+    queued = rejected("Yes")
+    queued.pod = pod("p").spec(schedulerName="nobody").obj()
+    assert TABLE.strategy(queued, NODE_ADD, None, None) is SKIP
+
+
+@pytest.mark.parametrize("event", [NODE_ADD, ClusterEvent(Resource.SERVICE, Action.DELETE)])
+def test_any_event_may_change_the_mind_of_an_extender(event: ClusterEvent):
+    table = HintTable({PROFILE: []}, extenders=True)
+    assert table.strategy(rejected("Extender"), event, None, None) is AFTER_BACKOFF
+    assert HintTable({PROFILE: []}).interest(event).plugins == ()
+
+
+def test_interest_names_each_interested_plugin_of_each_profile_once():
+    table = HintTable(
+        {
+            "a": [("Fit", on(NODE_ADD)), ("Fit", on(NODE_ADD)), ("Not", on(NODE_LABEL))],
+            "b": [("Fit", on(NODE_ADD))],
+        }
+    )
+    assert table.interest(NODE_ADD).plugins == (("a", "Fit"), ("b", "Fit"))
+
+
+class Silent(Plugin):
+    pass
+
+
+class Nothing(Plugin):
+    def events_to_register(self) -> list[EventRegistration]:
+        return []
+
+
+class WantsNodes(Plugin):
+    def events_to_register(self) -> list[EventRegistration]:
+        return [on(NODE_ADD)]
+
+
+class WantsNodesAndTaints(Plugin):
+    def events_to_register(self) -> list[EventRegistration]:
+        both = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        return [on(both, Hint.SKIP)]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "woken_by"),
+    [
+        pytest.param(Silent, {"NodeAdd", "NodeUpdateNodeTaint", "ServiceAdd"}, id="no method"),
+        pytest.param(Nothing, set(), id="no events"),
+        pytest.param(WantsNodes, {"NodeAdd", "NodeUpdateNodeTaint"}, id="nodes: taints as well"),
+        pytest.param(WantsNodesAndTaints, set(), id="nodes and taints, with a hint: as it says"),
+    ],
+)
+def test_what_a_plugin_registers_for(plugin: type[Plugin], woken_by: set[str]):
+    table = HintTable({PROFILE: registrations([plugin(None, None)])})  # type: ignore[arg-type]
+    events = [
+        NODE_ADD,
+        ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT),
+        ClusterEvent(Resource.SERVICE, Action.ADD),
+    ]
+    queued = rejected(plugin.__name__)
+    woken = {e.label for e in events if table.strategy(queued, e, None, None) is AFTER_BACKOFF}
+    assert woken == woken_by

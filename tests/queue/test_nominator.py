@@ -1,0 +1,76 @@
+from tests.queue.support import pod
+
+from bayplan.queue.nominator import Nominator
+
+
+def names(nominator: Nominator, node: str) -> list[str]:
+    return [p.name for p in nominator.nominated_pods(node)]
+
+
+def test_a_nomination_is_found_by_its_node():
+    nominator = Nominator()
+    nominator.nominate(pod("a").obj(), "n1")
+    nominator.nominate(pod("b").nominated("n1").obj())
+    nominator.nominate(pod("c").obj(), "n2")
+    assert names(nominator, "n1") == ["a", "b"]
+    assert names(nominator, "n3") == []
+    assert set(nominator.nominated_nodes()) == {"n1", "n2"}
+    assert nominator.nominated_node("c") == "n2"
+    assert len(nominator) == 3
+
+
+def test_a_pod_whose_status_names_no_node_is_not_nominated():
+    nominator = Nominator()
+    nominator.nominate(pod("a").obj())
+    assert len(nominator) == 0
+    assert nominator.nominated_node("a") == ""
+
+
+def test_a_new_nomination_takes_the_place_of_the_old_one():
+    nominator = Nominator()
+    nominator.nominate(pod("a").nominated("n1").obj())
+    nominator.nominate(pod("a").obj(), "n2")
+    assert names(nominator, "n1") == []
+    assert names(nominator, "n2") == ["a"]
+    assert list(nominator.nominated_nodes()) == ["n2"]
+
+
+def test_an_empty_node_name_ends_the_nomination_whatever_the_status_says():
+    nominator = Nominator()
+    nominator.nominate(pod("a").nominated("n1").obj())
+    nominator.nominate(pod("a").nominated("n1").obj(), "")
+    assert len(nominator) == 0
+
+
+def test_removing_one_pod_leaves_the_others_on_the_node():
+    nominator = Nominator()
+    nominator.nominate(pod("a").obj(), "n1")
+    nominator.nominate(pod("b").obj(), "n1")
+    nominator.remove("a")
+    nominator.remove("unknown")
+    assert names(nominator, "n1") == ["b"]
+
+
+def test_an_update_that_does_not_know_of_the_nomination_yet_keeps_it():
+    nominator = Nominator()
+    old, new = pod("a").obj(), pod("a").label("x").obj()
+    nominator.nominate(old, "n1")
+    nominator.update(old, new)
+    assert list(nominator.nominated_pods("n1")) == [new]
+
+
+def test_an_update_of_the_nominated_node_name_is_followed():
+    nominator = Nominator()
+    bare, one, two = pod("a").obj(), pod("a").nominated("n1").obj(), pod("a").nominated("n2").obj()
+    nominator.update(bare, one)
+    assert nominator.nominated_node("a") == "n1"
+    nominator.update(one, two)
+    assert nominator.nominated_node("a") == "n2"
+    nominator.update(two, bare)
+    assert nominator.nominated_node("a") == ""
+
+
+def test_the_update_of_a_pod_that_was_never_nominated_nominates_nothing():
+    nominator = Nominator()
+    nominator.update(pod("a").obj(), pod("a").label("x").obj())
+    assert len(nominator) == 0

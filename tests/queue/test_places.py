@@ -1,0 +1,48 @@
+import pytest
+
+from bayplan.queue import places
+from bayplan.queue.places import MOVES, Place
+
+
+def drawn_moves() -> dict[tuple[str, str], str]:
+    lines = (line for line in (places.__doc__ or "").splitlines() if "-->" in line)
+    moves = {}
+    for line in lines:
+        from_, rest = line.split("-->")
+        to, why = rest.split(":", 1)
+        moves[from_.strip(), to.strip()] = why.strip()
+    return moves
+
+
+def test_the_drawing_in_the_docstring_is_the_table():
+    table = {
+        (from_.value, to.value): why for from_, moves in MOVES.items() for to, why in moves.items()
+    }
+    assert drawn_moves() == table
+
+
+def test_every_place_has_its_moves_and_can_be_reached_from_outside():
+    assert set(MOVES) == set(Place)
+    reached, new = {Place.OUTSIDE}, {Place.OUTSIDE}
+    while new:
+        new = {to for from_ in new for to in MOVES[from_]} - reached
+        reached |= new
+    assert reached == set(Place)
+
+
+@pytest.mark.parametrize("place", [p for p in Place if p is not Place.OUTSIDE])
+def test_a_pod_can_leave_from_everywhere(place: Place):
+    assert Place.OUTSIDE in MOVES[place]
+
+
+@pytest.mark.parametrize(
+    ("place", "label"),
+    [
+        (Place.ACTIVE, "active"),
+        (Place.BACKOFF, "backoff"),
+        (Place.UNSCHEDULABLE, "unschedulable"),
+        (Place.GATED, "unschedulable"),
+    ],
+)
+def test_metrics_count_gated_pods_that_come_in_as_unschedulable(place: Place, label: str):
+    assert place.label == label
