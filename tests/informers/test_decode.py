@@ -34,8 +34,7 @@ def decoder() -> ObjectDecoder:
 )
 def test_an_event_brings_its_object(decoder, type_, dumps):
     event = decoder.event(line(type_, pod("web-1", nodeName="n1"), **dumps))
-    assert event
-    assert event.type == type_
+    assert (event.type, event.version) == (type_, "7")
     assert (event.object.key, event.object.node_name) == ("default/web-1", "n1")
 
 
@@ -72,7 +71,8 @@ def broken(name: str) -> dict[str, object]:
 def test_an_object_that_is_not_understood_is_skipped_and_named_once(decoder, dumps):
     with structlog.testing.capture_logs() as logs:
         for _ in range(3):
-            assert decoder.event(line("ADDED", broken("odd"), **dumps)) is None
+            event = decoder.event(line("ADDED", broken("odd"), **dumps))
+            assert (event.object, event.version) == (None, "7")
     assert decoder.undecodable == 3
     assert [log["object"] for log in logs] == ["default/odd"]
 
@@ -108,7 +108,7 @@ def test_the_log_is_not_flooded(decoder):
     ],
 )
 def test_the_version_is_read_from_any_event(decoder, data, version):
-    assert decoder.version(data) == version
+    assert decoder.event(data).version == version
 
 
 def test_a_page_brings_objects_version_and_whether_there_is_more(decoder):
@@ -136,3 +136,8 @@ def test_lines_are_cut_wherever_the_chunks_end(size):
     for i in range(0, len(data), size):
         found += lines.feed(data[i : i + size])
     assert [msgspec.json.decode(f) for f in found] == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_an_error_event_that_is_no_status_is_the_servers_fault(decoder):
+    with pytest.raises(errors.ServerError, match="teapot"):
+        decoder.event(line("ERROR", "teapot"))

@@ -176,7 +176,7 @@ def from_status(
     try:
         answer = _decode_status(body)
     except msgspec.DecodeError:
-        answer = _Status(message=bytes(body[:200]).decode("utf-8", "replace").strip())
+        answer = _Status(message=bytes(body)[:200].decode("utf-8", "replace").strip())
     status = http_status or answer.code or 500
     reason = answer.reason or ""
     wait = retry_after or (answer.details.retry_after_seconds if answer.details else None)

@@ -51,11 +51,7 @@ _decode_bare = msgspec.json.Decoder(_Bare).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_page = msgspec.json.Decoder(_Page).decode
 
-# How the API server begins and ends the line of an event. Cutting the object out of it spares a
-# second scan of its bytes; a line that looks different takes the general way.
-_PREFIXES = {
-    kind: b'{"type":"%s","object":' % kind.encode() for kind in ("ADDED", "MODIFIED", "DELETED")
-}
+CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Page(NamedTuple):
@@ -67,14 +63,15 @@ class Page(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event of a watch: ADDED, MODIFIED or DELETED with an object, or a BOOKMARK without.
+    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK.
 
-    `version` is set on bookmarks; `initial_end` on the one that ends a WatchList's first part.
+    `object` is None on bookmarks, and where it was not understood; `version` is the resource
+    version to go on from; `initial_end` marks the bookmark after a WatchList's initial events.
     """
 
     type: str
-    object: Any = None
-    version: str = ""
+    object: Any
+    version: str
     initial_end: bool = False
 
 
@@ -85,7 +82,7 @@ class ObjectDecoder:
         undecodable: objects skipped so far.
     """
 
-    def __init__(self, kind: str, decode: Callable[[bytes | msgspec.Raw], Any]) -> None:
+    def __init__(self, kind: str, decode: Callable[[msgspec.Raw], Any]) -> None:
         self._kind = kind
         self._decode = decode
         self._named: set[str] = set()
@@ -105,42 +102,26 @@ class ObjectDecoder:
         objects = [o for o in found if o is not None]
         return Page(objects, page.metadata.resource_version, page.metadata.continue_)
 
-    def event(self, line: bytes) -> Event | None:
-        """One line of a watch; None if its object cannot be decoded.
+    def event(self, line: bytes) -> Event:
+        """One line of a watch.
 
         Raises:
             ApiError: the server sent an error, such as `Expired`, or no event at all.
         """
-        for kind, prefix in _PREFIXES.items():
-            if line.startswith(prefix):
-                found = self._object(line[len(prefix) : line.rindex(b"}")])
-                return Event(kind, found) if found is not None else None
         try:
             event = _decode_event(line)
+            if event.type in CHANGES:
+                found = self._object(event.object)
+                return Event(event.type, found, _version(found, event.object))
+            if event.type == "BOOKMARK":
+                return _bookmark(event.object)
         except msgspec.DecodeError as error:
             raise ServerError(f"the watch of {self._kind} sent no event: {error}") from error
-        return self._other(event)
-
-    def version(self, line: bytes) -> str:
-        """The resourceVersion of the object in a line of a watch; empty if there is none."""
-        try:
-            return _decode_bare(_decode_event(line).object).metadata.resource_version
-        except msgspec.DecodeError:
-            return ""
-
-    def _other(self, event: _Event) -> Event | None:
-        if event.type == "BOOKMARK":
-            meta = _decode_bare(event.object).metadata
-            ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-            return Event("BOOKMARK", None, meta.resource_version, ends)
-        if event.type in _PREFIXES:
-            found = self._object(event.object)
-            return Event(event.type, found) if found is not None else None
         if event.type == "ERROR":
             raise from_status(event.object)
         raise ServerError(f"the watch of {self._kind} sent an event of unknown type {event.type}")
 
-    def _object(self, data: bytes | msgspec.Raw) -> Any:
+    def _object(self, data: msgspec.Raw) -> Any:
         try:
             return self._decode(data)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is one object
@@ -148,15 +129,31 @@ class ObjectDecoder:
             self._name(data, error)
             return None
 
-    def _name(self, data: bytes | msgspec.Raw, error: Exception) -> None:
+    def _name(self, data: msgspec.Raw, error: Exception) -> None:
         try:
             meta = _decode_bare(data).metadata
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
         except msgspec.DecodeError:
-            key = bytes(data[:80]).decode("utf-8", "replace")
+            key = bytes(data)[:80].decode("utf-8", "replace")
         if key not in self._named and len(self._named) < MAX_NAMED:
             self._named.add(key)
             log.error("object skipped: not understood", kind=self._kind, object=key, why=str(error))
+
+
+def _bookmark(data: msgspec.Raw) -> Event:
+    meta = _decode_bare(data).metadata
+    ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    return Event("BOOKMARK", None, meta.resource_version, ends)
+
+
+def _version(found: Any, data: msgspec.Raw) -> str:
+    if found is not None:
+        # A Pod is flat, everything else has its metadata.
+        return str(getattr(found, "metadata", found).resource_version)
+    try:
+        return _decode_bare(data).metadata.resource_version
+    except msgspec.DecodeError:
+        return ""
 
 
 class Lines:

@@ -211,22 +211,15 @@ class Reflector:
     def _receive(self, chunk: bytes) -> None:
         """What a watch sent: deliver it, and remember how far we got."""
         messages: list[Message] = []
-        last = b""
         try:
             for line in self._lines.feed(chunk):
-                self._handle(line, messages)
-                last = line
+                self._handle(self._decoder.event(line), messages)
         finally:
             # An error may come after good events in one chunk; those count.
-            if last and self._initial is None:
-                self._version = self._decoder.version(last) or self._version
             if messages:
                 self._deliver(messages)
 
-    def _handle(self, line: bytes, messages: list[Message]) -> None:
-        event = self._decoder.event(line)
-        if event is None:
-            return
+    def _handle(self, event: Event, messages: list[Message]) -> None:
         if event.initial_end and self._initial is not None:
             initial, self._initial = self._initial, None
             initial.complete = True
@@ -234,6 +227,8 @@ class Reflector:
         elif event.object is not None:
             self._statistics.events += 1
             self._add(event, messages)
+        if self._initial is None:
+            self._version = event.version or self._version
 
     def _add(self, event: Event, messages: list[Message]) -> None:
         found = self._transform(event.object) if self._transform else event.object

@@ -1,0 +1,52 @@
+"""FullObjects: whole Pods and nodes as the API server has them, for those who are owed all fields.
+
+The cache holds only what scheduling reads. An extender is sent complete objects, so they are
+fetched when a call needs them, and kept while their resourceVersion stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.client.http import Http
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str = ""
+
+
+class _Item(msgspec.Struct):
+    metadata: _Meta
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+class FullObjects:
+    """Fetches whole objects; raises ApiError where it cannot."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._nodes: dict[str, tuple[str, msgspec.Raw]] = {}
+
+    def pod(self, pod: Pod) -> msgspec.Raw:
+        """The Pod's JSON."""
+        return msgspec.Raw(self._http.get(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"))
+
+    def nodes(self, nodes: Iterable[Node]) -> list[msgspec.Raw]:
+        """The nodes' JSON, in their order; those that are gone meanwhile are left out."""
+        wanted = [(n.name, n.metadata.resource_version) for n in nodes]
+        if any(self._nodes.get(name, ("",))[0] != version for name, version in wanted):
+            self._fetch()
+        return [self._nodes[name][1] for name, _ in wanted if name in self._nodes]
+
+    def _fetch(self) -> None:
+        listed = msgspec.json.decode(self._http.get("/api/v1/nodes"), type=_List)
+        items = [(msgspec.json.decode(raw, type=_Item).metadata, raw) for raw in listed.items]
+        self._nodes = {m.name: (m.resource_version, msgspec.Raw(bytes(raw))) for m, raw in items}

@@ -1,0 +1,96 @@
+"""Webhook: JSON over HTTP(S) to an extender, over connections that are kept."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pycurl
+
+
+class WebhookError(Exception):
+    """The extender did not answer, or not with 200."""
+
+
+@dataclass(frozen=True)
+class WebhookTls:
+    """TLS towards the extender; contents win over files.
+
+    Attributes:
+        verify: whether the server's certificate is checked.
+    """
+
+    verify: bool = True
+    server_name: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_data: bytes = b""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+
+
+class Webhook:
+    """One extender's URL. Safe to share between threads.
+
+    Args:
+        url: prefix; the verb is appended as one more path element.
+        timeout: seconds for a whole call.
+    """
+
+    def __init__(self, url: str, timeout: float, tls: WebhookTls | None) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_ms = max(1, int(timeout * 1000))
+        self._tls = tls
+        self._local = threading.local()
+
+    def call(self, verb: str, body: bytes) -> bytes:
+        """POST ``body`` to the verb; the answer's body.
+
+        Raises:
+            WebhookError: no answer in time, or another status than 200.
+        """
+        handle: pycurl.Curl = self._handle()
+        url = f"{self.url}/{verb}"
+        chunks: list[bytes] = []
+        handle.setopt(pycurl.URL, url)
+        handle.setopt(pycurl.POSTFIELDS, body)
+        handle.setopt(pycurl.WRITEFUNCTION, chunks.append)
+        try:
+            handle.perform()
+        except pycurl.error as error:
+            raise WebhookError(f"extender at URL {url}: {error.args[1]}") from None
+        status = handle.getinfo(pycurl.RESPONSE_CODE)
+        if status != 200:
+            raise WebhookError(f"failed {verb} with extender at URL {url}, code {status}")
+        return b"".join(chunks)
+
+    def _handle(self) -> pycurl.Curl:
+        handle = getattr(self._local, "handle", None)
+        if handle is None:
+            handle = self._local.handle = self._new_handle()
+        return handle
+
+    def _new_handle(self) -> pycurl.Curl:
+        handle = pycurl.Curl()
+        handle.setopt(pycurl.NOSIGNAL, 1)
+        handle.setopt(pycurl.TCP_NODELAY, 1)
+        handle.setopt(pycurl.TIMEOUT_MS, self._timeout_ms)
+        handle.setopt(pycurl.HTTPHEADER, ["Content-Type: application/json", "Expect:"])
+        if self._tls is not None:
+            _secure(handle, self._tls)
+        return handle
+
+
+def _secure(handle: pycurl.Curl, tls: WebhookTls) -> None:
+    handle.setopt(pycurl.SSL_VERIFYPEER, int(tls.verify))
+    handle.setopt(pycurl.SSL_VERIFYHOST, 2 if tls.verify else 0)
+    for content, blob, file, option in (
+        (tls.ca_data, pycurl.CAINFO_BLOB, tls.ca_file, pycurl.CAINFO),
+        (tls.cert_data, pycurl.SSLCERT_BLOB, tls.cert_file, pycurl.SSLCERT),
+        (tls.key_data, pycurl.SSLKEY_BLOB, tls.key_file, pycurl.SSLKEY),
+    ):
+        if content:
+            handle.setopt(blob, content)
+        elif file:
+            handle.setopt(option, file)
