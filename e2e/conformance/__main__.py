@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+import traceback
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def main() -> int:
     try:
         findings = collect(console, build(), asked.seed, asked.clusters, asked.jobs, plan)
     except OracleError as fault:
-        console.print(f"[red]{fault}")
+        console.print(str(fault), markup=False)
         return 2
     report(console, findings, asked.features)
     return 1 if findings.differences or findings.invalid else 0
@@ -90,8 +91,9 @@ def work(
             findings = found
             queue.put(seed)
         queue.put(findings)
-    except OracleError as fault:
-        queue.put(fault)
+    except Exception as fault:  # noqa: BLE001 - the parent waits for an answer, whatever happens
+        told = str(fault) if isinstance(fault, OracleError) else traceback.format_exc()
+        queue.put(OracleError(told))
 
 
 def add(total: Findings, part: Findings) -> None:

@@ -46,8 +46,11 @@ def generate(seed: int, size: Size) -> Case:
     storage = StorageMaker(dice, world)
     storage.add_infrastructure()
     pods = PodMaker(dice, world, storage)
-    for number in range(int(len(world.nodes) * dice.choice((0, 1, 2, 4)))):
-        pods.add_bound(number)
+    bound = 0
+    for node in world.nodes if pods.crowded else ():
+        bound = pods.fill(node, bound)
+    for number in range(len(world.nodes) * dice.choice((0, 1, 2) if bound else (0, 1, 2, 4))):
+        pods.add_bound(bound + number)
     for number in range(dice.randint(*size.pods)):
         pods.add_pending(number)
     return Case(f"seed-{seed}", world.items, config)

@@ -105,10 +105,15 @@ def _node_requirement(dice: Dice, use: str) -> dict[str, Any]:
     return requirement
 
 
-def pod_affinity(dice: Dice, world: World, labels: dict[str, str], use: str) -> dict[str, Any]:
-    """Required and preferred terms of podAffinity or podAntiAffinity, as ``use`` says."""
+def pod_affinity(
+    dice: Dice, world: World, labels: dict[str, str], use: str, required: float
+) -> dict[str, Any]:
+    """Required and preferred terms of podAffinity or podAntiAffinity, as ``use`` says.
+
+    Required ones are thinned out to the given share: every Pod that runs forbids its terms to all.
+    """
     affinity: dict[str, Any] = {}
-    if dice.has(f"required/{use}"):
+    if dice.has(f"required/{use}") and dice.chance(required):
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = [
             _pod_term(dice, world, labels) for _ in range(dice.choice((1, 1, 1, 2)))
         ]

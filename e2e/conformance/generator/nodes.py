@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from e2e.conformance.generator.world import World
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-DECLARED = ("RestartAllContainersOnContainerExits", "InPlacePodLevelResourcesVerticalScaling")
+DECLARED = ("InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits")
 
 
 def add_nodes(dice: Dice, world: World, count: int) -> None:
@@ -35,6 +35,7 @@ def add_nodes(dice: Dice, world: World, count: int) -> None:
         world.nodes.append(name)
         zone = dice.choice(world.zones)
         cpus, gibibytes = dice.choice(sizes)
+        world.milli[name] = cpus * 1000
         world.add(
             "v1",
             "Node",
@@ -76,7 +77,7 @@ def _spec(dice: Dice) -> dict[str, Any]:
             }
         )
         taints[taint["key"], taint["effect"]] = taint
-    unschedulable = dice.has("unschedulable")
+    unschedulable = dice.has("unschedulable") and dice.chance(0.4)
     listed = list(taints.values())
     if unschedulable and dice.chance(0.7):
         listed.append(UNSCHEDULABLE_TAINT)
@@ -105,7 +106,7 @@ def _status(dice: Dice, milli: int, mebibytes: int) -> dict[str, Any]:
     if dice.has("nodeWithoutAllocatable"):
         del status["allocatable"]
     status["images"] = _images(dice)
-    status["declaredFeatures"] = [name for name in DECLARED if dice.has("declaredFeatures")]
+    status["declaredFeatures"] = [feature for feature in DECLARED if dice.has("declaredFeatures")]
     return without_empty(status)
 
 

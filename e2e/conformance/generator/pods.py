@@ -29,6 +29,8 @@ class PodMaker:
         self.dice = dice
         self.world = world
         self.storage = storage
+        self.crowded = dice.chance(0.5)
+        self._moments = [dice.moment(20) for _ in range(8)]
         self._templates: list[dict[str, Any]] = []
         self._starts: set[tuple[str, str]] = set()
 
@@ -54,21 +56,76 @@ class PodMaker:
                 status["conditions"] = [*status.get("conditions", []), PREEMPTED]
         item["status"] = status
 
+    def fill(self, node: str, number: int) -> int:
+        """Add Pods that use most of a node, fit to be preempted, and return the next number.
+
+        Few sizes, priorities and times of start: many nodes are worth the same to a preemptor.
+        """
+        dice, used = self.dice, 0.0
+        aim = dice.choice((0.6, 0.9, 1.0))
+        moments = dice.some(self._moments, len(self._moments))
+        while used < aim and moments:
+            share = dice.choice((0.2, 0.25, 0.4, 0.5))
+            used += share
+            request = {"requests": {"cpu": f"{int(self.world.milli[node] * share)}m"}}
+            container = {"name": "main", "image": "nginx", "resources": request}
+            spec: dict[str, Any] = {"nodeName": node, "containers": [container]}
+            if dice.chance(0.7):
+                spec["priorityClassName"] = dice.choice(self.world.priority_classes[:3])
+            metadata = {
+                "name": f"bound-{number:04}",
+                "namespace": dice.choice(self.world.namespaces),
+                "uid": f"uid-bound-{number:04}",
+                "labels": self._labels(),
+            }
+            status = {"phase": "Running", "startTime": moments.pop()}
+            self.world.add("v1", "Pod", metadata=without_empty(metadata), spec=spec, status=status)
+            number += 1
+        return number
+
     def add_pending(self, number: int) -> None:
         """Add a Pod that waits: one of its own kind, or a replica of one before."""
         dice = self.dice
         name = f"pod-{number:04}"
-        item = self._replica(name) if self._templates and dice.has("replicas") else None
-        if item is None:
+        if self._templates and dice.has("replicas"):
+            item = self._replica(name)
+        elif self.crowded and dice.chance(0.4):
+            item = self._preemptor(name)
+        else:
             item = self._pod(name, bound=False)
             if not item["spec"].get("volumes"):
                 self._templates.append(item)
         status: dict[str, Any] = {"phase": "Pending"}
         if dice.has("nominated"):
             status["nominatedNodeName"] = self._node()
-        if dice.has("deletingPending"):
+        if dice.has("deletingPending") and dice.chance(0.1):
             item["metadata"]["deletionTimestamp"] = "2025-12-30T00:00:00Z"
         item["status"] = status
+
+    def _preemptor(self, name: str) -> dict[str, Any]:
+        """A Pod with few wishes except for room that only preemption makes."""
+        dice = self.dice
+        labels = self._labels()
+        milli = int(self.world.milli[dice.choice(self.world.nodes)] * dice.choice((0.3, 0.5, 0.8)))
+        resources = {"requests": {"cpu": f"{milli}m"}}
+        spec: dict[str, Any] = {
+            "containers": [{"name": "main", "image": "nginx", "resources": resources}],
+            "priorityClassName": dice.choice(self.world.priority_classes),
+            "tolerations": affinity.tolerations(dice),
+            **self._waiting(),
+        }
+        if dice.chance(0.3):
+            spec["affinity"] = self._affinity(labels, 1)
+            spec["topologySpreadConstraints"] = affinity.spread_constraints(dice, labels)
+        metadata = {
+            "name": name,
+            "namespace": dice.choice(self.world.namespaces),
+            "uid": f"uid-{name}",
+            "labels": labels,
+        }
+        return self.world.add(
+            "v1", "Pod", metadata=without_empty(metadata), spec=without_empty(spec)
+        )
 
     def _node(self) -> str:
         if self.dice.has("missingNode"):
@@ -121,7 +178,7 @@ class PodMaker:
             "initContainers": init,
             "resources": maker.pod_level(),
             "hostNetwork": host_network or None,
-            "affinity": self._affinity(labels),
+            "affinity": self._affinity(labels, 0.15 if bound else 1),
             "tolerations": affinity.tolerations(dice),
             "nodeSelector": affinity.node_selector(dice),
             "topologySpreadConstraints": affinity.spread_constraints(dice, labels),
@@ -139,19 +196,24 @@ class PodMaker:
             spec.update(self._waiting())
         return spec
 
-    def _affinity(self, labels: dict[str, str]) -> dict[str, Any]:
+    def _affinity(self, labels: dict[str, str], required: float) -> dict[str, Any]:
         dice, world = self.dice, self.world
+        apart, together = (
+            affinity.pod_affinity(dice, world, labels, use, required)
+            for use in ("podAntiAffinity", "podAffinity")
+        )
         return without_empty(
             {
                 "nodeAffinity": affinity.node_affinity(dice, world),
-                "podAffinity": affinity.pod_affinity(dice, world, labels, "podAffinity"),
-                "podAntiAffinity": affinity.pod_affinity(dice, world, labels, "podAntiAffinity"),
+                "podAffinity": together,
+                "podAntiAffinity": apart,
             }
         )
 
     def _priority(self, bound: bool) -> dict[str, Any]:
         dice = self.dice
-        if not dice.has("boundPriority" if bound else "pendingPriority"):
+        important = not bound and self.crowded and dice.chance(0.5)
+        if not important and not dice.has("boundPriority" if bound else "pendingPriority"):
             return {}
         if dice.chance(0.02):
             return {"priorityClassName": "system-node-critical"}
@@ -161,7 +223,7 @@ class PodMaker:
         """What only matters to a Pod without a node."""
         dice = self.dice
         spec: dict[str, Any] = {}
-        if dice.has("gates"):
+        if dice.has("gates") and dice.chance(0.3):
             spec["schedulingGates"] = [{"name": "example.com/ready"}, {"name": "example.com/paid"}]
         if dice.chance(0.9):
             spec["schedulerName"] = dice.choice(self.world.profiles)

@@ -34,6 +34,7 @@ class StorageMaker:
         self.world = world
         self._count = 0
         self.shared: dict[str, list[str]] = {name: [] for name in world.namespaces}
+        self.exclusive: dict[str, list[str]] = {name: [] for name in world.namespaces}
 
     def add_infrastructure(self) -> None:
         """Classes, drivers, per-node limits, capacities, and volumes that nobody has claimed."""
@@ -146,13 +147,18 @@ class StorageMaker:
         dice, shared = self.dice, self.shared[namespace]
         if shared and dice.has("sharedClaims"):
             return dice.choice(shared)
+        if self.exclusive[namespace] and dice.has("readWriteOncePod"):
+            return dice.choice(self.exclusive[namespace])
         if dice.has("missingClaim") and not bound:
             return "no-such-claim"
         self._count += 1
         name, class_name = f"claim-{self._count:03}", dice.choice(list(CLASSES))
         metadata: dict[str, Any] = {"name": name, "namespace": namespace}
         shared.append(name)
-        self._add_claim(metadata, self._claim_spec(class_name), class_name, bound)
+        spec = self._claim_spec(class_name)
+        if "ReadWriteOncePod" in spec["accessModes"]:
+            self.exclusive[namespace].append(name)
+        self._add_claim(metadata, spec, class_name, bound)
         return name
 
     def _claim_spec(self, class_name: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class World:
 
     items: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
+    milli: dict[str, int] = field(default_factory=dict)
     zones: list[str] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     priority_classes: list[str] = field(default_factory=list)
