@@ -79,6 +79,15 @@ def suggestion(name: str, candidates: Sequence[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+def shown(value: Any) -> str:
+    """`value` as an error tells it: scalars as in the file, texts in quotes, the rest by kind."""
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return str(value).lower() if value is not None else "null"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
 def _remove(data: Any, loc: Sequence[int | str]) -> bool:
     for step in loc[:-1]:
         data = data[step]
@@ -101,18 +110,10 @@ def _message(model: type, detail: ErrorDetails) -> str:
     if kind in ("missing", "missing_argument"):
         return "required"
     if kind in _EXPECTED:
-        return f"must be {_EXPECTED[kind]}, not {_shown(detail['input'])}"
+        return f"must be {_EXPECTED[kind]}, not {shown(detail['input'])}"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     return detail["msg"].replace("Input should be", "must be")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    if value is None or isinstance(value, bool):
-        return str(value).lower() if value is not None else "null"
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _fields_at(model: type, loc: Sequence[int | str]) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bayplan.config.decode import decode, suggestion
+from bayplan.config.decode import decode, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.intree import DEFAULT_PLUGINS
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
@@ -252,8 +252,8 @@ def _decode_args(name: str, model: type, raw: Any, path: str) -> tuple[Any, list
     errors = []
     expected = {"apiVersion": GROUP_VERSION, "kind": f"{name}Args"}
     for key, value in expected.items():
-        if (data.get(key) or value) != value:
-            errors.append(FieldError(f"{path}.{key}", f'must be "{value}", not "{data[key]}"'))
+        if data.get(key) not in (None, "", value):
+            errors.append(FieldError(f"{path}.{key}", f'must be "{value}", not {shown(data[key])}'))
     args, more = decode(model, {k: v for k, v in data.items() if k not in expected}, path)
     return args, errors + more
 

@@ -53,7 +53,8 @@ class Wire(BaseModel):
             return {}
         if not isinstance(data, dict):
             return data
-        return {k: v for k, v in data.items() if v is not None or k in cls.keeps_null}
+        nullable = {field.alias for field in cls.model_fields.values()} - cls.keeps_null
+        return {k: v for k, v in data.items() if v is not None or k not in nullable}
 
 
 class LeaderElectionConfiguration(Wire):
