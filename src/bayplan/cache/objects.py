@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from bayplan.api.meta import Object
 
+T = TypeVar("T")
 ChangeHandler = Callable[[Any, Any], None]
 """``handler(old, new)``: old is None for an added object, new is None for a removed one."""
 
@@ -21,6 +22,13 @@ class ObjectStore:
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Any]] = defaultdict(dict)
         self._handlers: dict[str, list[ChangeHandler]] = defaultdict(list)
+        self._shared: dict[Any, Any] = {}
+
+    def shared(self, make: Callable[..., T], *args: Any) -> T:
+        """``make(*args)``, made once: an index that the plugins of all profiles share."""
+        if make not in self._shared:
+            self._shared[make] = make(*args)
+        return self._shared[make]  # type: ignore[no-any-return]
 
     def get(self, kind: str, key: str) -> Any | None:
         """The object, or None."""

@@ -1,0 +1,95 @@
+"""The PersistentVolumeClaims of a Pod: their names, whose they are, and which class they ask for.
+
+Shared by the volume plugins. Texts are those of the API machinery, since they end up in messages.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
+
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class ClaimUse(NamedTuple):
+    """A claim as a volume of a Pod names it; an ephemeral one must be owned by the Pod."""
+
+    name: str
+    ephemeral: bool
+
+
+class _Volume(NamedTuple):
+    claim_name: str | None
+    """None: a generic ephemeral volume, whose claim is named after Pod and volume."""
+    volume_name: str
+
+
+def claim_uses(pod: Pod) -> list[ClaimUse]:
+    """The claims of ``pod``, in the order of its volumes, with repetitions."""
+    return [
+        ClaimUse(f"{pod.name}-{volume_name}", True)
+        if claim_name is None
+        else ClaimUse(claim_name, False)
+        for claim_name, volume_name in pod.shape.memo(_claim_volumes)
+    ]
+
+
+def _claim_volumes(shape: PodShape) -> tuple[_Volume, ...]:
+    return tuple(
+        _Volume(v.persistent_volume_claim.claim_name if v.persistent_volume_claim else None, v.name)
+        for v in shape.spec.volumes
+        if v.persistent_volume_claim is not None or v.ephemeral is not None
+    )
+
+
+def has_claims(pod: Pod) -> bool:
+    """Whether any volume of ``pod`` stands for a claim."""
+    return bool(pod.shape.memo(_claim_volumes))
+
+
+def named_claims(shape: PodShape) -> tuple[str, ...]:
+    """Names of the claims that volumes name themselves; generic ephemeral volumes do not."""
+    return tuple(
+        v.persistent_volume_claim.claim_name
+        for v in shape.spec.volumes
+        if v.persistent_volume_claim is not None
+    )
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether ``claim`` is one of the claims of ``pod``."""
+    return claim.namespace == pod.namespace and any(
+        use.name == claim.name for use in claim_uses(pod)
+    )
+
+
+def names_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """As `uses_claim`, generic ephemeral volumes left out."""
+    return claim.namespace == pod.namespace and claim.name in pod.shape.memo(named_claims)
+
+
+def not_owner(claim: PersistentVolumeClaim, pod: Pod) -> str | None:
+    """What is wrong where the claim of an ephemeral volume was not made for ``pod``, or None."""
+    owner = claim.metadata.controller
+    if owner is not None and owner.uid == pod.uid and claim.namespace == pod.namespace:
+        return None
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """Name of the StorageClass that ``claim`` asks for; empty for none."""
+    beta = claim.metadata.annotations.get(BETA_CLASS)
+    return claim.spec.storage_class_name or "" if beta is None else beta
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """Name of the StorageClass that ``volume`` is of; empty for none."""
+    return volume.metadata.annotations.get(BETA_CLASS, volume.spec.storage_class_name)
+
+
+def not_found(resource: str, name: str) -> str:
+    """How the API machinery says that an object is missing."""
+    return f'{resource} "{name}" not found'

@@ -1,0 +1,209 @@
+"""VolumeBinding: a Pod goes where its volumes are, can be bound, or can be made.
+
+- PreFilter sorts the Pod's claims: all that do not wait for a node must be bound by now.
+- Filter finds out, for all nodes at once, what the claims would get there (`finder`).
+- Reserve assumes it (`assume`), so that the next Pod sees it.
+- PreBind writes it to the API server and waits for the PV controller (`binding`).
+- Score is off unless the args have a ``shape`` (`scoring`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.api.storage import PersistentVolumeClaim
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.config.args import VolumeBindingArgs
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import EventRegistration
+from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.claims import (
+    WAIT_FOR_FIRST_CONSUMER,
+    ClaimUse,
+    claim_class,
+    claim_uses,
+    has_claims,
+    not_found,
+    not_owner,
+)
+from bayplan.plugins.csi_nodes import CsiNodes
+from bayplan.plugins.volume_binding import hints, scoring
+from bayplan.plugins.volume_binding.assume import Volumes
+from bayplan.plugins.volume_binding.binding import BindingTask, Tasks, is_fully_bound
+from bayplan.plugins.volume_binding.finder import FoundVolumes, PodVolumeClaims
+
+UNBOUND_IMMEDIATE = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+
+@dataclass
+class _State:
+    """What is known of the Pod's claims in this cycle.
+
+    Attributes:
+        found: the answer of the last Filter run.
+        task: what PreBind has to do; None where all claims are bound.
+    """
+
+    claims: PodVolumeClaims
+    found: FoundVolumes | None = None
+    task: BindingTask | None = None
+
+
+class VolumeBinding(Plugin):
+    """See the module's docstring."""
+
+    Args = VolumeBindingArgs
+
+    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
+        self._volumes = handle.objects.shared(Volumes, handle.objects)
+        self._tasks = handle.objects.shared(Tasks, handle.nodes, handle.objects)
+
+    # Scheduling cycle
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Sort the Pod's claims; Skip when it has none."""
+        if not has_claims(pod):
+            return SKIP
+        uses = claim_uses(pod)
+        for use in uses:
+            if trouble := self._claim_trouble(pod, use):
+                return Status.unresolvable(trouble)
+        claims = PodVolumeClaims()
+        unbound_immediate = False
+        for use in uses:
+            claim = self._volumes.claims.get(f"{pod.namespace}/{use.name}")
+            assert claim is not None
+            if is_fully_bound(claim):
+                claims.bound.append(claim)
+                continue
+            waits = self._waits_for_consumer(claim)
+            if isinstance(waits, Status):
+                return waits
+            if waits and not claim.spec.volume_name:
+                claims.delayed.append(claim)
+            else:
+                unbound_immediate = True
+        if unbound_immediate:
+            return UNBOUND_IMMEDIATE
+        state.write(self.name, _State(claims))
+        return None
+
+    def _claim_trouble(self, pod: Pod, use: ClaimUse) -> str | None:
+        """Why the Pod has to wait for something to happen to a claim; None when it has not."""
+        key = f"{pod.namespace}/{use.name}"
+        claim = self.handle.objects.get("PersistentVolumeClaim", key)
+        if claim is None and use.ephemeral:
+            return (
+                "waiting for ephemeral volume controller to create the "
+                f'persistentvolumeclaim "{use.name}"'
+            )
+        if claim is None:
+            return not_found("persistentvolumeclaim", use.name)
+        if claim.status.phase == "Lost":
+            return (
+                f'persistentvolumeclaim "{claim.name}" bound to non-existent '
+                f'persistentvolume "{claim.spec.volume_name}"'
+            )
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{claim.name}" is being deleted'
+        return not_owner(claim, pod) if use.ephemeral else None
+
+    def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool | Status:
+        """Whether the claim's class binds only once a node is known; a missing class does not."""
+        name = claim_class(claim)
+        storage_class = self.handle.objects.get("StorageClass", name) if name else None
+        if storage_class is None:
+            return False
+        if storage_class.volume_binding_mode is None:
+            return Status.error(f'VolumeBindingMode not set for StorageClass "{name}"')
+        return bool(storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+        """Codes of `FoundVolumes`."""
+        mine: _State = state.read(self.name)
+        mine.found = self._find(mine, nodes)
+        return mine.found.codes
+
+    def _find(self, mine: _State, nodes: NodeTable) -> FoundVolumes:
+        return FoundVolumes(mine.claims, nodes, self._volumes, self._csi_nodes)
+
+    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+        """What the code says."""
+        mine: _State = state.read(self.name)
+        assert mine.found is not None
+        return mine.found.status(code)
+
+    def pre_score(
+        self, _state: CycleState, _pod: Pod, _nodes: NodeTable, _feasible: BoolArray
+    ) -> Status | None:
+        """Skip unless the args say how to score."""
+        return None if self.args.shape else SKIP
+
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+        """How full the volumes would be, by the shape of the args."""
+        mine: _State | None = state.get(self.name)
+        if mine is None:
+            return np.zeros(len(nodes), np.int64)
+        return scoring.scores(self._find(mine, nodes), self.args.shape)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Assume what the Pod's unbound claims get on the node."""
+        mine: _State | None = state.get(self.name)
+        row = self.handle.nodes.row(node_name)
+        if mine is None or not mine.claims.delayed or row is None:
+            return None
+        node_table = self.handle.nodes.take(np.array([row]))
+        node = node_table.nodes[0]
+        assert node is not None
+        found = self._find(mine, node_table)
+        if found.codes[0]:
+            return found.status(int(found.codes[0]))
+        csi_node = self.handle.objects.get("CSINode", node_name)
+        task = mine.task = BindingTask(pod, node, csi_node, found.at(0))
+        for volume in task.volumes:
+            self._volumes.volumes.assume(volume)
+        for claim in task.claims:
+            self._volumes.claims.assume(claim)
+        self._tasks.add(task)
+        return None
+
+    def unreserve(self, state: CycleState, _pod: Pod, _node_name: str) -> None:
+        """Take back what was assumed and has not been written."""
+        mine: _State | None = state.get(self.name)
+        task = mine.task if mine is not None else None
+        if task is None:
+            return
+        self._tasks.discard(task)
+        for volume in task.volumes:
+            if volume.key not in task.written:
+                self._volumes.volumes.restore(volume)
+        for claim in task.claims:
+            if claim.key not in task.written:
+                self._volumes.claims.restore(claim)
+
+    # Binding cycle
+
+    def pre_bind_pre_flight(self, state: CycleState, _pod: Pod, _node_name: str) -> Status:
+        """Skip where nothing is to be bound."""
+        mine: _State | None = state.get(self.name)
+        return SKIP if mine is None or mine.task is None else Status()
+
+    def pre_bind(self, state: CycleState, _pod: Pod, _node_name: str) -> Status | None:
+        """Write what was assumed and wait until the PV controller has bound it all."""
+        mine: _State | None = state.get(self.name)
+        if mine is None or mine.task is None:
+            return None
+        task = mine.task
+        trouble = task.run(self.handle.client, self.args.bind_timeout_seconds)
+        self._tasks.discard(task)
+        return Status.error(trouble) if trouble else None
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """What may undo a rejection."""
+        return hints.registrations()

@@ -1,0 +1,90 @@
+"""Volumes and claims as they will be once decisions under way have reached the API server.
+
+Reserve assumes a changed object; it stands in for the stored one until that changes for any reason,
+our own write among them, or until the Pod is unreserved. Scheduling thread only; one `Volumes` is
+shared by all profiles, so that no two of them promise the same volume.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Generic, TypeVar
+
+from bayplan.api.meta import Object
+from bayplan.api.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from bayplan.cache.objects import ObjectStore
+from bayplan.plugins.claims import volume_class
+
+T = TypeVar("T", bound=Object)
+
+
+class AssumeCache(Generic[T]):
+    """Objects of one kind, assumed ones first."""
+
+    def __init__(self, objects: ObjectStore, kind: str) -> None:
+        self._objects = objects
+        self._kind = kind
+        self._assumed: dict[str, T] = {}
+        objects.on_change(kind, self._changed)
+
+    def get(self, key: str) -> T | None:
+        """The assumed object, the stored one, or None."""
+        return self._assumed.get(key) or self._objects.get(self._kind, key)
+
+    def assume(self, obj: T) -> None:
+        """From now on ``obj``, made from the stored object, is what `get` returns."""
+        self._assumed[obj.key] = obj
+
+    def restore(self, obj: T) -> None:
+        """Undo `assume`, unless the object has changed since or another one was assumed."""
+        if self._assumed.get(obj.key) is obj:
+            del self._assumed[obj.key]
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        changed = new or old
+        assert changed is not None
+        assumed = self._assumed.get(changed.key)
+        if assumed is None:
+            return
+        if new is None or new.metadata.resource_version != assumed.metadata.resource_version:
+            del self._assumed[changed.key]
+
+
+class Volumes:
+    """Claims and volumes with what is assumed of them, and what there is of each StorageClass."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self.objects = objects
+        self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(
+            objects, "PersistentVolumeClaim"
+        )
+        self.volumes: AssumeCache[PersistentVolume] = AssumeCache(objects, "PersistentVolume")
+        self._volumes_of: dict[str, dict[str, None]] = defaultdict(dict)
+        self._capacities_of: dict[str, dict[str, CSIStorageCapacity]] = defaultdict(dict)
+        objects.on_change("PersistentVolume", self._volume_changed)
+        objects.on_change("CSIStorageCapacity", self._capacity_changed)
+
+    def of_class(self, name: str) -> list[PersistentVolume]:
+        """All volumes of the StorageClass ``name``, in the order in which they were first seen."""
+        found = map(self.volumes.get, self._volumes_of.get(name, ()))
+        return [volume for volume in found if volume is not None]
+
+    def capacities(self, class_name: str) -> list[CSIStorageCapacity]:
+        """What CSI drivers have published of the class."""
+        return list(self._capacities_of.get(class_name, {}).values())
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        before = volume_class(old) if old is not None else None
+        after = volume_class(new) if new is not None else None
+        if old is not None and before is not None and before != after:
+            del self._volumes_of[before][old.name]
+        if new is not None and after is not None:
+            self._volumes_of[after][new.name] = None
+
+    def _capacity_changed(
+        self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None
+    ) -> None:
+        if old is not None:
+            del self._capacities_of[old.storage_class_name][old.key]
+        if new is not None:
+            self._capacities_of[new.storage_class_name][new.key] = new

@@ -1,0 +1,373 @@
+"""BindingTask: writes a Pod's volume decisions to the API server and waits until they are done.
+
+The scheduler writes the claim into a chosen volume, or the chosen node into a claim; the PV
+controller and the provisioners do the rest. A task is made at Reserve, on the scheduling thread,
+and carried out by a binding worker. The worker never reads the cluster cache: the scheduling thread
+hands every change of the task's objects over (`Tasks`), and the one of the two that completes the
+picture settles the outcome.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from bayplan.api.meta import Object
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.api.storage import (
+    CSINode,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from bayplan.cache.node_table import NodeTable
+from bayplan.cache.objects import ObjectStore
+from bayplan.client.connection import MERGE_PATCH
+from bayplan.client.errors import ApiError
+from bayplan.plugins import reach
+from bayplan.plugins.claims import not_found
+from bayplan.plugins.csi_migration import TranslationError, migrated_affinity, plugin_of
+from bayplan.plugins.csi_nodes import migrated_plugins
+from bayplan.plugins.volume_binding.finder import SELECTED_NODE, PodVolumes
+from bayplan.plugins.volume_binding.matching import names
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+_decode_volume = msgspec.json.Decoder(PersistentVolume).decode
+_decode_claim = msgspec.json.Decoder(PersistentVolumeClaim).decode
+
+
+class _FailedError(Exception):
+    """The binding cannot come about any more; the Pod must be scheduled anew."""
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    """Whether the PV controller has finished with ``claim``."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """``volume`` as it will be once it is bound to ``claim``; itself when it is so already."""
+    annotations = volume.metadata.annotations
+    if not names(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
+        annotations = annotations | {BOUND_BY_CONTROLLER: "yes"}
+    ref = ObjectReference("PersistentVolumeClaim", claim.namespace, claim.name, claim.uid)
+    old = volume.spec.claim_ref
+    same = old is not None and (old.namespace, old.name, old.uid) == (
+        ref.namespace,
+        ref.name,
+        ref.uid,
+    )
+    if same and annotations is volume.metadata.annotations:
+        return volume
+    replace = msgspec.structs.replace
+    return replace(
+        volume,
+        metadata=replace(volume.metadata, annotations=annotations),
+        spec=replace(volume.spec, claim_ref=ref),
+    )
+
+
+def selected_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """``claim`` as it will be once its volume is being made for ``node_name``."""
+    annotations = claim.metadata.annotations | {SELECTED_NODE: node_name}
+    replace = msgspec.structs.replace
+    return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
+
+
+class BindingTask:
+    """What is to be written and waited for, for one Pod on one node.
+
+    Attributes:
+        written: keys of the objects whose change has reached the API server.
+    """
+
+    def __init__(self, pod: Pod, node: Node, csi_node: CSINode | None, found: PodVolumes) -> None:
+        self.pod = pod
+        self.node: Node | None = node
+        self.csi_node = csi_node
+        self.static = [(claim, volume, bound_to(volume, claim)) for claim, volume in found.static]
+        self.provisions = [(claim, selected_for(claim, node.name)) for claim in found.provisions]
+        self.written: set[str] = set()
+        self._node_name = node.name
+        self._claim_uids = {claim.uid for claim, _ in self.provisions}
+        self._claims = {c.key: c for c in (*(s[0] for s in self.static), *found.provisions)}
+        self._claim_keys = frozenset(self._claims)
+        self._volumes = {volume.name: volume for _, volume, _ in self.static}
+        self._expected: dict[str, str] | None = None
+        """Resource versions, by key, that our own writes made."""
+        self._pod_gone = False
+        self._lock = threading.Lock()
+        self._outcome: Future[str | None] = Future()
+
+    @property
+    def volumes(self) -> Iterable[PersistentVolume]:
+        """The volumes as they will be."""
+        return (after for _, _, after in self.static)
+
+    @property
+    def claims(self) -> Iterable[PersistentVolumeClaim]:
+        """The claims to be provisioned as they will be."""
+        return (after for _, after in self.provisions)
+
+    # Binding worker
+
+    def run(self, client: Any, timeout: float) -> str | None:
+        """Write and wait, at most ``timeout`` seconds after the last write.
+
+        Returns:
+            None on success, else what went wrong.
+        """
+        try:
+            expected = self._write(client)
+        except ApiError as error:
+            return str(error)
+        with self._lock:
+            self._expected = expected
+            self._settle()
+        try:
+            trouble = self._outcome.result(timeout)
+        except TimeoutError:
+            trouble = "context deadline exceeded"
+        return f"binding volumes: {trouble}" if trouble else None
+
+    def _write(self, client: Any) -> dict[str, str]:
+        """Send what differs from what is stored; returns the resource versions to look out for."""
+        versions = {}
+        for claim, before, after in self.static:
+            stored = before
+            if after is not before:
+                path = f"/api/v1/persistentvolumes/{after.name}"
+                body = _volume_patch(after, claim)
+                stored = _decode_volume(client.patch(path, body, MERGE_PATCH))
+            self.written.add(after.key)
+            versions[after.key] = stored.metadata.resource_version
+        for _, after_claim in self.provisions:
+            path = (
+                f"/api/v1/namespaces/{after_claim.namespace}"
+                f"/persistentvolumeclaims/{after_claim.name}"
+            )
+            body = _claim_patch(after_claim, self._node_name)
+            written = _decode_claim(client.patch(path, body, MERGE_PATCH))
+            self.written.add(after_claim.key)
+            versions[after_claim.key] = written.metadata.resource_version
+        return versions
+
+    # Scheduling thread
+
+    def volume_changed(self, name: str, volume: PersistentVolume | None) -> None:
+        """A volume is new, changed or gone (None)."""
+        ref = volume.spec.claim_ref if volume is not None else None
+        if name in self._volumes or (ref is not None and ref.uid in self._claim_uids):
+            with self._lock:
+                _put(self._volumes, name, volume)
+                self._settle()
+
+    def claim_changed(self, key: str, claim: PersistentVolumeClaim | None) -> None:
+        """A claim is new, changed or gone (None)."""
+        if key in self._claim_keys:
+            with self._lock:
+                _put(self._claims, key, claim)
+                self._settle()
+
+    def node_changed(self, node: Node | None) -> None:
+        """The node has changed or is gone (None)."""
+        with self._lock:
+            self.node = node
+            self._settle()
+
+    def csi_node_changed(self, csi_node: CSINode | None) -> None:
+        """The CSINode of the node is new, changed or gone (None)."""
+        with self._lock:
+            self.csi_node = csi_node
+
+    def pod_changed(self, gone: bool) -> None:
+        """The Pod no longer counts on its node, or does again."""
+        with self._lock:
+            self._pod_gone = gone
+            self._settle()
+
+    # Both, with the lock
+
+    def _settle(self) -> None:
+        """Set the outcome if there is one by now; see checkBindings."""
+        if self._expected is None or self._outcome.done():
+            return
+        try:
+            if self._is_bound():
+                self._outcome.set_result(None)
+        except _FailedError as error:
+            self._outcome.set_result(str(error))
+
+    def _is_bound(self) -> bool:
+        if self.node is None:
+            missing = not_found("node", self._node_name)
+            raise _FailedError(f'failed to get node "{self._node_name}": {missing}')
+        if self._pod_gone:
+            raise _FailedError(f"pod does not exist any more: {not_found('pod', self.pod.name)}")
+        static = all(self._is_static_bound(after, claim) for claim, _, after in self.static)
+        return static and all(self._is_provisioned(claim) for claim, _ in self.provisions)
+
+    def _is_static_bound(self, chosen: PersistentVolume, wanted: PersistentVolumeClaim) -> bool:
+        volume = self._volumes.get(chosen.name)
+        if volume is None:
+            missing = not_found("persistentvolumes", chosen.name)
+            raise _FailedError(f"failed to check binding: {missing}")
+        claim = self._claims.get(wanted.key)
+        if claim is None:
+            missing = not_found("persistentvolumeclaims", wanted.key)
+            raise _FailedError(f"failed to check binding: {missing}")
+        if self._is_outdated(volume):
+            return False
+        self._check_reach(volume)
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            raise _FailedError(f'ClaimRef got reset for pv "{volume.name}"')
+        return is_fully_bound(claim)
+
+    def _is_provisioned(self, wanted: PersistentVolumeClaim) -> bool:
+        claim = self._claims.get(wanted.key)
+        if claim is None:
+            missing = not_found("persistentvolumeclaims", wanted.key)
+            raise _FailedError(f"failed to check provisioning pvc: {missing}")
+        if self._is_outdated(claim):
+            return False
+        if not claim.metadata.annotations:
+            raise _FailedError(f'selectedNode annotation reset for PVC "{claim.name}"')
+        if claim.metadata.annotations.get(SELECTED_NODE) != self._node_name:
+            # The provisioner takes the annotation away where it cannot make a volume.
+            raise _FailedError(f'provisioning failed for PVC "{claim.name}"')
+        if claim.spec.volume_name:
+            volume = self._volumes.get(claim.spec.volume_name)
+            if volume is None:
+                return False  # The claim may be seen before its volume is.
+            self._check_reach(volume)
+        return is_fully_bound(claim)
+
+    def _is_outdated(self, obj: Object) -> bool:
+        """Whether ``obj`` is older than what our own write made of it."""
+        assert self._expected is not None
+        expected, seen = self._expected[obj.key], obj.metadata.resource_version
+        return expected != seen and (len(expected), expected) > (len(seen), seen)
+
+    def _check_reach(self, volume: PersistentVolume) -> None:
+        assert self.node is not None
+        affinity = volume.spec.node_affinity
+        plugin = plugin_of(volume.spec)
+        if plugin is not None and plugin in migrated_plugins(self.csi_node):
+            try:
+                affinity = migrated_affinity(volume)
+            except TranslationError as error:
+                what = f"could not translate pv: {error}"
+                raise _FailedError(f"failed to translate pv to csi: {what}") from None
+        if not reach.includes(reach.of_affinity(affinity), self.node.labels):
+            raise _FailedError(
+                f'pv "{volume.name}" node affinity doesn\'t match node "{self._node_name}": '
+                "no matching NodeSelectorTerms"
+            )
+
+
+class Tasks:
+    """The tasks under way; tells them of changes. A `Listener` of the node table."""
+
+    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+        self._nodes = nodes
+        self._tasks: dict[str, BindingTask] = {}
+        nodes.listen(self)
+        objects.on_change("PersistentVolume", self._volume_changed)
+        objects.on_change("PersistentVolumeClaim", self._claim_changed)
+        objects.on_change("CSINode", self._csi_node_changed)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: BindingTask) -> None:
+        """Tell ``task`` from now on."""
+        self._tasks[task.pod.uid] = task
+
+    def discard(self, task: BindingTask) -> None:
+        """Tell ``task`` no more. May be called by a binding worker."""
+        self._tasks.pop(task.pod.uid, None)
+
+    def pod_added(self, _row: int, pod: Pod) -> None:
+        """It counts on its node (again)."""
+        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+            task.pod_changed(gone=False)
+
+    def pod_removed(self, row: int, pod: Pod) -> None:
+        """It no longer counts, unless the table only moves it because its node has changed."""
+        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+            task.pod_changed(gone=pod.uid not in self._nodes.pods[row])
+
+    def node_changed(self, row: int) -> None:
+        """A node came, went or changed."""
+        node = self._nodes.nodes[row]
+        for task in self._all():
+            if task.node is not None and (current := self._nodes.row(task.node.name)) in (
+                None,
+                row,
+            ):
+                task.node_changed(None if current is None else node)
+
+    def _all(self) -> list[BindingTask]:
+        return list(self._tasks.values())
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        for task in self._all():
+            task.volume_changed(_name(old, new), new)
+
+    def _claim_changed(
+        self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+    ) -> None:
+        for task in self._all():
+            task.claim_changed(_name(old, new), new)
+
+    def _csi_node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
+        for task in self._all():
+            if task.node is not None and task.node.name == _name(old, new):
+                task.csi_node_changed(new)
+
+
+def _name(old: Object | None, new: Object | None) -> str:
+    changed = new or old
+    assert changed is not None
+    return changed.key
+
+
+def _put(objects: dict[str, Any], key: str, obj: Object | None) -> None:
+    if obj is None:
+        objects.pop(key, None)
+    else:
+        objects[key] = obj
+
+
+def _volume_patch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bytes:
+    """The change of a volume, refused by the server if the volume has changed meanwhile."""
+    ref = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    }
+    added = {BOUND_BY_CONTROLLER} & volume.metadata.annotations.keys()
+    return _patch(
+        volume, {k: volume.metadata.annotations[k] for k in added}, {"spec": {"claimRef": ref}}
+    )
+
+
+def _claim_patch(claim: PersistentVolumeClaim, node_name: str) -> bytes:
+    return _patch(claim, {SELECTED_NODE: node_name}, {})
+
+
+def _patch(obj: Object, annotations: dict[str, str], more: dict[str, Any]) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": obj.metadata.resource_version}
+    if annotations:
+        metadata["annotations"] = annotations
+    return msgspec.json.encode({"metadata": metadata} | more)

@@ -1,0 +1,226 @@
+"""FoundVolumes: for one Pod and every node, which volumes its claims would get, or why none.
+
+Bound claims must have a volume that the node can reach. Unbound ones of a class that waits for the
+first consumer get an existing volume or, failing that, one that the class's provisioner can make
+for the node. This answers to FindPodVolumes of kube-scheduler, for all nodes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayplan.api import quantity
+from bayplan.api.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.framework.status import Status
+from bayplan.plugins import reach
+from bayplan.plugins.claims import claim_class
+from bayplan.plugins.csi_migration import TranslationError, migrated_affinity, plugin_of
+from bayplan.plugins.csi_nodes import CsiNodes
+from bayplan.plugins.reach import FirstReach
+from bayplan.plugins.volume_binding.assume import Volumes
+from bayplan.plugins.volume_binding.matching import NO_VOLUME, match, size
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+NODE_CONFLICT, BIND_CONFLICT, NO_SPACE, NO_SUCH_VOLUME = 1, 2, 4, 8
+_REASONS = {
+    NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    NO_SPACE: "node(s) did not have enough free storage",
+    NO_SUCH_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+_FIRST_ERROR = 16
+
+
+@dataclass
+class PodVolumeClaims:
+    """A Pod's claims: bound ones, and those for which a node must be chosen first."""
+
+    bound: list[PersistentVolumeClaim] = field(default_factory=list)
+    delayed: list[PersistentVolumeClaim] = field(default_factory=list)
+
+
+@dataclass
+class PodVolumes:
+    """What a Pod's unbound claims get on one node.
+
+    Attributes:
+        static: claims with the volumes that they will be bound to.
+        provisions: claims for which a volume is to be made.
+    """
+
+    static: list[tuple[PersistentVolumeClaim, PersistentVolume]]
+    provisions: list[PersistentVolumeClaim]
+
+
+class FoundVolumes:
+    """The answer for all rows of one table.
+
+    Attributes:
+        codes: ``(n,)``: 0, a sum of reasons, or an error; see `status`.
+        static: per claim that was looked for: the volumes of its class, and which of them each row
+            would get (`NO_VOLUME`: none).
+        capacity: per claim to be provisioned: the capacities of its class, and which each row has.
+    """
+
+    def __init__(
+        self, claims: PodVolumeClaims, nodes: NodeTable, volumes: Volumes, csi_nodes: CsiNodes
+    ) -> None:
+        self._nodes = nodes
+        self._volumes = volumes
+        self._csi_nodes = csi_nodes
+        self._errors: list[str] = []
+        self.static: list[tuple[PersistentVolumeClaim, list[PersistentVolume], IntArray]] = []
+        self.capacity: list[
+            tuple[PersistentVolumeClaim, list[CSIStorageCapacity], IntArray, BoolArray]
+        ] = []
+        self._selected = [c for c in claims.delayed if SELECTED_NODE in c.metadata.annotations]
+        self.codes = np.zeros(len(nodes), np.int64)
+        failed = self._check_bound(claims.bound)
+        if claims.delayed:
+            self._find_unbound([c for c in claims.delayed if c not in self._selected])
+        for rows, code in failed:
+            self.codes[rows] = code
+
+    def status(self, code: int) -> Status:
+        """What a code says."""
+        if code >= _FIRST_ERROR:
+            return Status.error(self._errors[code - _FIRST_ERROR])
+        return Status.unresolvable(*(text for bit, text in _REASONS.items() if code & bit))
+
+    def at(self, row: int) -> PodVolumes:
+        """What the Pod's claims get on the node of ``row``, which must fit."""
+        static, provisions = [], list(self._selected)
+        for claim, volumes, chosen in self.static:
+            if (index := int(chosen[row])) == NO_VOLUME:
+                provisions.append(claim)
+            else:
+                static.append((claim, volumes[index]))
+        return PodVolumes(static, provisions)
+
+    # Bound claims
+
+    def _check_bound(self, claims: Sequence[PersistentVolumeClaim]) -> list[tuple[BoolArray, int]]:
+        """Judge claims in order, each only where those before it fit; returns rows with errors."""
+        failed: list[tuple[BoolArray, int]] = []
+        fits: BoolArray = np.ones(len(self._nodes), np.bool_)
+        for claim in claims:
+            volume = self._volumes.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                self.codes[fits] = NO_SUCH_VOLUME
+                break
+            if plugin_of(volume.spec) is not None:
+                fits = self._check_migrated(volume, fits, failed)
+            elif (affinity := reach.of_affinity(volume.spec.node_affinity)) != reach.ANYWHERE:
+                reached = fits & reach.rows(affinity, self._nodes)
+                self.codes[fits & ~reached] = NODE_CONFLICT
+                fits = reached
+        return failed
+
+    def _check_migrated(
+        self, volume: PersistentVolume, fits: BoolArray, failed: list[tuple[BoolArray, int]]
+    ) -> BoolArray:
+        """An in-tree volume; where its plugin has moved to CSI it is reached as a CSI one."""
+        plugin = plugin_of(volume.spec)
+        assert plugin is not None
+        moved = self._csi_nodes.migrated(plugin)
+        moved = moved if self._nodes.origin is None else moved[self._nodes.origin]
+        reached = reach.rows(reach.of_affinity(volume.spec.node_affinity), self._nodes)
+        try:
+            affinity = migrated_affinity(volume)
+            after_move = reach.rows(reach.of_affinity(affinity), self._nodes)
+        except TranslationError as error:
+            failed.append((fits & moved, _FIRST_ERROR + len(self._errors)))
+            self._errors.append(f"could not translate pv: {error}")
+            after_move = np.zeros(len(self._nodes), np.bool_)
+        reached = fits & np.where(moved, after_move, reached)
+        self.codes[fits & ~reached] = NODE_CONFLICT
+        return reached
+
+    # Unbound claims
+
+    def _find_unbound(self, claims: Sequence[PersistentVolumeClaim]) -> None:
+        """Match ``claims``, smallest first, and see to the provisioning of the others."""
+        here = self._selected_rows()
+        self.codes[~here] |= BIND_CONFLICT
+        by_class: dict[str, list[PersistentVolume]] = {}
+        for claim in sorted(claims, key=lambda c: size(c.spec.resources.requests)):
+            name = claim_class(claim)
+            volumes = by_class.setdefault(name, self._volumes.of_class(name))
+            taken = [chosen for c, _, chosen in self.static if claim_class(c) == name]
+            self.static.append((claim, volumes, match(claim, volumes, self._nodes, taken)))
+        for claim in self._selected:
+            here = self._provision(claim, here, here)
+        for claim, _, chosen in self.static:
+            here = self._provision(claim, here & (chosen == NO_VOLUME), here)
+
+    def _selected_rows(self) -> BoolArray:
+        """Rows of the node that was selected for claims which are being provisioned already."""
+        here = np.ones(len(self._nodes), np.bool_)
+        for claim in self._selected:
+            only = np.zeros(len(self._nodes), np.bool_)
+            row = self._nodes.row(claim.metadata.annotations[SELECTED_NODE])
+            if row is not None:
+                only[row] = True
+            here &= only
+        return here
+
+    def _provision(
+        self, claim: PersistentVolumeClaim, needed: BoolArray, here: BoolArray
+    ) -> BoolArray:
+        """Whether a volume can be made for ``claim`` where it is ``needed``.
+
+        Returns:
+            Those rows of ``here`` that still fit.
+        """
+        if not needed.any():
+            return here
+        storage_class = self._volumes.objects.get("StorageClass", claim_class(claim))
+        assert storage_class is not None, "only claims of an existing class are delayed"
+        if storage_class.provisioner in ("", NO_PROVISIONER):
+            possible = np.zeros(len(self._nodes), np.bool_)
+        else:
+            allowed = reach.of_topologies(storage_class.allowed_topologies)
+            possible = reach.rows(allowed, self._nodes)
+        self.codes[needed & ~possible] |= BIND_CONFLICT
+        enough = self._enough_space(claim, storage_class, needed & possible)
+        self.codes[needed & possible & ~enough] |= NO_SPACE
+        return here & ~(needed & ~(possible & enough))
+
+    def _enough_space(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, needed: BoolArray
+    ) -> BoolArray:
+        """Where the driver has published enough space, if it publishes any."""
+        driver = self._volumes.objects.get("CSIDriver", storage_class.provisioner)
+        requested = claim.spec.resources.requests.get("storage")
+        if requested is None or driver is None or not driver.spec.storage_capacity:
+            return np.ones(len(self._nodes), np.bool_)
+        wanted = quantity.value(requested)
+        capacities = [
+            c
+            for c in self._volumes.capacities(storage_class.name)
+            if (limit := volume_limit(c)) is not None and limit >= wanted
+        ]
+        found = FirstReach(
+            self._nodes, (reach.of_selector(c.node_topology) for c in capacities)
+        ).best()
+        self.capacity.append((claim, capacities, found, needed))
+        enough: BoolArray = found >= 0
+        return enough
+
+
+def volume_limit(capacity: CSIStorageCapacity) -> int | None:
+    """The largest volume, in bytes, that fits; None where nothing is said."""
+    limit = capacity.maximum_volume_size
+    limit = capacity.capacity if limit is None else limit
+    return None if limit is None else quantity.value(limit)

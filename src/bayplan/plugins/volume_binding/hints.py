@@ -1,0 +1,68 @@
+"""Which changes of storage objects may make a Pod that VolumeBinding rejected schedulable."""
+
+from __future__ import annotations
+
+from bayplan.api.pod import Pod
+from bayplan.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.plugins.claims import uses_claim
+from bayplan.plugins.csi_migration import MIGRATED_PLUGINS
+from bayplan.plugins.volume_binding.finder import volume_limit
+
+
+def registrations() -> list[EventRegistration]:
+    """The events and their hints."""
+    changed = Action.ADD | Action.UPDATE
+    claim, volume = Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME
+    return [
+        EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, changed), class_changed),
+        EventRegistration(ClusterEvent(claim, changed), claim_changed),
+        EventRegistration(ClusterEvent(volume, changed)),
+        EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+        EventRegistration(ClusterEvent(Resource.CSI_NODE, changed), csi_node_changed),
+        EventRegistration(ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), driver_updated),
+        EventRegistration(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, changed), capacity_changed),
+    ]
+
+
+def _queue_if(useful: bool) -> Hint:
+    return Hint.QUEUE if useful else Hint.SKIP
+
+
+def class_changed(_pod: Pod, old: StorageClass | None, new: StorageClass) -> Hint:
+    """A new class, or other topologies of one (its binding mode never changes)."""
+    return _queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+
+
+def claim_changed(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
+    """Any change of the Pod's own claims."""
+    return _queue_if(uses_claim(pod, new))
+
+
+def csi_node_changed(_pod: Pod, old: CSINode | None, new: CSINode) -> Hint:
+    """A new CSINode, or in-tree plugins that moved."""
+    if old is None:
+        return Hint.QUEUE
+    before, after = (o.metadata.annotations.get(MIGRATED_PLUGINS) for o in (old, new))
+    return _queue_if((before or "") != (after or ""))
+
+
+def driver_updated(pod: Pod, old: CSIDriver, new: CSIDriver) -> Hint:
+    """The driver of an inline volume no longer wants its capacity checked."""
+    freed = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+    inline = any(v.csi is not None and v.csi.driver == new.name for v in pod.spec.volumes)
+    return _queue_if(freed and inline)
+
+
+def capacity_changed(_pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> Hint:
+    """New capacity, or more of it."""
+    if old is None:
+        return Hint.QUEUE
+    before, after = volume_limit(old), volume_limit(new)
+    return _queue_if(after is not None and (before is None or after > before))

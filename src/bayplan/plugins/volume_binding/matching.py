@@ -1,0 +1,128 @@
+"""Which PersistentVolume an unbound claim would get on each node.
+
+A volume that names the claim already (pre-bound by its owner) is the only choice, reachable or not.
+Otherwise it is the smallest available one that offers what the claim asks for and that the node can
+reach; equal ones by the order in which they were first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from bayplan.api import quantity, selectors
+from bayplan.api.pod import Resources
+from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.plugins import reach
+from bayplan.plugins.claims import claim_class, volume_class
+from bayplan.plugins.reach import FirstReach
+
+NO_VOLUME = -1
+_FILESYSTEM = "Filesystem"
+
+
+def size(resources: Resources) -> Fraction:
+    """Bytes of storage, exactly; 0 when nothing is said."""
+    return quantity.parse(resources.get("storage", 0))
+
+
+def names(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether ``volume`` is bound, or promised by its owner, to ``claim``."""
+    ref = volume.spec.claim_ref
+    if ref is None or (ref.name, ref.namespace) != (claim.name, claim.namespace):
+        return False
+    return not ref.uid or ref.uid == claim.uid
+
+
+def match(
+    claim: PersistentVolumeClaim,
+    volumes: Sequence[PersistentVolume],
+    nodes: NodeTable,
+    taken: Sequence[IntArray],
+) -> IntArray:
+    """What ``claim`` would get on each node.
+
+    Args:
+        claim: an unbound claim.
+        volumes: all volumes of its class.
+        nodes: full table or what-if.
+        taken: what the Pod's other claims get: indices into ``volumes`` per row.
+
+    Returns:
+        Indices into ``volumes``, `NO_VOLUME` where there is none, ``(n,)``.
+    """
+    chosen = np.full(len(nodes), NO_VOLUME, np.int64)
+    undecided = np.ones(len(nodes), np.bool_)
+    usable = [i for i, volume in enumerate(volumes) if _could_serve(volume, claim)]
+    for i in usable:
+        if names(volumes[i], claim):
+            here = undecided & ~_among(i, taken, len(nodes))
+            reachable = reach.rows(reach.of_affinity(volumes[i].spec.node_affinity), nodes)
+            chosen[here & reachable] = i
+            undecided &= ~here
+    if undecided.any():
+        best = _smallest(claim, usable, volumes, nodes, taken)
+        chosen[undecided] = best[undecided]
+    return chosen
+
+
+def _among(index: int, taken: Sequence[IntArray], n: int) -> np.ndarray:
+    found = np.zeros(n, np.bool_)
+    for others in taken:
+        found |= others == index
+    return found
+
+
+def _smallest(
+    claim: PersistentVolumeClaim,
+    usable: Sequence[int],
+    volumes: Sequence[PersistentVolume],
+    nodes: NodeTable,
+    taken: Sequence[IntArray],
+) -> IntArray:
+    available = _available(claim, usable, volumes)
+    first = FirstReach(nodes, (reach.of_affinity(volumes[i].spec.node_affinity) for i in available))
+    index = np.array([*available, NO_VOLUME], np.int64)
+    best = index[first.best()]
+    for others in taken:
+        for row in np.flatnonzero((best == others) & (best != NO_VOLUME)).tolist():
+            used = {int(other[row]) for other in taken}
+            free = (available[at] for at in first.at(row) if available[at] not in used)
+            best[row] = next(free, NO_VOLUME)
+    return best
+
+
+def _could_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether ``volume`` is free for ``claim``, or its own already, and of its kind."""
+    spec, wanted = volume.spec, claim.spec
+    return (
+        (spec.claim_ref is None or names(volume, claim))
+        and size(spec.capacity) >= size(wanted.resources.requests)
+        and (spec.volume_mode or _FILESYSTEM) == (wanted.volume_mode or _FILESYSTEM)
+        and (spec.volume_attributes_class_name or "") == (wanted.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _available(
+    claim: PersistentVolumeClaim, usable: Sequence[int], volumes: Sequence[PersistentVolume]
+) -> list[int]:
+    """What nobody has been promised and offers what ``claim`` asks for, smallest first."""
+    selector = claim.spec.selector
+    selected = selectors.label_selector(selector) if selector else None
+    name, modes = claim_class(claim), set(claim.spec.access_modes)
+
+    def offers(volume: PersistentVolume) -> bool:
+        return (
+            volume.status.phase == "Available"
+            and not names(volume, claim)
+            and volume_class(volume) == name
+            and modes.issubset(volume.spec.access_modes)
+            and (selected is None or selected(volume.labels))
+        )
+
+    found = [i for i in usable if offers(volumes[i])]
+    return sorted(found, key=lambda i: size(volumes[i].spec.capacity))

@@ -1,0 +1,106 @@
+"""How full the volumes of a node would be, as a score.
+
+Runs only where the plugin's args have a ``shape`` (kube-scheduler: feature gate
+StorageCapacityScoring, off as it comes).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bayplan.api import quantity
+from bayplan.api.pod import Resources
+from bayplan.cache.node_table import IntArray
+from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.plugins.claims import claim_class
+from bayplan.plugins.volume_binding.finder import FoundVolumes
+from bayplan.plugins.volume_binding.matching import NO_VOLUME
+
+_MAX_SHAPE_SCORE = 10
+
+
+class ShapePoint(Protocol):
+    """A point of the function from utilization (percent) to score (0 to 10)."""
+
+    utilization: int
+    score: int
+
+
+class _Use:
+    """Bytes requested of and offered by one StorageClass, per row."""
+
+    def __init__(self, n: int) -> None:
+        self.requested = np.zeros(n, np.int64)
+        self.capacity = np.zeros(n, np.int64)
+        self.there = np.zeros(n, np.bool_)
+
+
+def scores(found: FoundVolumes, shape: Sequence[ShapePoint]) -> IntArray:
+    """The mean over StorageClasses of what ``shape`` says of their utilization, ``(n,)``.
+
+    A node where any claim gets an existing volume is judged by those alone.
+    """
+    n = len(found.codes)
+    static = _static_use(found, n)
+    is_static = np.zeros(n, np.bool_)
+    for use in static.values():
+        is_static |= use.there
+    dynamic = _dynamic_use(found, n)
+    return np.where(is_static, _mean(static, shape, n), _mean(dynamic, shape, n))
+
+
+def _static_use(found: FoundVolumes, n: int) -> dict[str, _Use]:
+    uses: dict[str, _Use] = defaultdict(lambda: _Use(n))
+    for claim, volumes, chosen in found.static:
+        sizes = [*(_storage(volume.spec.capacity) for volume in volumes), 0]
+        there = chosen != NO_VOLUME
+        use = uses[claim_class(claim)]
+        use.requested += there * _storage(claim.spec.resources.requests)
+        use.capacity += np.array(sizes, np.int64)[chosen]
+        use.there |= there
+    return uses
+
+
+def _dynamic_use(found: FoundVolumes, n: int) -> dict[str, _Use]:
+    uses: dict[str, _Use] = defaultdict(lambda: _Use(n))
+    for claim, capacities, at, needed in found.capacity:
+        there = needed & (at >= 0)
+        free = [*(quantity.value(c.capacity or 0) for c in capacities), 0]
+        use = uses[claim_class(claim)]
+        use.requested += there * _storage(claim.spec.resources.requests)
+        use.capacity = np.where(there, np.array(free, np.int64)[at], use.capacity)
+        use.there |= there
+    return uses
+
+
+def _mean(uses: dict[str, _Use], shape: Sequence[ShapePoint], n: int) -> IntArray:
+    total, classes = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for use in uses.values():
+        full = (use.capacity == 0) | (use.requested > use.capacity)
+        share = use.requested * 100 // np.where(use.capacity == 0, 1, use.capacity)
+        total += use.there * _broken_linear(np.where(full, 100, share), shape)
+        classes += use.there
+    mean: npt.NDArray[np.float64] = np.floor(total / np.maximum(classes, 1) + 0.5)
+    return mean.astype(np.int64)
+
+
+def _broken_linear(utilization: IntArray, shape: Sequence[ShapePoint]) -> IntArray:
+    """The piecewise linear function through the points of ``shape``, in truncated integers."""
+    scale = MAX_NODE_SCORE // _MAX_SHAPE_SCORE
+    result = np.full(len(utilization), shape[-1].score * scale, np.int64)
+    for left, right in reversed(list(pairwise(shape))):
+        rise = (right.score - left.score) * scale * (utilization - left.utilization)
+        # Go truncates towards zero, NumPy's // rounds down.
+        step = np.sign(rise) * (np.abs(rise) // (right.utilization - left.utilization))
+        result = np.where(utilization <= right.utilization, left.score * scale + step, result)
+    return np.where(utilization <= shape[0].utilization, shape[0].score * scale, result)
+
+
+def _storage(resources: Resources) -> int:
+    return quantity.value(resources.get("storage", 0))

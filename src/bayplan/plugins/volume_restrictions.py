@@ -1,0 +1,215 @@
+"""VolumeRestrictions: disks that only one node may hold, and claims that only one Pod may use.
+
+- A legacy GCE, AWS, iSCSI or RBD disk keeps a Pod from nodes where another Pod has it, unless both
+  only read (AWS: always).
+- A claim with access mode ReadWriteOncePod that a placed Pod uses keeps others from every node.
+  Evicting that Pod helps, so what-if tables count per row what was removed there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayplan.api.pod import Pod, PodShape, Volume
+from bayplan.api.storage import PersistentVolumeClaim
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.claims import named_claims, names_claim, not_found
+
+DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
+CLAIM_IN_USE = Status.unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod"
+)
+_REASONS = {1: DISK_CONFLICT, 2: CLAIM_IN_USE}
+
+
+class Disk(NamedTuple):
+    """A legacy disk as a Pod uses it."""
+
+    identity: tuple[str, ...]
+    monitors: frozenset[str]
+    """RBD: the same disk only if the two share a monitor."""
+    read_only: bool
+
+    def conflicts(self, other: Disk) -> bool:
+        """Whether the two uses exclude each other on one node."""
+        return (
+            self.identity == other.identity
+            and not (self.read_only and other.read_only)
+            and (self.identity[0] != "rbd" or bool(self.monitors & other.monitors))
+        )
+
+
+def disks(shape: PodShape) -> tuple[Disk, ...]:
+    """The legacy disks of a Pod."""
+    return tuple(disk for volume in shape.spec.volumes for disk in _disks(volume))
+
+
+def _disks(volume: Volume) -> Iterable[Disk]:
+    nobody: frozenset[str] = frozenset()
+    if (gce := volume.gce_persistent_disk) is not None:
+        yield Disk(("gce", gce.pd_name), nobody, gce.read_only)
+    if (aws := volume.aws_elastic_block_store) is not None:
+        yield Disk(("aws", aws.volume_id), nobody, read_only=False)
+    if (iscsi := volume.iscsi) is not None:
+        yield Disk(("iscsi", iscsi.iqn), nobody, iscsi.read_only)
+    if (rbd := volume.rbd) is not None:
+        yield Disk(("rbd", rbd.pool, rbd.image), frozenset(rbd.monitors), rbd.read_only)
+
+
+def disks_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
+    """Whether a disk of ``pod`` excludes one of the ``others`` from the same node."""
+    mine = pod.shape.memo(disks)
+    return any(a.conflicts(b) for other in others for b in other.shape.memo(disks) for a in mine)
+
+
+class VolumeUse:
+    """Who uses what: legacy disks by row, claims in the whole cluster. A `Listener`."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._claims: Counter[str] = Counter()
+        self._disk_rows: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+        nodes.listen(self)
+        for row, pods in enumerate(nodes.pods):
+            for pod in pods.values():
+                self.pod_added(row, pod)
+
+    def claim_in_use(self, key: str) -> bool:
+        """Whether a placed Pod uses the claim ``namespace/name``."""
+        return key in self._claims
+
+    def rows(self, wanted: Iterable[Disk]) -> set[int]:
+        """Rows with a Pod that has any of these disks in some way."""
+        return {row for disk in wanted for row in self._disk_rows.get(disk.identity, ())}
+
+    def pod_added(self, row: int, pod: Pod) -> None:
+        """Count its disks and claims."""
+        if pod.spec.volumes:
+            self._count(row, pod, 1)
+
+    def pod_removed(self, row: int, pod: Pod) -> None:
+        """No longer count them."""
+        if pod.spec.volumes:
+            self._count(row, pod, -1)
+
+    def node_changed(self, row: int) -> None:
+        """Nodes do not matter here."""
+
+    def _count(self, row: int, pod: Pod, sign: int) -> None:
+        for name in pod.shape.memo(named_claims):
+            _add(self._claims, f"{pod.namespace}/{name}", sign)
+        for disk in pod.shape.memo(disks):
+            rows = self._disk_rows[disk.identity]
+            _add(rows, row, sign)
+            if not rows:
+                del self._disk_rows[disk.identity]
+
+
+def _add(counter: Counter[Any], key: Any, sign: int) -> None:
+    counter[key] += sign
+    if not counter[key]:
+        del counter[key]
+
+
+class _State:
+    """The Pod's ReadWriteOncePod claims and how many uses of them stand in its way.
+
+    `conflicts` is one number for the whole cluster, or ``(m,)``: one per world of a what-if table.
+    """
+
+    def __init__(self, claims: frozenset[str], conflicts: IntArray) -> None:
+        self.claims = claims
+        self.conflicts = conflicts
+
+    def what_if(self, rows: IntArray) -> _State:
+        return _State(self.claims, np.broadcast_to(self.conflicts, rows.shape).copy())
+
+    def uses(self, other: Pod) -> int:
+        # As in kube-scheduler, claims are compared by name alone: a claim of the same name in
+        # another namespace counts.
+        return sum(name in self.claims for name in other.shape.memo(named_claims))
+
+
+class VolumeRestrictions(Plugin):
+    """See the module's docstring."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._use = handle.objects.shared(VolumeUse, handle.nodes)
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Find the Pod's exclusive claims; Skip when neither they nor disks are in the way."""
+        if not pod.spec.volumes:
+            return SKIP
+        exclusive = set()
+        for name in pod.shape.memo(named_claims):
+            claim = self.handle.objects.get("PersistentVolumeClaim", f"{pod.namespace}/{name}")
+            if claim is None:
+                return Status.unresolvable(not_found("persistentvolumeclaim", name))
+            if "ReadWriteOncePod" in claim.spec.access_modes:
+                exclusive.add(name)
+        used = sum(self._use.claim_in_use(f"{pod.namespace}/{name}") for name in exclusive)
+        if not used and not pod.shape.memo(disks):
+            return SKIP
+        state.write(self.name, _State(frozenset(exclusive), np.array(used, np.int64)))
+        return None
+
+    def add_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """In the world of ``row``, ``other`` uses its claims."""
+        if (mine := state.get(self.name)) is not None:
+            mine.conflicts[row] += mine.uses(other)
+
+    def remove_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """In the world of ``row``, ``other`` no longer uses its claims."""
+        if (mine := state.get(self.name)) is not None:
+            mine.conflicts[row] -= mine.uses(other)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+        """1 where a disk is in the way, 2 where a claim is."""
+        conflicts = state.read(self.name).conflicts
+        codes = np.broadcast_to(np.where(conflicts > 0, 2, 0), (len(nodes),)).astype(np.int64)
+        wanted = pod.shape.memo(disks)
+        if wanted:
+            full = nodes.origin is None
+            for row in self._use.rows(wanted) if full else range(len(nodes)):
+                if disks_conflict(pod, nodes.pods[row].values()):
+                    codes[row] = 1
+        return codes
+
+    def reasons(self, _state: CycleState, _pod: Pod, code: int) -> Status:
+        """What the code stands for."""
+        return _REASONS[code]
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """What may undo a rejection."""
+        return [
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _pod_deleted),
+            EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE), _pod_deleted),
+            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
+            EventRegistration(
+                ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added
+            ),
+        ]
+
+
+def _claim_added(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
+    return Hint.QUEUE if names_claim(pod, new) else Hint.SKIP
+
+
+def _pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
+    if old.namespace != pod.namespace:
+        return Hint.SKIP
+    shared = set(pod.shape.memo(named_claims)) & set(old.shape.memo(named_claims))
+    return Hint.QUEUE if shared or disks_conflict(pod, [old]) else Hint.SKIP

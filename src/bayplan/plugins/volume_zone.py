@@ -1,0 +1,150 @@
+"""VolumeZone: a Pod goes where the zone and region labels of its volumes say they are.
+
+Only PersistentVolumes that carry such labels constrain; nodes without any zone or region label are
+taken to be in the only zone there is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.interface import Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.claims import (
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    named_claims,
+    names_claim,
+    not_found,
+)
+from bayplan.plugins.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from bayplan.plugins.reach import rows_with
+
+CONFLICT = Status.unresolvable("node(s) had no available volume zone")
+
+_TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+_STABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+
+
+class Topology(NamedTuple):
+    """A label that nodes must have with one of some values."""
+
+    key: str
+    values: frozenset[str]
+
+
+def topologies(volume: PersistentVolume) -> list[Topology]:
+    """What the zone and region labels of ``volume`` demand; labels with an empty part do not."""
+    found = []
+    for key in _TOPOLOGY_LABELS:
+        if key in volume.labels:
+            parts = [part.strip() for part in volume.labels[key].split(ZONE_DELIMITER)]
+            if all(parts):
+                found.append(Topology(key, frozenset(parts)))
+    return found
+
+
+class VolumeZone(Plugin):
+    """See the module's docstring."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Collect what the Pod's bound volumes demand; Skip when that is nothing."""
+        if not pod.spec.volumes:
+            return SKIP
+        demands: list[Topology] = []
+        for name in pod.shape.memo(named_claims):
+            found = self._demands(pod, name)
+            if isinstance(found, Status):
+                return found
+            demands += found
+        if not demands:
+            return SKIP
+        state.write(self.name, demands)
+        return None
+
+    def _demands(self, pod: Pod, claim_name: str) -> list[Topology] | Status:
+        """What the volume of one claim demands, or why nothing can be said."""
+        objects = self.handle.objects
+        if not claim_name:
+            return Status.unresolvable("PersistentVolumeClaim had no name")
+        claim = objects.get("PersistentVolumeClaim", f"{pod.namespace}/{claim_name}")
+        if claim is None:
+            return Status.unresolvable(not_found("persistentvolumeclaim", claim_name))
+        if not claim.spec.volume_name:
+            return self._unbound(claim) or []
+        volume = objects.get("PersistentVolume", claim.spec.volume_name)
+        if volume is None:
+            return Status.unresolvable(not_found("persistentvolume", claim.spec.volume_name))
+        return topologies(volume)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
+        """Why an unbound claim must wait; None where VolumeBinding will find a volume for it."""
+        name = claim_class(claim)
+        if not name:
+            return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        storage_class = self.handle.objects.get("StorageClass", name)
+        if storage_class is None:
+            return Status.unresolvable(not_found("storageclass.storage.k8s.io", name))
+        if storage_class.volume_binding_mode is None:
+            return Status.unresolvable(f'VolumeBindingMode not set for StorageClass "{name}"')
+        if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return Status.unresolvable("PersistentVolume had no name")
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+        """1 where a demand is not met."""
+        fits = np.ones(len(nodes), np.bool_)
+        for demand in state.read(self.name):
+            fits &= _meets(demand, nodes)
+        zoned = np.zeros(len(nodes), np.bool_)
+        for key in _TOPOLOGY_LABELS:
+            zoned |= nodes.label(key).codes != ABSENT
+        return (zoned & ~fits).astype(np.int64)
+
+    def reasons(self, _state: CycleState, _pod: Pod, _code: int) -> Status:
+        """The only reason there is."""
+        return CONFLICT
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """What may undo a rejection."""
+        changed = Action.ADD | Action.UPDATE
+        return [
+            EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_added),
+            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventRegistration(
+                ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, changed), _claim_changed
+            ),
+            EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME, changed), _volume_changed),
+        ]
+
+
+def _meets(demand: Topology, nodes: NodeTable) -> BoolArray:
+    """Which rows have the label; a beta label may also be there under its stable name."""
+    column = nodes.label(demand.key)
+    own = rows_with(column, demand.values)
+    stable = _STABLE.get(demand.key)
+    if stable is None:
+        return own
+    fallback = rows_with(nodes.label(stable), demand.values)
+    return np.where(column.codes == ABSENT, fallback, own)
+
+
+def _class_added(_pod: Pod, _old: object, new: StorageClass) -> Hint:
+    delayed = new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return Hint.QUEUE if delayed else Hint.SKIP
+
+
+def _claim_changed(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
+    return Hint.QUEUE if names_claim(pod, new) else Hint.SKIP
+
+
+def _volume_changed(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
+    moved = old is None or topologies(old) != topologies(new)
+    return Hint.QUEUE if moved else Hint.SKIP
