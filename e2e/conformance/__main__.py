@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from e2e.conformance.generator import Size
-from e2e.conformance.oracle import OracleError, build
+from e2e.conformance.oracle import OracleError
 from e2e.conformance.run import Findings, Plan, run
+from e2e.provider.golang import BuildError
+from e2e.provider.programs import ORACLE
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -46,8 +48,8 @@ def main() -> int:
     plan = Plan(size, asked.simulate, reach_only=asked.reach, shrink=asked.shrink)
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
-        findings = collect(console, build(), asked.seed, asked.clusters, asked.jobs, plan)
-    except OracleError as fault:
+        findings = collect(console, ORACLE.binary(), asked.seed, asked.clusters, asked.jobs, plan)
+    except (BuildError, OracleError) as fault:
         console.print(str(fault), markup=False)
         return 2
     report(console, findings, asked.features)

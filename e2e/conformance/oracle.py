@@ -1,36 +1,19 @@
-"""The oracle as a child process: built when stale, started once, asked about many clusters."""
+"""The oracle as a child process: started once, asked about many clusters."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from e2e.conformance.generator import Case
+    from pathlib import Path
 
-E2E = Path(__file__).resolve().parents[1]
+    from e2e.conformance.generator import Case
 
 
 class OracleError(Exception):
     """The oracle refused a cluster or configuration, or died."""
-
-
-def cache_dir() -> Path:
-    """Where built programs are kept: ``BAYPLAN_CACHE``, or ``.cache`` in the checkout."""
-    return Path(os.environ.get("BAYPLAN_CACHE") or E2E.parent / ".cache")
-
-
-def build(go: str = "go") -> Path:
-    """Build the oracle, in a second when nothing changed, and return the program's path."""
-    program = cache_dir() / "bin" / "oracle"
-    command = [go, "build", "-buildvcs=false", "-o", str(program), "./oracle"]
-    done = subprocess.run(command, cwd=E2E, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OracleError(f"{' '.join(command)} failed:\n{done.stderr}")
-    return program
 
 
 def write_case(case: Case, folder: Path) -> tuple[Path, Path | None]:

@@ -16,14 +16,15 @@ from e2e.conformance.compare import (
     compare_simulations,
 )
 from e2e.conformance.generator import Case, Size, generate
-from e2e.conformance.oracle import E2E, Oracle, OracleError, write_case
+from e2e.conformance.oracle import Oracle, OracleError, write_case
 from e2e.conformance.reach import Reach
 from e2e.conformance.shrink import Shrinker
+from e2e.provider.golang import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CASES = E2E.parent / "tests" / "conformance" / "cases"
+CASES = ROOT / "tests" / "conformance" / "cases"
 """Where shrunk cases are kept as regression tests."""
 
 

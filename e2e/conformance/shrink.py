@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Path = tuple[str | int, ...]
 
-KEPT = frozenset({"apiVersion", "kind", "name", "namespace", "uid", "schedulerName"})
+KEPT = frozenset(
+    {"apiVersion", "kind", "metadata", "spec", "name", "namespace", "uid", "schedulerName"}
+)
 """Fields that stay: without them an object is another one, or none."""
 
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from e2e.conformance.generator import Size, generate
+from e2e.conformance.reach import features_of
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_seed_always_makes_the_same_cluster(seed: int) -> None:
+    size = Size((5, 10), (5, 10))
+    first, again = generate(seed, size), generate(seed, size)
+    assert first == again
+    assert first.items != generate(seed + 100, size).items
+
+
+def test_a_cluster_has_the_size_asked_for() -> None:
+    case = generate(1, Size((7, 7), (4, 4)))
+    kinds = [one["kind"] for one in case.items]
+    pending = [one for one in case.items if one["kind"] == "Pod" and "nodeName" not in one["spec"]]
+    assert (kinds.count("Node"), len(pending)) == (7, 4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_objects_of_a_cluster_have_names_of_their_own(seed: int) -> None:
+    items = generate(seed, Size((10, 20), (10, 20))).items
+    keys = [
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in items
+    ]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_feature_is_the_path_of_a_field_and_the_value_of_an_operator() -> None:
+    spec = {
+        "containers": [{"name": "main", "image": "nginx", "ports": [{"hostPort": 80}]}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "a", "operator": "Exists"}, {"key": "b"}],
+    }
+    assert {*features_of(spec)} == {
+        "containers.ports.hostPort",
+        "nodeSelector",
+        "tolerations.key",
+        "tolerations.operator=Exists",
+    }
