@@ -152,5 +152,5 @@ class EventRegistration:
 
 def any_pod(action: Action, hint: HintFn | None = None) -> list[EventRegistration]:
     """Registrations for ``action`` on a Pod wherever it stands, assigned to a node or not."""
-    places = (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD)
+    places = (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
     return [EventRegistration(ClusterEvent(place, action), hint) for place in places]

@@ -53,6 +53,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 
 if TYPE_CHECKING:
+    from bayplan.cache.counters import DomainCounters
     from bayplan.cache.objects import ObjectStore
 
 MAX_NODE_SCORE = 100
@@ -105,6 +106,8 @@ class Plugin:
     blocking: ClassVar[bool] = False
     """Whether filter and score wait for something (a network service): they then run on worker
     threads, several nodes at a time."""
+    binds_at_once: ClassVar[bool] = False
+    """Whether bind only hands over a request and returns a Future, so that it needs no worker."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -239,23 +242,28 @@ class Handle:
     Attributes:
         nodes: all nodes and the Pods on them. Scheduling thread only.
         objects: every other object that is watched, by kind and key. Scheduling thread only.
+        counters: matching Pods per topology domain. Scheduling thread only.
         nominator: Pods nominated to nodes.
         waiting: Pods that wait in Permit.
         events: recorder of Kubernetes events.
-        client: synchronous API access (`bayplan.client.writer.Writer`), None where there is no
-            cluster (simulate, explain).
+        extenders: webhooks; DefaultPreemption asks them.
+        metrics: where preemptions are counted.
+        client: API access (`bayplan.client.writer.Writer`), None where there is no cluster
+            (simulate, explain).
         profile: schedulerName of the profile the plugin is configured in.
         now: wall clock, seconds since the epoch.
         activate: move waiting Pods to the active queue at once; safe from any thread.
-        run_filters: all Filter plugins of the profile over a table made with ``take``; see
-            `bayplan.framework.runtime.Framework.filter_what_if`.
+        framework: the profile's `bayplan.framework.runtime.Framework`, set once it is made.
     """
 
     nodes: NodeTable
     objects: ObjectStore
+    counters: DomainCounters
     nominator: PodNominator
     waiting: WaitingPods
     events: EventRecorder
+    extenders: Any = None
+    metrics: Any = None
     client: Any = None
     profile: str = ""
     now: Callable[[], float] = field(default=lambda: 0.0)

@@ -7,7 +7,10 @@ its plugins. The merging of statuses and the texts follow kube-scheduler's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
+from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
@@ -28,14 +31,17 @@ class Lifecycle:
     def __init__(self, plugins: PluginSet) -> None:
         self._plugins = plugins
 
-    def pre_enqueue(self, pod: Pod) -> Status:
-        """Whether ``pod`` may enter the queue: the first rejection, or Success."""
-        for plugin in self._plugins.at("preEnqueue"):
+    def gates(self) -> list[tuple[str, Callable[[Pod], Status | None]]]:
+        """(name, method) of the PreEnqueue plugins; one that breaks holds the Pod back."""
+        return [(p.name, partial(self._pre_enqueue, p)) for p in self._plugins.at("preEnqueue")]
+
+    def _pre_enqueue(self, plugin: Any, pod: Pod) -> Status | None:
+        try:
             with self._plugins.calling(plugin, "PreEnqueue"):
                 status: Status | None = plugin.pre_enqueue(pod)
-            if status is not None and not status.ok:
-                return status.by(plugin.name)
-        return SUCCESS
+        except AttemptError as exc:
+            return Status.error(str(exc))
+        return status
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run Reserve plugins; the first that does not succeed ends it."""

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from bayplan.framework.events import EventRegistration
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.stages import AttemptError
 
@@ -90,15 +89,6 @@ class PluginSet:
     def all(self) -> list[Plugin]:
         """Every plugin of the profile, once."""
         return list({id(p): p for ps in self._points.values() for p in ps}.values())
-
-    def event_registrations(self) -> list[tuple[str, EventRegistration]]:
-        """(plugin, registration) for every plugin that says what may undo its rejections."""
-        return [
-            (plugin.name, registration)
-            for plugin in self.all()
-            if hasattr(plugin, "events_to_register")
-            for registration in plugin.events_to_register()
-        ]
 
     @contextmanager
     def calling(self, plugin: Plugin, point: str) -> Iterator[None]:

@@ -1,0 +1,5 @@
+"""``python -m bayplan``."""
+
+from bayplan.cli import main
+
+main()

@@ -1,0 +1,157 @@
+"""Assembly: the one file that knows all parts, and how they fit together.
+
+`Core` is what every mode has: cache, queue, profiles, selection. `bayplan.cli.run` puts an API
+server around it, `bayplan.simulation` a file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.pod import Pod
+from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.cache import Cache
+from bayplan.cache.counters import DomainCounters
+from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
+from bayplan.extender import Extenders
+from bayplan.framework.interface import EventRecorder, Handle, Plugin
+from bayplan.framework.plugin_set import extension_points
+from bayplan.framework.registry import Registry
+from bayplan.framework.runtime import Framework
+from bayplan.handlers import Handlers
+from bayplan.metrics import Metrics
+from bayplan.queue.active import sort_key
+from bayplan.queue.hints import HintTable, registrations
+from bayplan.queue.nominator import Nominator
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.settings import QueueSettings
+from bayplan.selection import NodeSelector, TieBreak, pick_at_random
+
+
+@dataclass
+class Surroundings:
+    """What differs between a cluster and a file.
+
+    Attributes:
+        events: recorder of Kubernetes events.
+        client: API access for plugins; None without a cluster.
+        pool: worker threads for plugins that block; None runs them in line.
+        activate: hand Pods to the queue from any thread.
+        extenders: webhooks.
+        tie_break: picks among equally good nodes.
+        clock: monotonic seconds.
+        now: wall clock, seconds since the epoch.
+    """
+
+    events: EventRecorder
+    client: Any = None
+    pool: Executor | None = None
+    activate: Callable[[Iterable[Pod]], None] = lambda _: None
+    extenders: Extenders | None = None
+    tie_break: TieBreak = pick_at_random
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+
+class Core:
+    """Cache, queue, profiles and selection, made from a configuration.
+
+    Raises:
+        ConfigError: a profile names a plugin that bayplan does not have yet, or a plugin refuses
+            its arguments.
+    """
+
+    def __init__(
+        self, config: EffectiveConfig, registry: Registry, around: Surroundings, metrics: Metrics
+    ) -> None:
+        self.cache = Cache()
+        self.waiting = WaitingPods()
+        self.metrics = metrics
+        self.extenders = around.extenders or Extenders()
+        nominator = Nominator()
+        self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
+        self.profiles: dict[str, Framework] = {}
+        for index, profile in enumerate(config.profiles):
+            handle = Handle(
+                nodes=self.cache.nodes,
+                objects=self.cache.objects,
+                counters=self.counters,
+                nominator=nominator,
+                waiting=self.waiting,
+                events=around.events,
+                extenders=self.extenders,
+                metrics=metrics,
+                client=around.client,
+                profile=profile.scheduler_name,
+                now=around.now,
+                activate=around.activate,
+            )
+            percentage = profile.percentage_of_nodes_to_score
+            if percentage is None:
+                percentage = config.config.percentage_of_nodes_to_score
+            self.profiles[profile.scheduler_name] = Framework(
+                profile.scheduler_name,
+                _instances(profile, registry, handle, f"profiles[{index}]"),
+                handle,
+                metrics,
+                percentage=percentage or 100,
+                pool=around.pool,
+            )
+        self.queue = self._make_queue(config, nominator, around)
+        self.handlers = Handlers(self.cache, self.queue, self.waiting, self.profiles)
+        self.selector = NodeSelector(self.cache.nodes, self.extenders, around.tie_break)
+
+    def _make_queue(
+        self, config: EffectiveConfig, nominator: Nominator, around: Surroundings
+    ) -> SchedulingQueue:
+        frameworks = self.profiles.values()
+        first = next(iter(frameworks))
+        return SchedulingQueue(
+            sort_key(first.plugins.at("queueSort")[0]),
+            around.clock,
+            HintTable({f.name: registrations(f.plugins.all()) for f in frameworks}),
+            {f.name: f.lifecycle.gates() for f in frameworks},
+            nominator=nominator,
+            recorder=self.metrics,
+            settings=QueueSettings(
+                initial_backoff=config.config.pod_initial_backoff_seconds,
+                max_backoff=config.config.pod_max_backoff_seconds,
+            ),
+        )
+
+
+def _instances(
+    profile: ResolvedProfile, registry: Registry, handle: Handle, path: str
+) -> dict[str, list[tuple[Plugin, int]]]:
+    """The profile's plugins, each made once, at the points where they run."""
+    made: dict[str, Plugin] = {}
+    missing: list[FieldError] = []
+    points: dict[str, list[tuple[Plugin, int]]] = {}
+    for point, enabled in profile.plugins.items():
+        for entry in enabled:
+            plugin = made.get(entry.name)
+            cls = registry.plugin_class(entry.name)
+            if cls is None:
+                text = f'plugin "{entry.name}" is not part of this version of bayplan'
+                missing.append(FieldError(f"{path}.plugins.{point}", text))
+                continue
+            if point not in extension_points(cls):
+                continue
+            if plugin is None:
+                plugin = made[entry.name] = _make(cls, profile, handle, path)
+            points.setdefault(point, []).append((plugin, entry.weight))
+    if missing:
+        raise ConfigError(missing)
+    return points
+
+
+def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:
+    try:
+        return cls(profile.plugin_args.get(cls.name), handle)
+    except (ValueError, TypeError) as exc:
+        error = FieldError(f"{path}.pluginConfig", f'plugin "{cls.name}": {exc}')
+        raise ConfigError([error]) from exc

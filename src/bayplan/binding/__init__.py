@@ -1,0 +1,1 @@
+"""The binding cycle: waiting in Permit, PreBind, Bind, PostBind, or undoing it all."""

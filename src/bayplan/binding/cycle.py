@@ -1,0 +1,172 @@
+"""The binding cycle of one Pod: WaitOnPermit, PreBind, Bind, PostBind.
+
+It begins on the scheduling thread, right after Permit. A Pod that nobody makes wait and that no
+PreBind plugin prepares anything for goes straight to its Bind plugin, which (DefaultBinder) only
+hands a request to the dispatcher. Every other Pod continues on a worker thread. Either way the
+outcome comes back to the scheduling thread as a `Bound` through the inbox.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bayplan.api.pod import Pod
+from bayplan.binding.waiting import WaitingPod, WaitingPods
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.runtime import Framework
+from bayplan.framework.stages import AttemptError
+from bayplan.framework.status import Code, Status
+from bayplan.inbox import Inbox
+
+
+class ExtenderBinder(Protocol):
+    """Extenders that bind: asked before the Bind plugins."""
+
+    def bind(self, pod: Pod, node_name: str) -> Status | None:
+        """The outcome, or None when no extender binds this Pod. Blocks."""
+
+    def binds(self, pod: Pod) -> bool:
+        """Whether an extender binds this Pod."""
+
+
+@dataclass
+class Binding:
+    """A Pod on its way to its node.
+
+    Attributes:
+        pod: the assumed Pod, its node filled in.
+        waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
+        evaluated: how many nodes were looked at.
+        feasible: how many of them fit.
+        started: when the attempt began, `time.perf_counter`.
+    """
+
+    pod: Pod
+    framework: Framework
+    state: CycleState
+    waits: dict[str, float] = field(default_factory=dict)
+    evaluated: int = 0
+    feasible: int = 0
+    started: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the scheduling thread does when a binding gets on. Called there.
+
+    Attributes:
+        nominate: tell the API server where the Pod is about to go, since that may take a while.
+        bound: it is over, well or not.
+        permit_waited: result and seconds of a wait in Permit; called on the worker.
+    """
+
+    nominate: Callable[[Binding], None]
+    bound: Callable[[Binding, Status], None]
+    permit_waited: Callable[[str, float], None]
+
+
+class Binder:
+    """Runs binding cycles."""
+
+    def __init__(
+        self,
+        pool: Executor,
+        inbox: Inbox,
+        waiting: WaitingPods,
+        extenders: ExtenderBinder,
+        hooks: Hooks,
+    ) -> None:
+        self._pool = pool
+        self._inbox = inbox
+        self._waiting = waiting
+        self._extenders = extenders
+        self._hooks = hooks
+        self.in_flight = 0
+
+    def start(self, binding: Binding) -> None:
+        """Begin the cycle. Scheduling thread only; raises AttemptError when PreFlight fails."""
+        lifecycle = binding.framework.lifecycle
+        pod = binding.pod
+        flight = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
+        self.in_flight += 1
+        if binding.waits or flight.ok:
+            self._hooks.nominate(binding)
+        if binding.waits:
+            self._waiting.add(WaitingPod(pod, binding.waits))
+            self._pool.submit(self._wait_and_bind, binding)
+            return
+        if flight.ok or self._blocks(binding):
+            self._pool.submit(self._prepare_and_bind, binding)
+        else:
+            self._bind(binding)
+
+    def _blocks(self, binding: Binding) -> bool:
+        plugins = binding.framework.plugins
+        bind_here = all(p.binds_at_once for p in plugins.at("bind"))
+        return not bind_here or bool(plugins.at("postBind")) or self._extenders.binds(binding.pod)
+
+    def _wait_and_bind(self, binding: Binding) -> None:
+        """Worker: wait for the Permit plugins first."""
+        uid = binding.pod.uid
+        waiting = self._waiting.get(uid)
+        assert waiting is not None
+        began = time.perf_counter()
+        status = waiting.wait()
+        self._waiting.remove(uid)
+        self._hooks.permit_waited(str(status.code), time.perf_counter() - began)
+        if not status.ok:
+            self._finish(binding, status)
+            return
+        self._prepare_and_bind(binding)
+
+    def _prepare_and_bind(self, binding: Binding) -> None:
+        """Worker: PreBind, then Bind."""
+        pod, lifecycle = binding.pod, binding.framework.lifecycle
+        try:
+            status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
+        except AttemptError as exc:
+            status = Status.error(str(exc))
+        if status.ok:
+            self._bind(binding)
+        else:
+            self._finish(binding, status)
+
+    def _bind(self, binding: Binding) -> None:
+        pod = binding.pod
+        try:
+            answer: Status | Future[Status] | None = None
+            if self._extenders.binds(pod):
+                answer = self._extenders.bind(pod, pod.node_name)
+            if answer is None:
+                answer = binding.framework.lifecycle.bind(binding.state, pod, pod.node_name)
+        except AttemptError as exc:
+            answer = Status.error(str(exc))
+        if isinstance(answer, Future):
+            answer.add_done_callback(lambda done: self._finish(binding, _outcome(done)))
+        else:
+            self._finish(binding, answer)
+
+    def _finish(self, binding: Binding, status: Status) -> None:
+        """Any thread: PostBind where it is due, then back to the scheduling thread."""
+        if status.ok and binding.framework.plugins.at("postBind"):
+            pod = binding.pod
+            self._pool.submit(
+                binding.framework.lifecycle.post_bind, binding.state, pod, pod.node_name
+            )
+        self._inbox.post(lambda: self._land(binding, status))
+
+    def _land(self, binding: Binding, status: Status) -> None:
+        self.in_flight -= 1
+        self._hooks.bound(binding, status)
+
+
+def _outcome(done: Future[Status]) -> Status:
+    error = done.exception()
+    if error is not None:
+        return Status.error(str(error))
+    status = done.result()
+    return status if status.code is not Code.SKIP else Status.error("binding was skipped")

@@ -1,0 +1,44 @@
+"""``bayplan run``: schedule Pods of a cluster until told to stop."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bayplan import logs
+from bayplan.cli import plugins
+from bayplan.cli.config import UNUSABLE
+from bayplan.config import ConfigError
+
+
+def run(
+    config: plugins.ConfigOption = None,
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(help="How to reach the API server; default: clientConnection, in-cluster."),
+    ] = None,
+    plugin_dir: plugins.PluginDirOption = None,
+    port: Annotated[int, typer.Option(help="For probes and metrics; 0 picks a free one.")] = 10259,
+    verbosity: Annotated[int, typer.Option("-v", min=0, max=10, help="Log level, 0 to 10.")] = 0,
+    log_format: Annotated[str, typer.Option(help="json or console.")] = "json",
+) -> None:
+    """Run the scheduler."""
+    if log_format not in ("json", "console"):
+        raise typer.BadParameter("must be json or console", param_hint="--log-format")
+    logs.configure(verbosity, json=log_format == "json")
+    registry, effective = plugins.load(config, plugin_dir)
+    # Imported here: it loads the client, which the other commands do not need.
+    from bayplan.client.kubeconfig import KubeconfigError  # noqa: PLC0415
+    from bayplan.process import Process  # noqa: PLC0415
+
+    try:
+        process = Process(effective, registry, kubeconfig, port)
+    except ConfigError as exc:
+        source = ConfigError(exc.errors, str(config)) if config else exc
+        typer.echo("\n".join(source.lines()), err=True)
+        raise typer.Exit(UNUSABLE) from None
+    except (KubeconfigError, OSError) as exc:
+        typer.echo(str(exc), err=True)
+        raise typer.Exit(UNUSABLE) from None
+    process.run()

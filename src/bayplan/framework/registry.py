@@ -1,0 +1,135 @@
+"""Registry: every plugin that a configuration may name, and where its class comes from.
+
+In-tree plugins are the modules of `bayplan.plugins`, each named after its plugin. Users add theirs
+as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for
+example a mounted ConfigMap. A file is imported once, at the start; every `Plugin` subclass that it
+defines is a plugin.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+
+from bayplan.config import IN_TREE, KnownPlugin
+from bayplan.framework.interface import Plugin
+from bayplan.framework.plugin_set import extension_points
+
+ENTRY_POINT_GROUP = "bayplan.plugins"
+
+
+class PluginLoadError(Exception):
+    """A user's plugin cannot be loaded; the message names the file and the line."""
+
+
+class Registry:
+    """Plugin classes by name.
+
+    Attributes:
+        known: what `bayplan.config` needs to know of them.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, KnownPlugin] = dict(IN_TREE)
+        self._sources: dict[str, str] = dict.fromkeys(IN_TREE, "bayplan")
+        self._classes: dict[str, type[Plugin]] = {}
+
+    def add(self, cls: type[Plugin], source: str) -> None:
+        """Add a user's plugin.
+
+        Raises:
+            PluginLoadError: its name is taken, or it has no method of any extension point.
+        """
+        name = cls.name
+        if name in self._sources:
+            raise PluginLoadError(
+                f'{source}: plugin "{name}" is defined by {self._sources[name]} already'
+            )
+        points = extension_points(cls)
+        if not points:
+            raise PluginLoadError(
+                f'{source}: plugin "{name}" has no method of any extension point (filter, score, '
+                "permit, ...)"
+            )
+        self._sources[name] = source
+        self._classes[name] = cls
+        self.known[name] = KnownPlugin(name, points, cls.Args)
+
+    def load_installed(self) -> None:
+        """Add the plugins of installed packages; raises PluginLoadError."""
+        for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+            source = f"entry point {entry.name} = {entry.value}"
+            try:
+                loaded = entry.load()
+            except Exception as exc:
+                raise PluginLoadError(f"{source}: {type(exc).__name__}: {exc}") from exc
+            if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
+                raise PluginLoadError(f"{source}: is not a subclass of bayplan.framework.Plugin")
+            self.add(loaded, source)
+
+    def load_folder(self, folder: Path) -> None:
+        """Add the plugins of every ``*.py`` file in ``folder``; raises PluginLoadError."""
+        if not folder.is_dir():
+            raise PluginLoadError(f"{folder}: is not a folder")
+        for path in sorted(folder.glob("*.py")):
+            if path.name.startswith((".", "_", "test_")):
+                continue
+            for cls in _plugins_of(_import_file(path)):
+                self.add(cls, str(path))
+
+    def plugin_class(self, name: str) -> type[Plugin] | None:
+        """The class, or None where kube-scheduler has such a plugin and bayplan has not."""
+        if name not in self._classes:
+            cls = _in_tree(name)
+            if cls is None:
+                return None
+            self._classes[name] = cls
+        return self._classes[name]
+
+    def sources(self) -> Mapping[str, str]:
+        """Where each plugin comes from, by name."""
+        return dict(self._sources)
+
+
+def _in_tree(name: str) -> type[Plugin] | None:
+    module_name = "bayplan.plugins." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    if importlib.util.find_spec(module_name) is None:
+        return None
+    cls: type[Plugin] = getattr(importlib.import_module(module_name), name)
+    return cls
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"bayplan_user_plugins.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as exc:
+        raise PluginLoadError(f"{path}:{_line(exc, path)} {type(exc).__name__}: {exc}") from exc
+    return module
+
+
+def _line(exc: Exception, path: Path) -> str:
+    """The line of ``path`` at fault, with a colon, or nothing."""
+    if isinstance(exc, SyntaxError):
+        return f"{exc.lineno}:"
+    frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename == str(path)]
+    return f"{frames[-1].lineno}:" if frames else ""
+
+
+def _plugins_of(module: ModuleType) -> Iterator[type[Plugin]]:
+    for value in vars(module).values():
+        is_plugin = isinstance(value, type) and issubclass(value, Plugin)
+        if is_plugin and value.__module__ == module.__name__:
+            yield value

@@ -1,0 +1,197 @@
+"""Handlers: what an informer message means for the cache and the queue.
+
+They run on the scheduling thread. Messages are compared with what is known already, by uid and
+resourceVersion, so a relist neither loses nor repeats anything; an object that was deleted and made
+anew under the same name is a removal and an addition.
+
+Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.cache import Cache
+from bayplan.framework.events import Action, ClusterEvent, Resource
+from bayplan.informers.messages import Changed, Message, Removed, Replaced
+from bayplan.queue import events
+from bayplan.queue.scheduling_queue import SchedulingQueue
+
+
+class Handlers:
+    """Applies messages to cache and queue.
+
+    Attributes:
+        pods: every Pod that the API server shows and that has not ended, by namespace/name.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        waiting: WaitingPods,
+        profiles: Container[str],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._waiting = waiting
+        self._profiles = profiles
+        self.pods: dict[str, Pod] = {}
+
+    def apply(self, message: Message) -> None:
+        """Apply one message."""
+        match message:
+            case Changed(kind="Pod", object=pod):
+                self._set_pod(pod)
+            case Removed(kind="Pod", object=pod):
+                self._drop_pod(pod.key, pod)
+            case Replaced(kind="Pod", objects=pods):
+                self._replace(pods, set(self.pods), self._set_pod, self._drop_pod)
+            case Changed(kind="Node", object=node):
+                self._set_node(node)
+            case Removed(kind="Node", object=node):
+                self._remove_node(node.name)
+            case Replaced(kind="Node", objects=nodes):
+                self._cache.nodes.reserve(len(nodes))
+                known = {n for n in self._cache.nodes.names if n is not None}
+                self._replace(nodes, known, self._set_node, self._remove_node)
+            case Changed(kind=kind, object=obj):
+                self._set_object(kind, obj)
+            case Removed(kind=kind, object=obj):
+                self._remove_object(kind, obj.key)
+            case Replaced(kind=kind, objects=objects):
+                known = self._cache.objects.keys(kind)
+                self._replace(
+                    objects,
+                    known,
+                    lambda obj: self._set_object(kind, obj),
+                    lambda key: self._remove_object(kind, key),
+                )
+
+    def _replace(
+        self,
+        objects: list[Any],
+        known: set[str],
+        set_: Callable[[Any], None],
+        remove: Callable[[str], None],
+    ) -> None:
+        """A fresh list: what is known but not in it is gone, the rest is as it says."""
+        for key in known - {obj.key for obj in objects}:
+            remove(key)
+        for obj in objects:
+            set_(obj)
+
+    def _move(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        self._queue.move_all(event, old, new)
+
+    # Pods
+
+    def _set_pod(self, pod: Pod) -> None:
+        if pod.terminal:
+            self._drop_pod(pod.key, pod)
+            return
+        old = self.pods.get(pod.key)
+        if old is not None and old.uid != pod.uid:
+            self._drop_pod(old.key)
+            old = None
+        if old is not None and old.resource_version == pod.resource_version != "":
+            return
+        self.pods[pod.key] = pod
+        if pod.node_name:
+            self._set_assigned(old, pod)
+        elif pod.spec.scheduler_name in self._profiles:
+            self._set_pending(old, pod)
+
+    def _set_assigned(self, old: Pod | None, pod: Pod) -> None:
+        self._cache.add(pod)
+        if old is not None and not old.node_name and old.spec.scheduler_name in self._profiles:
+            self._queue.delete(old, bound=True)
+        if old is not None and old.node_name:
+            self._queue.assigned_pod_updated(old, pod)
+        else:
+            self._queue.assigned_pod_added(pod)
+
+    def _set_pending(self, old: Pod | None, pod: Pod) -> None:
+        if old is None:
+            self._queue.add(pod)
+            return
+        self._queue.update(old, pod)
+        if self._cache.is_assumed(pod.uid):
+            if pod.deleted is not None and old.deleted is None:
+                self._abandon(pod)
+            return
+        was = old.status.nominated_node_name
+        if was and was != pod.status.nominated_node_name:
+            self._free_nomination(old)
+
+    def _drop_pod(self, key: str, last: Pod | None = None) -> None:
+        old = self.pods.pop(key, None)
+        pod = old if old is not None else last
+        if pod is None:
+            return
+        if old is not None and last is not None and old.uid != last.uid:
+            # The removal of a predecessor; the Pod that has the name now stays.
+            self.pods[key] = old
+            pod = last
+        if pod.node_name:
+            self._cache.remove(pod.uid)
+            self._queue.assigned_pod_deleted(pod)
+        elif pod.spec.scheduler_name in self._profiles:
+            self._queue.delete(pod)
+            if self._cache.is_assumed(pod.uid):
+                self._abandon(pod)
+
+    def _abandon(self, pod: Pod) -> None:
+        """An assumed Pod is being deleted: what it holds is free as soon as its binding ends."""
+        assumed = self._cache.pod(pod.uid) or pod
+        waiting = self._waiting.get(pod.uid)
+        if waiting is not None:
+            waiting.reject("", "removed")
+        else:
+            self._cache.forget(pod.uid)
+        self._queue.assigned_pod_deleted(assumed)
+
+    def _free_nomination(self, pod: Pod) -> None:
+        """Room that was kept for ``pod`` is there for Pods of no higher priority."""
+        self._queue.move_all(
+            events.ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority
+        )
+
+    # Nodes
+
+    def _set_node(self, node: Node) -> None:
+        old = self._cache.set_node(node)
+        if old is None:
+            self._move(events.NODE_ADD, None, node)
+            return
+        for event in events.node_update_events(old, node):
+            self._move(event, old, node)
+
+    def _remove_node(self, name: str) -> None:
+        old = self._cache.remove_node(name)
+        if old is not None:
+            self._move(events.NODE_DELETE, old, None)
+
+    # Everything else
+
+    def _set_object(self, kind: str, obj: Any) -> None:
+        known = self._cache.objects.get(kind, obj.key)
+        version = obj.metadata.resource_version
+        if known is not None and version and known.metadata.resource_version == version:
+            return
+        old = self._cache.objects.set(kind, obj)
+        action = Action.ADD if old is None else Action.UPDATE_OTHER
+        self._move(_object_event(kind, action), old, obj)
+
+    def _remove_object(self, kind: str, key: str) -> None:
+        old = self._cache.objects.remove(kind, key)
+        if old is not None:
+            self._move(_object_event(kind, Action.DELETE), old, None)
+
+
+def _object_event(kind: str, action: Action) -> ClusterEvent:
+    return events.event_of(Resource(kind), action)

@@ -1,0 +1,52 @@
+"""Logging: structlog, as JSON lines or for the console, with kube-scheduler's ``-v`` levels.
+
+A line is logged with ``v=N`` when it belongs to verbosity N; lines above the chosen level cost a
+comparison. 0 is what always matters, 2 one line a decision, 4 events and attempts, 5 details of
+rejections, 10 the score of every plugin for every node. Errors and warnings always appear.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
+
+VERBOSITY = 0
+"""What is logged unless ``-v`` says otherwise."""
+
+_level = VERBOSITY
+
+
+def enabled(v: int) -> bool:
+    """Whether lines of verbosity ``v`` are logged; ask before computing what is costly to log."""
+    return v <= _level
+
+
+def configure(verbosity: int = VERBOSITY, *, json: bool = True) -> None:
+    """Set up logging for the process, on standard error."""
+    global _level
+    _level = verbosity
+    renderer: Any = structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            _drop_verbose,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            *([structlog.processors.dict_tracebacks] if json else []),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _drop_verbose(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    if event.get("v", 0) > _level:
+        raise structlog.DropEvent
+    return event

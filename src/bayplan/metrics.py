@@ -1,0 +1,198 @@
+"""Metrics under kube-scheduler's names, labels and buckets, so that its dashboards go on working.
+
+Source of the names: ``pkg/scheduler/metrics/metrics.go``, the stable and beta ones. What has no
+counterpart there begins with ``bayplan_``. `Metrics` is every recorder that the pipeline asks for;
+label children are kept, since looking one up costs more than counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from bayplan.api.pod import Pod
+from bayplan.queue.queued_pod import QueuedPod
+
+
+def _exponential(start: float, factor: float, count: int) -> list[float]:
+    return [start * factor**i for i in range(count)]
+
+
+class Metrics:
+    """All metrics of one scheduler.
+
+    Attributes:
+        registry: what ``/metrics`` serves.
+    """
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = registry = CollectorRegistry()
+
+        def counter(name: str, text: str, labels: Iterable[str] = ()) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def histogram(
+            name: str, text: str, labels: Iterable[str], buckets: list[float]
+        ) -> Histogram:
+            return Histogram(name, text, labels, registry=registry, buckets=buckets)
+
+        seconds = _exponential(0.001, 2, 15)
+        self._attempts = counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule Pods, by result: scheduled, unschedulable or error.",
+            ("result", "profile"),
+        )
+        self._attempt_seconds = histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Duration of an attempt: choosing a node and binding.",
+            ("result", "profile"),
+            seconds,
+        )
+        self._algorithm_seconds = histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Duration of choosing a node.",
+            (),
+            seconds,
+        )
+        self._pod_attempts = histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a Pod needed.",
+            (),
+            _exponential(1, 2, 5),
+        )
+        self._sli_seconds = histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a Pod's entry into the queue to its binding, over all attempts.",
+            ("attempts",),
+            _exponential(0.01, 2, 20),
+        )
+        self._after_flush = counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods scheduled after no event but the flush of leftover Pods had woken them.",
+        )
+        self._point_seconds = histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Duration of all plugins of an extension point.",
+            ("extension_point", "status", "profile"),
+            _exponential(0.0001, 2, 12),
+        )
+        self._incoming = counter(
+            "scheduler_queue_incoming_pods_total",
+            "Pods that entered a queue, by queue and event.",
+            ("queue", "event"),
+        )
+        self._permit_seconds = histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Time that Pods waited in Permit.",
+            ("result",),
+            seconds,
+        )
+        self._unschedulable = Gauge(
+            "scheduler_unschedulable_pods",
+            "Waiting Pods by the plugins that rejected them.",
+            ("plugin", "profile"),
+            registry=registry,
+        )
+        self._victims = histogram(
+            "scheduler_preemption_victims",
+            "Victims of a preemption.",
+            (),
+            _exponential(1, 2, 7),
+        )
+        self._preemptions = counter(
+            "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
+        )
+        self._failures = counter(
+            "bayplan_plugin_failures_total",
+            "Exceptions raised by plugins.",
+            ("plugin", "extension_point"),
+        )
+        self._attempts_of = cache(self._attempts.labels)
+        self._attempt_seconds_of = cache(self._attempt_seconds.labels)
+        self._point_seconds_of = cache(self._point_seconds.labels)
+        self._incoming_of = cache(self._incoming.labels)
+        self._unschedulable_of = cache(self._unschedulable.labels)
+
+    def watch(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """A gauge whose values by ``label`` are asked for when ``/metrics`` is read."""
+        self.registry.register(_Asked(name, text, label, values))
+
+    def render(self) -> bytes:
+        """The Prometheus text format."""
+        return generate_latest(self.registry)
+
+    # What the pipeline reports
+
+    def attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt ended."""
+        self._attempts_of(result, profile).inc()
+        self._attempt_seconds_of(result, profile).observe(seconds)
+
+    def algorithm(self, seconds: float) -> None:
+        """A node was chosen, or was not."""
+        self._algorithm_seconds.observe(seconds)
+
+    def scheduled(self, queued: QueuedPod, now: float) -> None:
+        """A Pod is bound."""
+        self._pod_attempts.observe(queued.attempts)
+        attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
+        if queued.initial_attempt_timestamp is not None:
+            waited = now - queued.initial_attempt_timestamp
+            self._sli_seconds.labels(attempts).observe(waited)
+        if queued.was_flushed_from_unschedulable:
+            self._after_flush.inc()
+
+    def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
+        """All plugins of an extension point ran."""
+        self._point_seconds_of(point, status, profile).observe(seconds)
+
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """A plugin raised an exception."""
+        self._failures.labels(plugin, point).inc()
+
+    def incoming(self, queue: str, event: str, _: Pod) -> None:
+        """A Pod entered a queue."""
+        self._incoming_of(queue, event).inc()
+
+    def rejected(self, plugin: str, profile: str, change: int) -> None:
+        """One waiting Pod more or less that a plugin rejected."""
+        self._unschedulable_of(plugin, profile).inc(change)
+
+    def permit_waited(self, result: str, seconds: float) -> None:
+        """A Pod waited in Permit."""
+        self._permit_seconds.labels(result).observe(seconds)
+
+    def preemption(self, victims: int) -> None:
+        """A preemption was tried; with ``victims`` > 0 it found some."""
+        self._preemptions.inc()
+        if victims:
+            self._victims.observe(victims)
+
+
+class _Asked:
+    """A collector of gauges whose values are asked for at every scrape."""
+
+    def __init__(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name, self._text, self._label, self._values = name, text, label, values
+
+    def collect(self) -> Iterable[Metric]:
+        """One family with a sample per label value."""
+        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for key, value in self._values().items():
+            family.add_metric([key], value)
+        yield family

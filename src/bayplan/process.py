@@ -1,0 +1,228 @@
+"""Process: the scheduler of a real cluster, from start to end.
+
+It starts the informers, waits for their first lists, waits to lead, schedules, and ends in order:
+no new Pods, bindings in flight finished or undone, the Lease given up. Losing the Lease ends it at
+once, since two leaders would bind twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from bayplan.api.kinds import KINDS
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.assembly import Core, Surroundings
+from bayplan.binding.cycle import Binder, Hooks
+from bayplan.client.connection import Connection
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.events import EventRecorder
+from bayplan.client.full_objects import FullObjects
+from bayplan.client.http import Http
+from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
+from bayplan.client.writer import Writer
+from bayplan.config import EffectiveConfig
+from bayplan.debugger import Debugger
+from bayplan.extender import Extenders, HttpExtender
+from bayplan.framework.registry import Registry
+from bayplan.health import HealthServer
+from bayplan.inbox import Inbox
+from bayplan.informers.factory import Informers
+from bayplan.metrics import Metrics
+from bayplan.scheduler import Scheduler
+
+log = structlog.get_logger("process")
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a busy thread lets another run. At Python's 5 ms the thread that sends
+bindings waits for the scheduling thread at every step; see docs/performance.md."""
+GC_THRESHOLD = 50_000
+"""Allocations between two collections of the youngest generation. Nearly nothing here forms
+cycles, and a full collection over a large cluster's objects would stop scheduling."""
+DRAIN_SECONDS = 10.0
+"""How long bindings may take to finish when the process ends."""
+
+
+class PodStatusWriter:
+    """The scheduler's writes of conditions and nominations: sent later, trouble is logged."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """See `bayplan.scheduler.StatusWriter`."""
+
+        def done(error: ApiError | None) -> None:
+            if error is not None and not isinstance(error, NotFound):
+                log.warning("Pod status not written", pod=pod.key, error=str(error))
+
+        self._writer.patch_pod_status(pod, condition, nominated, done)
+
+
+class Process:
+    """One scheduler process.
+
+    Raises:
+        KubeconfigError: there are no usable credentials.
+        ConfigError: see `bayplan.assembly.Core`.
+        OSError: the port is taken.
+    """
+
+    def __init__(
+        self, config: EffectiveConfig, registry: Registry, kubeconfig: str | None, port: int
+    ) -> None:
+        self._config = config
+        client = config.config.client_connection
+        connection = Connection.load(kubeconfig or client.kubeconfig or None)
+        self._http = Http(connection)
+        self._dispatcher = Dispatcher(connection, qps=client.qps, burst=client.burst)
+        self._inbox = Inbox()
+        self._pool = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
+        writer = Writer(self._dispatcher, self._http)
+        events = EventRecorder(self._dispatcher, config.profiles[0].scheduler_name)
+        objects = FullObjects(self._http)
+        extenders = Extenders(HttpExtender(e, objects) for e in config.config.extenders)
+        self._metrics = Metrics()
+        around = Surroundings(
+            events=events,
+            client=writer,
+            pool=self._pool,
+            activate=self._activate,
+            extenders=extenders,
+        )
+        self._core = core = Core(config, registry, around, self._metrics)
+        self._scheduler = scheduler = Scheduler(
+            core.cache,
+            core.queue,
+            self._inbox,
+            core.handlers,
+            core.profiles,
+            core.selector,
+            PodStatusWriter(writer),
+            events,
+            self._metrics,
+        )
+        hooks = Hooks(scheduler.nominate, scheduler.bound, self._metrics.permit_waited)
+        scheduler.binder = Binder(self._pool, self._inbox, core.waiting, extenders, hooks)
+        self._informers = Informers(connection, KINDS.values(), self._inbox.post)
+        self._debugger = Debugger(core, self._http)
+        self._elector = self._make_elector()
+        self._watch_sizes()
+        self._health = HealthServer(port, self._not_alive, self._not_ready, self._metrics.render)
+
+    def run(self) -> None:
+        """Schedule until SIGTERM or SIGINT."""
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        self._handle_signals()
+        self._dispatcher.start()
+        self._health.start()
+        self._informers.start()
+        log.info("Starting", port=self._health.port, profiles=sorted(self._core.profiles))
+        self._wait_for_caches()
+        self._freeze()
+        if self._elector is not None:
+            self._elector.start()
+        else:
+            self._scheduler.active = True
+        self._scheduler.run()
+        self._end()
+
+    def _wait_for_caches(self) -> None:
+        while not self._scheduler.stopping and self._informers.unsynced():
+            self._scheduler.take_in(wait=True)
+        self._scheduler.take_in(wait=False)
+        log.info("Caches are filled", **self._core.cache.counts())
+
+    def _freeze(self) -> None:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD, 20, 100)
+
+    def _end(self) -> None:
+        log.info("Ending: bindings have landed")
+        self._informers.stop()
+        self._dispatcher.close(DRAIN_SECONDS)
+        if self._elector is not None:
+            self._elector.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._health.stop()
+
+    # Signals
+
+    def _handle_signals(self) -> None:
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGUSR2, self._dump)
+
+    def _stop(self, *_: object) -> None:
+        self._scheduler.stopping = True
+        for waiting in self._core.waiting:
+            waiting.reject("", "the scheduler is ending")
+        self._inbox.post(lambda: None)
+
+    def _dump(self, *_: object) -> None:
+        self._inbox.post(self._debugger.dump)
+
+    # Leader election
+
+    def _make_elector(self) -> LeaderElector | None:
+        election = self._config.config.leader_election
+        if not election.leader_elect:
+            return None
+        lock = LeaseLock(
+            election.resource_name,
+            election.resource_namespace,
+            election.lease_duration,
+            election.renew_deadline,
+            election.retry_period,
+        )
+        return LeaderElector(
+            self._http,
+            lock,
+            new_identity(),
+            on_started=lambda: self._inbox.post(self._lead),
+            on_stopped=self._lose,
+            on_new_leader=lambda who: log.info("New leader", leader=who),
+        )
+
+    def _lead(self) -> None:
+        self._scheduler.active = True
+        log.info("Leading")
+
+    def _lose(self) -> None:
+        if self._scheduler.stopping:
+            return
+        log.error("Leader election lost, ending at once")
+        os._exit(1)
+
+    # Probes and metrics
+
+    def _not_alive(self) -> list[str]:
+        return []
+
+    def _not_ready(self) -> list[str]:
+        if self._scheduler.stopping:
+            return ["ending"]
+        waiting = [f"{kind}: {reason}" for kind, reason in self._informers.unsynced()]
+        broken = [f"{kind}: {error}" for kind, error in self._informers.errors().items()]
+        return sorted({*waiting, *broken})
+
+    def _watch_sizes(self) -> None:
+        core, metrics = self._core, self._metrics
+        metrics.watch(
+            "scheduler_pending_pods", "Pods in the queue, by part.", "queue", core.queue.counts
+        )
+        metrics.watch(
+            "scheduler_cache_size", "Objects in the cache, by type.", "type", core.cache.counts
+        )
+
+    def _activate(self, pods: Iterable[Pod]) -> None:
+        wanted = list(pods)
+        self._inbox.post(lambda: self._core.queue.activate(wanted))

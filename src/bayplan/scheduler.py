@@ -1,0 +1,323 @@
+"""The scheduler: read this file first. It shows the whole cycle, in the order in which it happens.
+
+One thread runs `Scheduler.run`. It alone changes the cache and the queue. It takes in what others
+have put into the inbox (changes of the cluster, outcomes of bindings), then takes one Pod from the
+queue and runs its scheduling cycle:
+
+    QueueSort > PreFilter > Filter > (PostFilter) > PreScore > Score > assume > Reserve > Permit
+
+The binding cycle (`bayplan.binding`) then goes on by itself and comes back through the inbox.
+Whatever fails on the way ends in `_fail`: the Pod returns to the queue, and its event and its
+condition say why. Answers to kube-scheduler's ``pkg/scheduler/schedule_one.go``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from bayplan import logs
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.binding.cycle import Binder, Binding
+from bayplan.cache.cache import Cache
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import EventRecorder
+from bayplan.framework.runtime import Framework
+from bayplan.framework.stages import AttemptError
+from bayplan.framework.status import Status
+from bayplan.handlers import Handlers
+from bayplan.inbox import Inbox
+from bayplan.queue.places import Place
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.selection import NodeSelector, Selection
+
+log = structlog.get_logger("scheduler")
+
+IDLE_SECONDS = 1.0
+"""Longest sleep of the loop: how late it notices that it should stop."""
+
+
+class StatusWriter(Protocol):
+    """Writes a Pod's condition and nomination to the API server, later, and reports trouble."""
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """None leaves the condition or the nomination as it is; "" clears the nomination."""
+
+
+class AttemptRecorder(Protocol):
+    """Counts attempts; see `bayplan.metrics`."""
+
+    def attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
+
+    def algorithm(self, seconds: float) -> None:
+        """A node was chosen, or was not."""
+
+    def scheduled(self, queued: QueuedPod, now: float) -> None:
+        """A Pod is bound."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why an attempt failed.
+
+    Attributes:
+        reason: Unschedulable or SchedulerError, the reason of the PodScheduled condition.
+        nominated: the node to nominate, "" for none, None to leave the nomination alone.
+    """
+
+    reason: str
+    message: str
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominated: str | None = ""
+
+
+class Scheduler:
+    """Places Pods; see the module's docstring.
+
+    Args:
+        profiles: frameworks by schedulerName.
+
+    Attributes:
+        binder: runs binding cycles; set right after construction, since it reports back here.
+        active: whether Pods may be scheduled now (this process leads).
+        stopping: take no new Pod, and end once all bindings have landed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        inbox: Inbox,
+        handlers: Handlers,
+        profiles: Mapping[str, Framework],
+        selector: NodeSelector,
+        writer: StatusWriter,
+        events: EventRecorder,
+        recorder: AttemptRecorder,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._inbox = inbox
+        self._handlers = handlers
+        self._profiles = profiles
+        self._selector = selector
+        self._writer = writer
+        self._events = events
+        self._recorder = recorder
+        self._clock = clock
+        self._in_binding: dict[str, QueuedPod] = {}
+        self.binder: Binder
+        self.active = False
+        self.stopping = False
+
+    def run(self) -> None:
+        """Schedule until `stopping` is set and all bindings have landed."""
+        while not self.stopping or self.binder.in_flight:
+            queued = self._queue.pop() if self.active and not self.stopping else None
+            if queued is not None:
+                self.schedule_one(queued)
+            self.take_in(wait=queued is None)
+
+    def take_in(self, *, wait: bool) -> None:
+        """Apply what the inbox holds, and do what time has made due."""
+        timeout = 0.0
+        if wait:
+            timer = self._queue.next_timer() if self.active else None
+            timeout = IDLE_SECONDS if timer is None else min(timer, IDLE_SECONDS)
+        for item in self._inbox.drain(timeout):
+            if isinstance(item, list):
+                for message in item:
+                    self._handlers.apply(message)
+            else:
+                item()
+        self._queue.flush()
+
+    # The scheduling cycle
+
+    def schedule_one(self, queued: QueuedPod) -> None:
+        """One attempt to place one Pod."""
+        started = time.perf_counter()
+        pod = queued.pod
+        framework = self._profiles[pod.spec.scheduler_name]
+        if self._skip(pod):
+            self._queue.done(pod.uid)
+            return
+        state = CycleState()
+        try:
+            selection = self._selector.select(framework, state, pod)
+            self._recorder.algorithm(time.perf_counter() - started)
+            if selection.node_name:
+                self._place(queued, framework, state, selection, started)
+            else:
+                rejection = self._make_room(framework, state, pod, selection)
+                self._fail(queued, framework, rejection, started)
+        except AttemptError as exc:
+            self._fail(queued, framework, Rejection("SchedulerError", str(exc)), started)
+
+    def _skip(self, pod: Pod) -> bool:
+        """A Pod that is being deleted, or is assumed already, needs no node."""
+        if pod.deleted is not None:
+            note = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+            self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note)
+            return True
+        return self._cache.is_assumed(pod.uid)
+
+    def _make_room(
+        self, framework: Framework, state: CycleState, pod: Pod, selection: Selection
+    ) -> Rejection:
+        """Nothing fits: let PostFilter plugins try to change that, and say why."""
+        diagnosis = selection.diagnosis
+        if diagnosis is None:
+            assert selection.rejection is not None
+            return Rejection("Unschedulable", selection.rejection.message)
+        nominated: str | None = ""
+        if framework.plugins.at("postFilter"):
+            result = framework.post_filter(state, pod, diagnosis)
+            diagnosis.post_filter_message = result.status.message
+            nominated = result.nominated_node
+        return Rejection(
+            "Unschedulable",
+            diagnosis.message,
+            frozenset(diagnosis.unschedulable_plugins),
+            frozenset(diagnosis.pending_plugins),
+            nominated,
+        )
+
+    def _place(
+        self,
+        queued: QueuedPod,
+        framework: Framework,
+        state: CycleState,
+        selection: Selection,
+        started: float,
+    ) -> None:
+        """Assume the Pod on its node, reserve, ask for permission, begin the binding cycle."""
+        assert selection.fit is not None
+        pod, node_name = queued.pod, selection.node_name
+        assumed = self._cache.assume(pod, node_name)
+        self._queue.nominator.remove(pod.uid)
+        binding = Binding(assumed, framework, state, started=started)
+        binding.evaluated, binding.feasible = selection.fit.evaluated, selection.fit.count
+        try:
+            status = framework.lifecycle.reserve(state, assumed, node_name)
+            if status.ok:
+                status, binding.waits = framework.lifecycle.permit(state, assumed, node_name)
+            if status.rejected:
+                self._undo(binding)
+                self._fail(queued, framework, _rejected_by(status), started)
+                return
+            self._in_binding[pod.uid] = queued
+            self.binder.start(binding)
+        except AttemptError:
+            self._in_binding.pop(pod.uid, None)
+            self._undo(binding)
+            raise
+
+    def _undo(self, binding: Binding) -> None:
+        binding.framework.lifecycle.unreserve(binding.state, binding.pod, binding.pod.node_name)
+        self._cache.forget(binding.pod.uid)
+
+    # The binding cycle, as far as it concerns this thread
+
+    def nominate(self, binding: Binding) -> None:
+        """Getting ready may take a while: tell others where the Pod is about to go."""
+        pod = binding.pod
+        self._writer.patch(pod, None, pod.node_name)
+
+    def bound(self, binding: Binding, status: Status) -> None:
+        """A binding cycle is over."""
+        pod = binding.pod
+        queued = self._in_binding.pop(pod.uid)
+        if status.ok:
+            self._queue.done(pod.uid)
+            self._succeed(queued, binding)
+            return
+        self._undo(binding)
+        if status.rejected:
+            self._fail(queued, binding.framework, _rejected_by(status), binding.started)
+            self._queue.assigned_pod_deleted(pod)
+        else:
+            self._queue.assigned_pod_deleted(pod)
+            rejection = Rejection("SchedulerError", status.message)
+            self._fail(queued, binding.framework, rejection, binding.started)
+
+    def _succeed(self, queued: QueuedPod, binding: Binding) -> None:
+        pod, seconds = binding.pod, time.perf_counter() - binding.started
+        self._recorder.attempt(binding.framework.name, "scheduled", seconds)
+        self._recorder.scheduled(queued, self._clock())
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
+        self._events.event(pod, None, "Normal", "Scheduled", "Binding", note)
+        if not logs.enabled(2):
+            return
+        log.info(
+            "Successfully bound pod to node",
+            v=2,
+            pod=pod.key,
+            node=pod.node_name,
+            evaluatedNodes=binding.evaluated,
+            feasibleNodes=binding.feasible,
+            ms=round(seconds * 1000, 3),
+        )
+
+    # Failure
+
+    def _fail(
+        self, queued: QueuedPod, framework: Framework, rejection: Rejection, started: float
+    ) -> None:
+        """The attempt failed: back to the queue, and say why on the Pod."""
+        result = "unschedulable" if rejection.reason == "Unschedulable" else "error"
+        self._recorder.attempt(framework.name, result, time.perf_counter() - started)
+        log.info(
+            "Unable to schedule pod" if result == "unschedulable" else "Error scheduling pod",
+            v=2,
+            pod=queued.pod.key,
+            reason=rejection.reason,
+            message=rejection.message,
+        )
+        place = self._queue.add_unschedulable_if_not_present(
+            queued, rejection.unschedulable_plugins, rejection.pending_plugins
+        )
+        if place is Place.OUTSIDE:
+            return
+        current = queued.pod
+        if rejection.nominated is not None:
+            self._queue.nominator.nominate(current, rejection.nominated)
+        note = _cut(rejection.message)
+        self._events.event(current, None, "Warning", "FailedScheduling", "Scheduling", note)
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=rejection.reason,
+            message=rejection.message,
+            observed_generation=current.generation,
+        )
+        self._writer.patch(current, condition, rejection.nominated)
+
+
+NOTE_LIMIT = 1024
+"""Longest note of an event, in characters of its UTF-8 encoding."""
+
+
+def _cut(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= NOTE_LIMIT:
+        return message
+    return encoded[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+
+
+def _rejected_by(status: Status) -> Rejection:
+    """A Reserve or Permit plugin turned down the one node that was left."""
+    reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+    return Rejection(
+        "Unschedulable",
+        f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:",
+        frozenset({status.plugin}),
+    )

@@ -1,0 +1,114 @@
+"""Selection: from a Pod to the node it goes to, or to the reason why there is none.
+
+This is the scheduling cycle up to the choice, and the very code that `simulate` and `explain` run
+too: they differ in what feeds the cache and in how a tie is broken, in nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.extender import REJECTOR, Extenders
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.runtime import Framework
+from bayplan.framework.sampling import NodeSampler
+from bayplan.framework.search import Fit
+from bayplan.framework.status import Status
+
+NO_NODES = "no nodes available to schedule pods"
+TieBreak = Callable[[NodeTable, IntArray], int]
+"""Picks one row among the best ones."""
+
+
+def pick_at_random(_: NodeTable, rows: IntArray) -> int:
+    """Any of the best rows, all equally likely; what kube-scheduler does."""
+    return int(rows[random.randrange(len(rows))])
+
+
+def pick_first_by_name(nodes: NodeTable, rows: IntArray) -> int:
+    """The best row whose node comes first in the alphabet: the same at every run."""
+    candidates: list[int] = rows.tolist()
+    return min(candidates, key=lambda row: nodes.names[row] or "")
+
+
+@dataclass
+class Selection:
+    """Where a Pod goes, or why nowhere.
+
+    Attributes:
+        node_name: the chosen node; "" where nothing fits.
+        best: rows of all nodes as good as the chosen one.
+        fit: the feasible nodes.
+        diagnosis: why nothing fits; None where something does.
+        rejection: Unschedulable or UnschedulableAndUnresolvable where nothing fits.
+        message: the text of FailedScheduling, without what PostFilter adds.
+    """
+
+    node_name: str = ""
+    best: IntArray | None = None
+    fit: Fit | None = None
+    diagnosis: Diagnosis | None = None
+    rejection: Status | None = None
+
+
+class NodeSelector:
+    """Selects nodes. One per scheduler."""
+
+    def __init__(
+        self, nodes: NodeTable, extenders: Extenders, tie_break: TieBreak = pick_at_random
+    ) -> None:
+        self._nodes = nodes
+        self._extenders = extenders
+        self._tie_break = tie_break
+        self._sampler = NodeSampler(nodes)
+
+    def select(self, framework: Framework, state: CycleState, pod: Pod) -> Selection:
+        """Choose a node for ``pod``; fills in ``state``.
+
+        Raises:
+            AttemptError: a plugin or extender broke or reported an error.
+        """
+        if self._nodes.node_count == 0:
+            return Selection(rejection=Status.unresolvable(NO_NODES))
+        fit = framework.search.find(state, pod)
+        self._narrow(framework, state, pod, fit)
+        if fit.count == 0:
+            assert fit.diagnosis is not None
+            return Selection(
+                fit=fit, diagnosis=fit.diagnosis, rejection=Status.unschedulable("no fit")
+            )
+        best = self._best(framework, state, pod, fit)
+        row = int(best[0]) if len(best) == 1 else self._tie_break(self._nodes, best)
+        return Selection(self._nodes.names[row] or "", best, fit)
+
+    def _narrow(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> None:
+        """percentageOfNodesToScore, then extenders."""
+        if fit.nominated is None and framework.percentage < 100 and fit.count:
+            fit.feasible, fit.evaluated = self._sampler.restrict(fit.feasible, framework.percentage)
+            fit.count = int(np.count_nonzero(fit.feasible))
+        if self._extenders and fit.count:
+            rejected = self._extenders.filter(pod, self._nodes, fit)
+            if fit.count == 0:
+                fit.diagnosis, _ = framework.search.diagnose(state, pod)
+                for row, status in rejected.items():
+                    fit.diagnosis.override(row, status)
+                fit.diagnosis.unschedulable_plugins.add(REJECTOR)
+
+    def _best(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
+        """Rows with the highest total; a single feasible node is not scored."""
+        if fit.count == 1:
+            return np.flatnonzero(fit.feasible)
+        if framework.search.scores_anything:
+            totals = framework.search.score(state, pod, fit)
+        else:
+            totals = np.where(fit.feasible, 0, -1)
+        if self._extenders:
+            totals = self._extenders.add_scores(pod, self._nodes, fit, totals)
+        return np.flatnonzero(totals == totals.max())
