@@ -25,9 +25,9 @@ from bayplan.plugins.node_selectors import (
     Preferences,
     compile_preferences,
     compile_selector,
-    joined,
     required_node_affinity,
 )
+from bayplan.plugins.selector_faults import joined
 
 _ENFORCED, _UNMATCHED = 1, 2
 _REASONS = {

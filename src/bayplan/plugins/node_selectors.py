@@ -8,13 +8,11 @@ none either; its faults are kept for who has to report them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
 
-import msgspec
 import numpy as np
 
 from bayplan.api import selectors
@@ -23,19 +21,9 @@ from bayplan.api.node import Node
 from bayplan.api.pod import NodeSelector, NodeSelectorTerm, PodShape, PreferredSchedulingTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.plugins.coded_answers import CodedAnswers
+from bayplan.plugins.selector_faults import field_faults, label_faults
 
 NAME_FIELD = "metadata.name"
-
-_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_FIELD_OPERATORS = ("In", "NotIn")
-_LABEL_VALUE = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
-_VALID_VALUE = re.compile(_LABEL_VALUE)
-_MAX_VALUE = 63
-_BAD_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-    "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
-    f"'12345', regex used for validation is '{_LABEL_VALUE}')"
-)
 
 
 class _Condition(Protocol):
@@ -107,11 +95,6 @@ class Selector:
 
     terms: tuple[Term, ...]
 
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What is wrong with any of the terms."""
-        return tuple(fault for term in self.terms for fault in term.faults)
-
     def mask(self, nodes: NodeTable) -> BoolArray:
         """Which rows match, ``(n,)``."""
         masks = (term.mask(nodes) for term in self.terms)
@@ -145,7 +128,7 @@ class Preferences:
     """Compiled preferred terms with their weights."""
 
     terms: tuple[tuple[int, Term], ...]
-    faults: tuple[str, ...] = field(default=())
+    faults: tuple[str, ...] = ()
 
     def scores(self, nodes: NodeTable) -> IntArray:
         """The sum of the weights of the terms that match, ``(n,)``."""
@@ -190,23 +173,17 @@ def compile_term(spec: NodeSelectorTerm, path: str) -> Term:
     faults: list[str] = []
     conditions: list[_Condition] = []
     for i, requirement in enumerate(spec.match_expressions):
-        wrong = _label_faults(requirement, f"{path}.matchExpressions[{i}]")
+        wrong = label_faults(requirement, f"{path}.matchExpressions[{i}]")
         faults += wrong
         if not wrong:
             conditions.append(_label_condition(requirement))
     for i, requirement in enumerate(spec.match_fields):
-        wrong = _field_faults(requirement, f"{path}.matchFields[{i}]")
+        wrong = field_faults(requirement, f"{path}.matchFields[{i}]")
         faults += wrong
         if not wrong:
             equal = requirement.operator == "In"
             conditions.append(_FieldCondition(requirement.key, requirement.values[0], equal))
     return Term(tuple(conditions), tuple(faults))
-
-
-def joined(faults: Sequence[str]) -> str:
-    """Several faults as one message, as Kubernetes joins errors."""
-    distinct = list(dict.fromkeys(faults))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _is_empty(spec: NodeSelectorTerm) -> bool:
@@ -221,70 +198,3 @@ def _all(nodes: NodeTable, conditions: Iterable[_Condition]) -> BoolArray:
 def _label_condition(requirement: LabelSelectorRequirement) -> _LabelCondition:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     return _LabelCondition(key, selectors.requirement(key, operator, values))
-
-
-def _label_faults(requirement: LabelSelectorRequirement, path: str) -> list[str]:
-    operator, values = requirement.operator, requirement.values
-    if operator not in _LABEL_OPERATORS:
-        return [_unsupported(operator, _LABEL_OPERATORS, path)]
-    faults = []
-    if operator in ("In", "NotIn") and not values:
-        faults.append(
-            f"{path}.values: Invalid value: null: for 'in', 'notin' operators, values "
-            "set can't be empty"
-        )
-    if operator in ("Exists", "DoesNotExist") and values:
-        faults.append(
-            f"{path}.values: Invalid value: {_listed(values)}: values set must be empty "
-            "for exists and does not exist"
-        )
-    if operator in ("Gt", "Lt"):
-        faults += _comparison_faults(values, path)
-    faults += [
-        f'{path}.values[{i}][{requirement.key}]: Invalid value: "{value}": {why}'
-        for i, value in enumerate(values)
-        for why in _value_faults(value)
-    ]
-    return faults
-
-
-def _comparison_faults(values: Sequence[str], path: str) -> list[str]:
-    faults = []
-    if len(values) != 1:
-        faults.append(
-            f"{path}.values: Invalid value: {_listed(values)}: for 'Gt', 'Lt' operators, "
-            "exactly one value is required"
-        )
-    return faults + [
-        f"{path}.values[{i}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must "
-        "be an integer"
-        for i, value in enumerate(values)
-        if selectors.integer(value) is None
-    ]
-
-
-def _value_faults(value: str) -> list[str]:
-    faults = []
-    if len(value) > _MAX_VALUE:
-        faults.append(f"must be no more than {_MAX_VALUE} bytes")
-    if not _VALID_VALUE.fullmatch(value):
-        faults.append(_BAD_VALUE)
-    return ["; ".join(faults)] if faults else []
-
-
-def _field_faults(requirement: LabelSelectorRequirement, path: str) -> list[str]:
-    if requirement.operator not in _FIELD_OPERATORS:
-        return [_unsupported(requirement.operator, _FIELD_OPERATORS, path)]
-    if len(requirement.values) != 1:
-        listed = _listed(requirement.values)
-        return [f"{path}.values: Invalid value: {listed}: must have one element"]
-    return []
-
-
-def _unsupported(operator: str, known: Iterable[str], path: str) -> str:
-    listed = ", ".join(f'"{name}"' for name in known)
-    return f'{path}.operator: Unsupported value: "{operator}": supported values: {listed}'
-
-
-def _listed(values: Sequence[str]) -> str:
-    return msgspec.json.encode(values).decode() if values else "null"

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from tests.builders import make_node, make_pod
+from tests.plugins.harness import filtered, hint, make, table_of
+
+from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.status import SUCCESS, Status
+from bayplan.plugins.node_name import NodeName
+
+ELSEWHERE = Status.unresolvable("node(s) didn't match the requested node name")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param("", {"a": SUCCESS, "b": SUCCESS}, id="no-name"),
+        pytest.param("a", {"a": SUCCESS, "b": ELSEWHERE}, id="one-of-them"),
+        pytest.param("c", {"a": ELSEWHERE, "b": ELSEWHERE}, id="unknown"),
+    ],
+)
+def test_a_pod_that_names_its_node_fits_only_there(
+    wanted: str, expected: dict[str, Status]
+) -> None:
+    nodes = table_of(make_node("a"), make_node("b"))
+    assert filtered(make(NodeName), make_pod().node(wanted).obj(), nodes) == expected
+
+
+def test_only_a_new_node_wakes_the_pod() -> None:
+    plugin, pod, node = make(NodeName), make_pod().obj(), make_node().obj()
+    assert hint(plugin, Resource.NODE, Action.ADD, pod, None, node) is Hint.QUEUE
+    assert hint(plugin, Resource.NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None

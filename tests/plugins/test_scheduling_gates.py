@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from tests.builders import make_pod
+from tests.plugins.harness import hint, make
+
+from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.status import Status
+from bayplan.plugins.scheduling_gates import SchedulingGates
+
+ELIMINATED = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+
+
+def test_a_pod_without_gates_may_enter_the_queue() -> None:
+    assert make(SchedulingGates).pre_enqueue(make_pod().obj()) is None
+
+
+def test_a_gated_pod_waits_and_its_gates_are_named_in_order() -> None:
+    status = make(SchedulingGates).pre_enqueue(make_pod().gate("foo", "bar").obj())
+    assert status == Status.unresolvable("waiting for scheduling gates: [foo bar]")
+
+
+def test_only_the_pods_own_gates_wake_it() -> None:
+    plugin = make(SchedulingGates)
+    gated, free = make_pod().uid("a").gate("foo"), make_pod().uid("a")
+    other = make_pod().uid("b").obj()
+    for place in (Resource.TARGET_POD, Resource.UNSCHEDULED_POD):
+        own = hint(plugin, place, ELIMINATED, gated.obj(), gated.obj(), free.obj())
+        assert own is Hint.QUEUE
+        assert hint(plugin, place, ELIMINATED, gated.obj(), other, other) is Hint.SKIP
+    assert hint(plugin, Resource.NODE, Action.ADD, gated.obj(), None, None) is None
