@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.queue.support import NODE_ADD, NODE_LABEL, PROFILE, on, pod
+from tests.queue.support import CLAIM_ADD, NODE_ADD, NODE_LABEL, PROFILE, on, pod
 
 from bayplan.api.pod import Pod
 from bayplan.framework.events import (
@@ -139,7 +139,7 @@ class Nothing(Plugin):
 
 class WantsNodes(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
-        return [on(NODE_ADD)]
+        return [on(NODE_ADD), on(CLAIM_ADD)]
 
 
 class WantsNodesAndTaints(Plugin):

@@ -49,6 +49,7 @@ class SchedulingQueue:
         hints: HintTable,
         pre_enqueue: Mapping[str, Sequence[PreEnqueue]],
         *,
+        nominator: Nominator | None = None,
         recorder: QueueRecorder | None = None,
         settings: QueueSettings | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class SchedulingQueue:
             clock: monotonic seconds.
             hints: what wakes the Pods that a plugin rejected.
             pre_enqueue: PreEnqueue plugins by profile, in order.
+            nominator: nominated Pods, where plugins that exist before the queue see them, too.
             recorder: told of moves and rejections.
             settings: times.
         """
@@ -68,7 +70,7 @@ class SchedulingQueue:
         self._gate = Gate(pre_enqueue)
         self._board = Board(sort_key, clock, self._settings, recorder or NoRecorder())
         self._next_leftover = clock() + LEFTOVER_PERIOD
-        self.nominator = Nominator()
+        self.nominator = nominator if nominator is not None else Nominator()
 
     # The scheduling cycle
 

@@ -1,0 +1,251 @@
+"""The queue against a model that has no index, no heap and no shortcut.
+
+The model keeps, for every Pod, its place and what it waits for, and works out every answer from
+that by looking at all Pods.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.queue.support import NODE_ADD, NODE_LABEL, POD_DELETE, Bench, on, pod
+
+from bayplan.framework.events import ClusterEvent, Hint
+from bayplan.queue import Place, QueuedPod
+from bayplan.queue.events import FORCE_ACTIVATE
+
+EVENTS = [NODE_ADD, NODE_LABEL, POD_DELETE]
+WAITS_FOR = {
+    "Fit": {NODE_ADD, POD_DELETE},
+    "Affinity": {NODE_LABEL},
+    "Gates": {NODE_LABEL},
+    "Volumes": set[ClusterEvent](),
+}
+NAMES = st.sampled_from([f"p{i}" for i in range(4)])
+PLUGINS = st.sets(st.sampled_from(["Fit", "Affinity", "Volumes"]), max_size=2)
+
+
+@dataclass
+class Known:
+    """What the model knows of a Pod."""
+
+    priority: int
+    place: Place
+    timestamp: float
+    rejections: int = 0
+    errors: int = 0
+    plugins: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+    gate: str = ""
+    seen: list[ClusterEvent] = field(default_factory=list)
+    deleted: bool = False
+
+    def expiration(self) -> float:
+        failures = self.errors or self.rejections
+        if not failures:
+            return -math.inf
+        return math.floor(self.timestamp + min(10, 2 ** (failures - 1)))
+
+    def backs_off(self, now: float) -> bool:
+        return self.expiration() >= math.floor(now)
+
+    def answer(self, event: ClusterEvent) -> str:
+        if any(event in WAITS_FOR[p] for p in self.pending):
+            return "now"
+        rejected = event is FORCE_ACTIVATE or any(event in WAITS_FOR[p] for p in self.plugins)
+        return "later" if rejected else ""
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench(
+            *((p, on(e, Hint.QUEUE)) for p, waited in WAITS_FOR.items() for e in waited)
+        )
+        self.queue = self.bench.queue
+        self.model: dict[str, Known] = {}
+        self.flying: dict[str, QueuedPod] = {}
+
+    # The model's moves
+
+    def enter(self, name: str, known: Known, place: Place) -> None:
+        """To ``place`` unless the gate is closed for the Pod."""
+        if known.place is not Place.BACKOFF:
+            known.gate = "Gates" if name in self.bench.gates.held else ""
+            if known.gate and "Gates" not in known.pending:
+                known.plugins = known.plugins | {"Gates"}
+        known.place = Place.GATED if known.gate else place
+
+    def requeue(self, name: str, known: Known, answer: str) -> None:
+        if not answer:
+            known.place = Place.UNSCHEDULABLE
+        elif answer == "later" and known.backs_off(self.bench.clock.now):
+            self.enter(name, known, Place.BACKOFF)
+        else:
+            self.enter(name, known, Place.ACTIVE)
+
+    def wake(self, event: ClusterEvent) -> None:
+        for name, known in self.model.items():
+            if known.place is Place.IN_FLIGHT:
+                known.seen.append(event)
+            gated = known.place is Place.GATED and event in WAITS_FOR["Gates"]
+            if (gated or known.place is Place.UNSCHEDULABLE) and known.answer(event):
+                self.requeue(name, known, known.answer(event))
+
+    # What may happen
+
+    @rule(name=NAMES, priority=st.integers(0, 2))
+    def add_or_update(self, name: str, priority: int) -> None:
+        new = pod(name, priority).obj()
+        known = self.model.get(name)
+        self.queue.add(new)
+        if known is None:
+            known = self.model[name] = Known(priority, Place.OUTSIDE, self.bench.clock.now)
+            self.enter(name, known, Place.ACTIVE)
+        else:
+            known.priority = priority
+            known.deleted = False
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        self.queue.delete(pod(name).obj())
+        known = self.model.get(name)
+        if known is not None and known.place is Place.IN_FLIGHT:
+            known.deleted = True
+        else:
+            self.model.pop(name, None)
+
+    @rule()
+    def pop(self) -> None:
+        ready = [n for n, k in self.model.items() if k.place is Place.ACTIVE]
+        early = [
+            n
+            for n, k in self.model.items()
+            if k.place is Place.BACKOFF and (k.plugins or k.pending)
+        ]
+        queued = self.queue.pop()
+        if queued is None:
+            assert not ready
+            assert not early
+            return
+        known = self.model[queued.uid]
+        if ready:
+            assert queued.uid in ready
+            assert known.priority == max(self.model[n].priority for n in ready)
+        else:
+            first = min((self.model[n].expiration(), -self.model[n].priority) for n in early)
+            assert (known.expiration(), -known.priority) == first
+        known.place = Place.IN_FLIGHT
+        known.seen = []
+        self.flying[queued.uid] = queued
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS)
+    def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
+        queued = self.flying.pop(data.draw(st.sampled_from(sorted(self.flying))))
+        known = self.model[queued.uid]
+        place = self.queue.add_unschedulable_if_not_present(queued, plugins, pending)
+        if known.deleted:
+            del self.model[queued.uid]
+            assert place is Place.OUTSIDE
+            return
+        known.plugins, known.pending = plugins, pending
+        known.timestamp = self.bench.clock.now
+        if plugins or pending:
+            known.rejections, known.errors = known.rejections + 1, 0
+            answers = {known.answer(event) for event in known.seen}
+            answer = next((a for a in ("now", "later") if a in answers), "")
+        else:
+            known.errors += 1
+            answer = "later"
+        self.requeue(queued.uid, known, answer)
+        assert place is known.place
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.flying)))
+        del self.flying[name], self.model[name]
+        self.queue.done(name)
+
+    @rule(event=st.sampled_from(EVENTS))
+    def cluster_event(self, event: ClusterEvent) -> None:
+        self.queue.move_all(event)
+        self.wake(event)
+
+    @rule(name=NAMES)
+    def activate(self, name: str) -> None:
+        self.queue.activate([pod(name).obj()])
+        known = self.model.get(name)
+        if known is not None and known.place not in (Place.ACTIVE, Place.IN_FLIGHT):
+            self.enter(name, known, Place.ACTIVE)
+        elif known is not None and known.place is Place.IN_FLIGHT:
+            known.seen.append(FORCE_ACTIVATE)
+
+    @rule(name=NAMES)
+    def open_or_close_the_gate(self, name: str) -> None:
+        self.bench.gates.held ^= {name}
+
+    @rule(seconds=st.sampled_from([0.3, 1.0, 2.0, 7.5]))
+    def time_passes(self, seconds: float) -> None:
+        self.bench.clock.now += seconds
+        self.queue.flush_backoff_completed()
+        for name, known in self.model.items():
+            if known.place is Place.BACKOFF and not known.backs_off(self.bench.clock.now):
+                self.enter(name, known, Place.ACTIVE)
+
+    @rule()
+    def five_minutes_pass(self) -> None:
+        self.time_passes(300)
+        self.queue.flush_unschedulable_leftover()
+        for name, known in self.model.items():
+            if known.place is Place.UNSCHEDULABLE:
+                self.requeue(name, known, "later")
+
+    # What must hold
+
+    @invariant()
+    def every_pod_is_in_exactly_the_place_where_it_belongs(self) -> None:
+        found = [
+            (queued.uid, place)
+            for place, part in self.queue.pending_pods().items()
+            for queued in part
+        ]
+        assert dict(found) == {name: known.place for name, known in self.model.items()}
+        assert len(found) == len(self.model)
+        for name, known in self.model.items():
+            queued = self.queue.get(name)
+            assert queued is not None
+            assert queued.place is known.place
+
+    @invariant()
+    def the_counts_are_those_of_the_places(self) -> None:
+        places = [known.place for known in self.model.values()]
+        assert self.queue.counts() == {
+            place.value: places.count(place)
+            for place in (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
+        }
+
+    @invariant()
+    def rejections_are_those_of_the_pods_in_the_queue(self) -> None:
+        waiting = [k for k in self.model.values() if k.place is not Place.IN_FLIGHT]
+        for (plugin, _), count in self.bench.recorder.rejections.items():
+            assert count == sum(plugin in (k.plugins | k.pending) for k in waiting)
+
+    @invariant()
+    def no_events_are_kept_for_nobody(self) -> None:
+        if not self.flying:
+            assert self.queue.statistics().in_flight_events == 0
+
+    @invariant()
+    def whoever_waits_for_time_has_a_timer(self) -> None:
+        waits = any(k.place in (Place.BACKOFF, Place.UNSCHEDULABLE) for k in self.model.values())
+        assert (self.queue.next_timer() is not None) is waits
+
+
+QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestQueue = QueueMachine.TestCase
