@@ -120,7 +120,7 @@ class ClusterEvent:
             object.__setattr__(self, "label", _label(self.resource, self.action))
 
     def __hash__(self) -> int:
-        # Equal events have equal labels; hashing the enums as well would cost a microsecond a look-up.
+        # Equal events have equal labels; hashing the enums, too, would cost a microsecond.
         return hash(self.label)
 
     @property
