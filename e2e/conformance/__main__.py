@@ -41,7 +41,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with its oracle")
     parser.add_argument("--simulate", action="store_true", help="compare simulate as well")
     parser.add_argument("--shrink", action="store_true", help="shrink and keep what fails")
-    parser.add_argument("--features", action="store_true", help="print agreement by feature")
+    parser.add_argument(
+        "--features", action="store_true", help="print all features, not those with disagreements"
+    )
     parser.add_argument("--reach", action="store_true", help="ask kube-scheduler alone")
     asked = parser.parse_args()
     size = Size(asked.nodes, asked.pods)

@@ -36,6 +36,7 @@ ENUMERATED = frozenset(
         "hostIP",
         "defaultingType",
         "type",
+        "name",
     }
 )
 """Fields whose value is part of the feature."""
@@ -46,18 +47,17 @@ MAPS = frozenset({"matchLabels", "nodeSelector", "labels"})
 
 def features_of(value: Any, path: str = "") -> Iterator[str]:
     """The paths of all fields below a value."""
-    if isinstance(value, list):
+    if isinstance(value, list) and value:
         for item in value:
             yield from features_of(item, path)
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and value and path.rpartition(".")[2] not in MAPS:
         for key, item in value.items():
-            if key in UNTOLD:
-                continue
-            below = f"{path}.{key}" if path else key
-            if key in MAPS or not isinstance(item, dict | list):
-                yield f"{below}={item}" if key in ENUMERATED else below
-            else:
-                yield from features_of(item, below)
+            short = key.removesuffix("DuringSchedulingIgnoredDuringExecution")
+            if key not in UNTOLD or path.startswith("plugins."):
+                yield from features_of(item, f"{path}.{short}" if path else short)
+    elif path:
+        last = path.rpartition(".")[2]
+        yield f"{path}={value}" if last in ENUMERATED else path
 
 
 OUTCOMES = {
@@ -129,14 +129,15 @@ class Reach:
             self.scores[plugin].update(values)
 
     def print(self, console: Console, features: bool) -> None:
-        """Print the counts as tables; per feature too where asked for."""
+        """Print the counts as tables: of all features, or of those alone with disagreements."""
         console.print(f"{self.clusters} clusters, {self.verdicts} Pods judged")
         console.print(_table("Outcome", self.outcomes.most_common(), "Pods"))
         rows = [(" ".join(key), count) for key, count in sorted(self.rejections.items())]
         console.print(_table("Rejected by: reason", rows, "nodes"))
         console.print(self._score_table())
-        if features:
-            console.print(self._feature_table())
+        console.print(f"{len(self.judged)} different features of Pods and configurations")
+        if features or self.disagreed:
+            console.print(self._feature_table(features))
 
     def _score_table(self) -> Table:
         table = Table("Scored by", "lowest", "highest", "different", "uneven for Pods")
@@ -145,9 +146,11 @@ class Reach:
             table.add_row(plugin, *map(str, row))
         return table
 
-    def _feature_table(self) -> Table:
+    def _feature_table(self, agreed_too: bool) -> Table:
         table = Table("Feature", "Pods", "agreed")
         for feature, count in sorted(self.judged.items()):
+            if not agreed_too and not self.disagreed[feature]:
+                continue
             share = 100 * (count - self.disagreed[feature]) / count
             table.add_row(feature, str(count), f"{share:.4g} %")
         return table

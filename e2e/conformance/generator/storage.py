@@ -103,7 +103,12 @@ class StorageMaker:
         if dice.has("legacyDisks"):
             made.append(self._legacy())
         if dice.has("otherVolumes"):
-            others: tuple[dict[str, Any], ...] = ({"emptyDir": {}}, {"configMap": {"name": "x"}})
+            others: tuple[dict[str, Any], ...] = (
+                {"emptyDir": {}},
+                {"configMap": {"name": "settings"}},
+                {"image": {"reference": "registry.example.com/team/app:v1"}},
+                {"csi": {"driver": CSI}},
+            )
             made.append(dice.choice(others))
         return [{"name": f"volume-{number}", **volume} for number, volume in enumerate(made)]
 
@@ -197,6 +202,8 @@ class StorageMaker:
                 spec["selector"] = {"matchLabels": {"speed": "fast"}}
         if phase == "Bound" and dice.has("lostClaim"):
             phase = "Lost"
+        if dice.has("deletedClaim"):
+            metadata["deletionTimestamp"] = "2025-12-30T00:00:00Z"
         self.world.add(
             "v1",
             "PersistentVolumeClaim",
