@@ -13,7 +13,7 @@ GROUPS := import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["d
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint types unit e2e build-controlplane lock clean
+.PHONY: help venv run test lint types unit e2e conformance build-controlplane lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,7 +43,7 @@ lint: $(READY) ## ruff, and the contracts between the layers
 types: $(READY) ## mypy --strict
 	@echo "== types"
 	$(BIN)/mypy
-	$(BIN)/mypy --strict e2e/provider
+	$(BIN)/mypy --strict e2e/provider e2e/conformance
 
 unit: $(READY) ## tests that need no cluster
 	@echo "== unit tests"
@@ -52,6 +52,9 @@ unit: $(READY) ## tests that need no cluster
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"
 	$(BIN)/pytest e2e $(ARGS)
+
+conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 against kube-scheduler's
+	$(BIN)/python -m e2e.conformance --clusters $(or $(CLUSTERS),500) --seed $(or $(SEED),1) $(ARGS)
 
 build-controlplane: $(READY) ## get the control plane into .cache (minutes the first time)
 	@echo "== control plane"

@@ -112,6 +112,7 @@ class Run:
         if difference.kind in self._shrunk:
             return
         self._shrunk.add(difference.kind)
+        latest = [difference]
 
         def fails(smaller: Case) -> bool:
             cluster, config = write_case(smaller, self._folder)
@@ -122,10 +123,12 @@ class Run:
             except OracleError:
                 return False
             found = self._differences(expected, cluster, config)
-            return any(other.kind == difference.kind for other in found)
+            alike = [other for other in found if other.kind == difference.kind]
+            latest[:] = alike[:1] or latest
+            return bool(alike)
 
         small = Shrinker(fails).shrink(case, difference.pod)
-        self.findings.saved.append(self.save(small, difference))
+        self.findings.saved.append(self.save(small, latest[0]))
 
     def save(self, case: Case, difference: Difference | None = None) -> Path:
         """Write a case with kube-scheduler's answer, so that a test can repeat it without Go."""

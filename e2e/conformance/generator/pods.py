@@ -145,7 +145,7 @@ class PodMaker:
         labels = self._labels()
         metadata: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid}
         owners = self.world.owners.get(namespace)
-        if owners and dice.has("owned"):
+        if owners and (dice.has("owned") or dice.chance(0.2)):
             owner = dice.choice(owners)
             labels.update(owner["labels"])
             metadata["ownerReferences"] = [{**owner["reference"], "controller": True}]

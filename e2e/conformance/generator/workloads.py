@@ -65,7 +65,7 @@ def _selector(dice: Dice) -> dict[str, str]:
 
 def _add_services(dice: Dice, world: World, namespace: str) -> None:
     for number in range(3):
-        if dice.has("services"):
+        if dice.has("services") or dice.chance(0.25):
             world.add(
                 "v1",
                 "Service",
@@ -79,7 +79,7 @@ def _add_services(dice: Dice, world: World, namespace: str) -> None:
 def _add_owners(dice: Dice, world: World, namespace: str) -> None:
     world.owners[namespace] = []
     for api_version, kind in OWNER_KINDS:
-        if not dice.has("owners"):
+        if not dice.has("owners") and dice.chance(0.75):
             continue
         labels, name = _selector(dice), f"{kind.lower()}-0"
         selector: dict[str, Any] = {"matchLabels": labels}
