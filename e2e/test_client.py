@@ -11,7 +11,9 @@ from itertools import count
 from pathlib import Path
 from queue import Queue
 from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import yaml
 
@@ -271,6 +273,19 @@ def test_a_deleted_pod_is_not_found(writer, http):
     delete_now(http, pod)
     writer.bind(pod, "node-1", done)
     assert isinstance(done.result(), errors.NotFound)
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_many_bindings_at_once_share_one_connection(writer, http, plane):
+    def connections() -> int:
+        port = urlsplit(plane.parts["kube-apiserver"].endpoint.url).port
+        return sum(c.raddr[1:] == (port,) for c in psutil.Process().net_connections())
+
+    pods, done, before = [make_pod(http) for _ in range(100)], Waited(), connections()
+    for pod in pods:
+        writer.bind(pod, "node-1", done)
+    assert [done.result() for _ in pods] == [None] * 100
+    assert connections() == before + 1
 
 
 @pytest.mark.usefixtures("own_parts")

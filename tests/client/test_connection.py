@@ -1,10 +1,18 @@
 """Headers and handles: fresh credentials, the right host, nothing from the environment."""
 
+import socket
+
 import pycurl
 import pytest
 from kubernetes.client import Configuration
 
-from bayplan.client.connection import CREDENTIALS_AGE, MERGE_PATCH, Connection
+from bayplan.client.connection import (
+    CREDENTIALS_AGE,
+    MERGE_PATCH,
+    SILENCE_MS,
+    Connection,
+    _limit_silence,
+)
 from bayplan.client.errors import Unauthorized
 
 
@@ -102,6 +110,13 @@ def options(**settings: object) -> dict[int, object]:
 )
 def test_the_configuration_becomes_options_of_the_handle(settings, option, expected):
     assert options(**settings)[option] == expected
+
+
+def test_the_kernel_gives_up_a_connection_to_a_machine_that_vanished():
+    with socket.socket() as connection:
+        assert _limit_silence(connection.fileno(), 0) == pycurl.SOCKOPT_OK
+        silence = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert silence == SILENCE_MS
 
 
 def test_a_proxy_is_gone_through(server):

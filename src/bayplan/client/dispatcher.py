@@ -1,7 +1,8 @@
 """All hot writes leave through one thread: bindings first, then status writes, then events.
 
-One thread drives libcurl's multi interface over persistent connections, because beside a busy
-scheduling thread every further thread costs switches of the interpreter lock. Invariants:
+One thread drives libcurl's multi interface over one HTTP/2 connection (many of HTTP/1.1 where the
+server has no better), because beside a busy scheduling thread every further thread costs switches
+of the interpreter lock. Invariants:
 
 - Strict order of the lanes: a request starts only when no request of an earlier lane waits.
 - Every request ends in exactly one call of its ``on_done``, on the dispatcher's thread (or, once
@@ -228,7 +229,7 @@ class Dispatcher:
         self._multi.add_handle(handle)
 
     def _new_transfer(self) -> _Transfer:
-        handle = self._connection.handle()
+        handle = self._connection.handle(multiplexed=True)
         chunks: list[bytes] = []
         handle.setopt(pycurl.WRITEFUNCTION, chunks.append)
         return _Transfer(handle, chunks)
