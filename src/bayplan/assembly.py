@@ -32,6 +32,10 @@ from bayplan.queue.settings import QueueSettings
 from bayplan.selection import NodeSelector, TieBreak, pick_at_random
 
 
+_REJECTING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+"""Extension points whose plugins can reject a Pod, and so are asked what may wake it."""
+
+
 @dataclass
 class Surroundings:
     """What differs between a cluster and a file.
@@ -113,7 +117,10 @@ class Core:
         return SchedulingQueue(
             sort_key(first.plugins.at("queueSort")[0]),
             around.clock,
-            HintTable({f.name: registrations(f.plugins.all()) for f in frameworks}),
+            HintTable(
+                {f.name: registrations(f.plugins.at_any(_REJECTING)) for f in frameworks},
+                extenders=bool(self.extenders),
+            ),
             {f.name: f.lifecycle.gates() for f in frameworks},
             nominator=nominator,
             recorder=self.metrics,

@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import make, scored, table_of
 
+from bayplan.cache.node_table import NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.image_locality import ImageLocality
 
 MB = 1024 * 1024
+
+
+def make_for(nodes: NodeTable) -> ImageLocality:
+    return make(ImageLocality, SimpleNamespace(nodes=nodes))
 
 
 def with_images(name: str, **megabytes: int) -> NodeBuilder:
@@ -64,30 +72,31 @@ def score(megabytes: float, containers: int) -> int:
 def test_nodes_that_have_the_images_score_by_size_and_spread(
     pod: PodBuilder, expected: list[int]
 ) -> None:
-    scores = scored(make(ImageLocality), pod.obj(), table_of(*NODES))
+    nodes = table_of(*NODES)
+    scores = scored(make_for(nodes), pod.obj(), nodes)
     assert scores == dict(zip("abcd", expected, strict=True))
 
 
 def test_a_score_is_at_most_100() -> None:
     nodes = table_of(with_images("a", huge=90_000))
-    assert scored(make(ImageLocality), make_pod().image("gcr.io/huge").obj(), nodes) == {"a": 100}
+    assert scored(make_for(nodes), make_pod().image("gcr.io/huge").obj(), nodes) == {"a": 100}
 
 
 @pytest.mark.parametrize("image", ["gcr.io/i300", "gcr.io/i300:latest"], ids=["no-tag", "latest"])
 def test_an_image_without_a_tag_is_the_latest(image: str) -> None:
     nodes = table_of(with_images("a", i300=300))
-    assert scored(make(ImageLocality), make_pod().image(image).obj(), nodes) == {"a": score(300, 1)}
+    assert scored(make_for(nodes), make_pod().image(image).obj(), nodes) == {"a": score(300, 1)}
 
 
 def test_a_port_in_the_registry_is_no_tag() -> None:
     nodes = table_of(make_node("a").image(300 * MB, "registry:5000/x:latest"))
     pod = make_pod().image("registry:5000/x").obj()
-    assert scored(make(ImageLocality), pod, nodes) == {"a": score(300, 1)}
+    assert scored(make_for(nodes), pod, nodes) == {"a": score(300, 1)}
 
 
 def test_scores_follow_nodes_that_come_change_and_go() -> None:
-    plugin, pod = make(ImageLocality), make_pod().image("gcr.io/i300").obj()
     nodes = table_of(with_images("a", i300=300))
+    plugin, pod = make_for(nodes), make_pod().image("gcr.io/i300").obj()
     assert scored(plugin, pod, nodes) == {"a": score(300, 1)}
     nodes.set_node(with_images("b").obj())
     assert scored(plugin, pod, nodes) == {"a": score(150, 1), "b": 0}
@@ -97,17 +106,36 @@ def test_scores_follow_nodes_that_come_change_and_go() -> None:
     assert scored(plugin, pod, nodes) == {"b": score(300, 1)}
 
 
-def test_scores_are_kept_as_long_as_no_node_changes() -> None:
-    plugin, pod = make(ImageLocality), make_pod().image("gcr.io/i300").obj()
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        pytest.param(make_node("b"), True, id="a-node-more"),
+        pytest.param(with_images("a", other=300), True, id="the-image-went"),
+        pytest.param(with_images("a", i300=300).label("x", "y"), False, id="a-label"),
+    ],
+)
+def test_the_epoch_changes_with_the_spread_of_the_images(
+    change: NodeBuilder, differs: bool
+) -> None:
     nodes = table_of(with_images("a", i300=300))
-    scores = plugin.score_nodes(CycleState(), pod, nodes)
-    assert plugin.score_nodes(CycleState(), pod, nodes) is scores
-    assert not scores.flags.writeable
+    plugin, pod = make_for(nodes), make_pod().image("gcr.io/i300").obj()
+    before = plugin.epoch(pod)
+    nodes.set_node(change.obj())
+    assert (plugin.epoch(pod) != before) is differs
+
+
+def test_some_rows_score_as_they_do_in_the_full_table() -> None:
+    nodes = table_of(*NODES)
+    plugin, pod = make_for(nodes), make_pod().image("gcr.io/i300").obj()
+    full = plugin.score_nodes(CycleState(), pod, nodes)
+    rows = np.array([3, 1])
+    some = plugin.score_nodes(CycleState(), pod, nodes.take(rows))
+    assert some.tolist() == full[rows].tolist()
 
 
 def test_scores_have_a_row_for_every_row_of_a_table_that_grew() -> None:
-    plugin, pod = make(ImageLocality), make_pod().image("gcr.io/i300").obj()
     nodes = table_of(with_images("a", i300=300))
+    plugin, pod = make_for(nodes), make_pod().image("gcr.io/i300").obj()
     scored(plugin, pod, nodes)
     nodes.reserve(1000)
     assert scored(plugin, pod, nodes) == {"a": score(300, 1)}
@@ -115,5 +143,5 @@ def test_scores_have_a_row_for_every_row_of_a_table_that_grew() -> None:
 
 def test_the_size_that_was_seen_first_counts_for_all_nodes() -> None:
     nodes = table_of(with_images("a", x=300), with_images("b", x=700))
-    scores = scored(make(ImageLocality), make_pod().image("gcr.io/x").obj(), nodes)
+    scores = scored(make_for(nodes), make_pod().image("gcr.io/x").obj(), nodes)
     assert scores == {"a": score(300, 1), "b": score(300, 1)}

@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -167,7 +167,6 @@ class NodeTable:
         self._rows: dict[str, int] = {}
         self._free: list[int] = list(range(n - 1, -1, -1))
         self._listeners: list[Listener] = []
-        self._full: NodeTable | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -213,8 +212,6 @@ class NodeTable:
         return column
 
     def _make_label(self, key: str) -> CodedColumn:
-        if self._full is not None and self.origin is not None:
-            return self._full.label(key).take(self.origin)
         column = CodedColumn(len(self))
         for row in self._rows.values():
             _set_label(column, row, key, self.nodes[row])
@@ -379,25 +376,10 @@ class NodeTable:
         """A table of its own with only ``rows``, in that order, for "what if" questions.
 
         Adding and removing Pods there changes its columns alone. `origin` holds the rows' numbers
-        in the full table, also where this table was itself taken from one.
+        in the full table, also where this table was itself taken from one. A column is copied when
+        it is first read, so the table taken from must not change as long as the new one is used.
         """
-        table = NodeTable()
-        wanted = rows.tolist()
-        table.origin = rows if self.origin is None else self.origin[rows]
-        table._full = self if self._full is None else self._full
-        table.names = [self.names[r] for r in wanted]
-        table.nodes = [self.nodes[r] for r in wanted]
-        table.pods = [dict(self.pods[r]) for r in wanted]
-        table.host_ports = [Counter(self.host_ports[r]) for r in wanted]
-        for name in _PLAIN_COLUMNS:
-            setattr(table, name, getattr(self, name)[rows])
-        table.taints = self.taints.take(rows)
-        table.features = self.features.take(rows)
-        table._allocatable = {k: v[rows] for k, v in self._allocatable.items()}
-        table._requested = {k: v[rows] for k, v in self._requested.items()}
-        table._rows = {name: i for i, name in enumerate(table.names) if name is not None}
-        table.node_count = len(wanted)
-        return table
+        return _TakenTable(self, rows)
 
     def recount(self) -> dict[str, int]:
         """Rows per column whose sums differ from a fresh recount; empty when all is well."""
@@ -414,6 +396,67 @@ class NodeTable:
         return {name: rows for name, rows in wrong.items() if rows}
 
 
+class _TakenTable(NodeTable):
+    """Some rows of another table; see `NodeTable.take`. Columns are made when first read."""
+
+    def __init__(self, source: NodeTable, rows: IntArray) -> None:
+        self._source = source
+        self._picked = rows
+        self.origin = rows if source.origin is None else source.origin[rows]
+        self.node_count = len(rows)
+        self._allocatable = {}
+        self._requested = {}
+        self._labels = {}
+        self._listeners = []
+
+    def __len__(self) -> int:
+        return len(self._picked)
+
+    def __getattr__(self, name: str) -> Any:
+        """Take the column ``name`` from the source; later reads find it as an attribute."""
+        column: Any
+        if name in _PLAIN_COLUMNS:
+            column = getattr(self._source, name)[self._picked]
+        elif name in ("taints", "features"):
+            column = getattr(self._source, name).take(self._picked)
+        elif name in _COPY_OF_ROW:
+            values, copy = getattr(self._source, name), _COPY_OF_ROW[name]
+            column = [copy(values[row]) for row in self._picked.tolist()]
+        elif name == "_rows":
+            column = {node: row for row, node in enumerate(self.names) if node is not None}
+        elif name in ("node_journal", "pod_journal"):
+            column = Journal()
+        else:
+            raise AttributeError(name)
+        setattr(self, name, column)
+        return column
+
+    def _resource(self, columns: dict[str, IntArray], resource: str) -> IntArray:
+        column = columns.get(resource)
+        if column is None:
+            source = self._source
+            read = source.allocatable if columns is self._allocatable else source.requested
+            column = columns[resource] = read(resource)[self._picked]
+        return column
+
+    @property
+    def resources(self) -> set[str]:
+        return self._source.resources | super().resources
+
+    def _make_label(self, key: str) -> CodedColumn:
+        return self._source.label(key).take(self._picked)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_COPY_OF_ROW: dict[str, Callable[[Any], Any]] = {
+    "names": _same,
+    "nodes": _same,
+    "pods": dict,
+    "host_ports": Counter,
+}
 _COUNTED_COLUMNS = ("pod_count", "nonzero_cpu", "nonzero_memory")
 _PLAIN_COLUMNS = ("exists", "unschedulable", "allowed_pods", *_COUNTED_COLUMNS)
 

@@ -2,7 +2,8 @@
 
 A row-local plugin (`Depends` without CLUSTER) looks at nothing but the Pod's shape and one row. So
 its answers stay right until that row moves, and the next Pod of the shape recomputes only the rows
-in the table's journals: after a bind, one.
+in the table's journals: after a bind, one. A plugin whose answers also depend on one thing about
+all rows (ImageLocality: how many nodes have an image) says so by an `epoch`.
 
 Invariants after `Answers.refresh`:
 - ``fits[row]`` is True where the row has a node and no local Filter plugin rejects it;
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +65,10 @@ class Answers:
         self._fit_maxima: dict[str, int] = {}
         self._uniform: set[str] = set()
         self._node_position = self._pod_position = -1
+        self._epochs: list[int] = []
+        filters = (*stages.static_filters, *stages.pod_filters)
+        plugins: list[Any] = [*(s.plugin for s in stages.scores), *(f.plugin for f in filters)]
+        self._with_epoch = [p for p in plugins if hasattr(p, "epoch")]
 
     def refresh(self, pod: Pod, nodes: NodeTable) -> None:
         """Bring the answers up to date with ``nodes``."""
@@ -70,9 +76,14 @@ class Answers:
         moved_pods = nodes.pod_journal.since(self._pod_position)
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
-        if moved is None or moved_pods is None or len(nodes) != len(self.fits):
+        epochs = [plugin.epoch(pod) for plugin in self._with_epoch]
+        stale = moved is None or moved_pods is None or len(nodes) != len(self.fits)
+        if stale or epochs != self._epochs:
+            self._epochs = epochs
             self._rebuild(pod, nodes)
             return
+        assert moved is not None
+        assert moved_pods is not None
         if not moved and not moved_pods:
             return
         rows = set(moved).union(moved_pods)

@@ -22,6 +22,8 @@ filter | filter_nodes  one node ``-> Status | None``; columns ``-> (n,) int64`` 
 reasons                ``(state, pod, code) -> Status``: what a reason code of filter_nodes means
 post_filter            ``(state, pod, failure: FilterFailure) -> PostFilterResult``
 pre_score              ``(state, pod, nodes, feasible: (n,) bool) -> Status | None``
+epoch                  ``(pod) -> int``: for row-local plugins; a number that changes when what
+                       was answered for this shape is no longer right for any row
 score | score_nodes    one node ``-> int``; columns ``-> (n,) int64`` raw scores
 normalize_score        ``(state, pod, scores: (m,) int64) -> (m,) int64``: feasible nodes only,
                        in row order, to 0..100; or the attribute `Plugin.normalizer`

@@ -37,8 +37,9 @@ class Lifecycle:
 
     def _pre_enqueue(self, plugin: Any, pod: Pod) -> Status | None:
         try:
-            with self._plugins.calling(plugin, "PreEnqueue"):
-                status: Status | None = plugin.pre_enqueue(pod)
+            status: Status | None = self._plugins.call(
+                plugin, "PreEnqueue", plugin.pre_enqueue, pod
+            )
         except AttemptError as exc:
             return Status.error(str(exc))
         return status
@@ -52,8 +53,7 @@ class Lifecycle:
         for plugin in reversed(self._plugins.at("reserve")):
             if hasattr(plugin, "unreserve"):
                 try:
-                    with self._plugins.calling(plugin, "Unreserve"):
-                        plugin.unreserve(state, pod, node_name)
+                    self._plugins.call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
                 except AttemptError:
                     continue
 
@@ -63,8 +63,7 @@ class Lifecycle:
         """Run Permit plugins: (status, seconds to wait by plugin where it is Wait)."""
         waits: dict[str, float] = {}
         for plugin in self._plugins.at("permit"):
-            with self._plugins.calling(plugin, "Permit"):
-                answer = plugin.permit(state, pod, node_name)
+            answer = self._plugins.call(plugin, "Permit", plugin.permit, state, pod, node_name)
             status, seconds = answer if isinstance(answer, tuple) else (answer or SUCCESS, 0.0)
             if status.rejected:
                 return status.by(plugin.name), {}
@@ -79,8 +78,10 @@ class Lifecycle:
         needed = False
         for plugin in self._plugins.at("preBind"):
             flight = getattr(plugin, "pre_bind_pre_flight", None)
-            with self._plugins.calling(plugin, "PreBindPreFlight"):
-                status = flight(state, pod, node_name) if flight else SUCCESS
+            if flight is None:
+                needed = True
+                continue
+            status = self._plugins.call(plugin, "PreBindPreFlight", flight, state, pod, node_name)
             if status.code is Code.SKIP:
                 continue
             if not status.ok:
@@ -95,8 +96,7 @@ class Lifecycle:
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Future[Status]:
         """The answer of the first Bind plugin that does not skip."""
         for plugin in self._plugins.at("bind"):
-            with self._plugins.calling(plugin, "Bind"):
-                answer = plugin.bind(state, pod, node_name)
+            answer = self._plugins.call(plugin, "Bind", plugin.bind, state, pod, node_name)
             if isinstance(answer, Future):
                 return answer
             status: Status = answer or SUCCESS
@@ -108,8 +108,7 @@ class Lifecycle:
         """Run PostBind plugins; exceptions are logged and counted."""
         for plugin in self._plugins.at("postBind"):
             try:
-                with self._plugins.calling(plugin, "PostBind"):
-                    plugin.post_bind(state, pod, node_name)
+                self._plugins.call(plugin, "PostBind", plugin.post_bind, state, pod, node_name)
             except AttemptError:
                 continue
 
@@ -121,8 +120,7 @@ class Lifecycle:
             method = getattr(plugin, method_name, None)
             if method is None:
                 continue
-            with self._plugins.calling(plugin, title):
-                status: Status | None = method(state, pod, node_name)
+            status: Status | None = self._plugins.call(plugin, title, method, state, pod, node_name)
             if status is not None and not status.ok:
                 if status.rejected:
                     return status.by(plugin.name)

@@ -1,20 +1,21 @@
 """PluginSet: one profile's plugins by extension point, and how they are called.
 
-An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `calling`
+An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `call`
 logs the traceback, counts it and raises `AttemptError`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.stages import AttemptError
+
+T = TypeVar("T")
 
 log = structlog.get_logger("framework")
 
@@ -86,15 +87,18 @@ class PluginSet:
         """The plugins of an extension point, in order."""
         return self._points[point]
 
+    def at_any(self, points: Iterable[str]) -> list[Plugin]:
+        """The plugins of all these extension points, each once."""
+        return list({id(p): p for point in points for p in self._points[point]}.values())
+
     def all(self) -> list[Plugin]:
         """Every plugin of the profile, once."""
-        return list({id(p): p for ps in self._points.values() for p in ps}.values())
+        return self.at_any(METHODS)
 
-    @contextmanager
-    def calling(self, plugin: Plugin, point: str) -> Iterator[None]:
-        """Around every call of a plugin: its exception becomes an `AttemptError`."""
+    def call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
+        """``method(*args)`` of ``plugin``; its exception becomes an `AttemptError`."""
         try:
-            yield
+            return method(*args)
         except AttemptError:
             raise
         except Exception as exc:
@@ -103,14 +107,6 @@ class PluginSet:
             text = f'running {point} plugin "{plugin.name}": {type(exc).__name__}: {exc}'
             raise AttemptError(text) from exc
 
-    @contextmanager
-    def timed(self, point: str) -> Iterator[None]:
-        """Around all plugins of an extension point: how long they took."""
-        started = time.perf_counter()
-        status = "Error"
-        try:
-            yield
-            status = "Success"
-        finally:
-            seconds = time.perf_counter() - started
-            self.recorder.extension_point(point, self.profile, status, seconds)
+    def time(self, point: str, started: float, status: str = "Success") -> None:
+        """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
+        self.recorder.extension_point(point, self.profile, status, perf_counter() - started)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from time import perf_counter
 
 from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
@@ -50,19 +51,25 @@ class Framework:
 
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
         """Let PostFilter plugins make room; the first one that does ends the search."""
+        started = perf_counter()
+        result = self._post_filter(state, pod, diagnosis)
+        self.plugins.time("PostFilter", started, str(result.status.code))
+        return result
+
+    def _post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
         failure = FilterFailure(self._nodes, diagnosis, diagnosis.rows_with(unresolvable=False))
         reasons: list[str] = []
         nominated: str | None = None
-        with self.plugins.timed("PostFilter"):
-            for plugin in self.plugins.at("postFilter"):
-                with self.plugins.calling(plugin, "PostFilter"):
-                    result: PostFilterResult = plugin.post_filter(state, pod, failure)
-                status = result.status
-                if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    return result
-                if not status.rejected:
-                    return PostFilterResult(status.by(plugin.name))
-                if result.nominated_node is not None:
-                    nominated = result.nominated_node
-                reasons += status.reasons
+        for plugin in self.plugins.at("postFilter"):
+            result: PostFilterResult = self.plugins.call(
+                plugin, "PostFilter", plugin.post_filter, state, pod, failure
+            )
+            status = result.status
+            if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result
+            if not status.rejected:
+                return PostFilterResult(status.by(plugin.name))
+            if result.nominated_node is not None:
+                nominated = result.nominated_node
+            reasons += status.reasons
         return PostFilterResult(Status.unschedulable(*reasons), nominated)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +19,10 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.answers import AnswerBook, Answers, LocalStages, PreFilterAnswer
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.interface import Handle, Plugin, PreFilterResult
+from bayplan.framework.interface import Handle, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.framework.what_if import WhatIf
 
 
@@ -106,6 +108,8 @@ class NodeSearch:
         self._scores = [ScoreStage(p, plugins.weights[p.name], pool) for p in plugins.at("score")]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
+        self._pre_filters = [(p, p.name in plugins.local) for p in plugins.at("preFilter")]
+        self._fresh_pre_scores = [p for p in plugins.at("preScore") if p.name not in plugins.local]
         self._book = AnswerBook()
         self.what_if = WhatIf(plugins, self._filters, handle.nominator)
 
@@ -146,19 +150,21 @@ class NodeSearch:
         )
         return Answers(state, stages, pre_filter, error)
 
-    def _pre_filter_answer(self, plugin: Plugin, state: CycleState, pod: Pod) -> PreFilterAnswer:
-        with self._plugins.calling(plugin, "PreFilter"):
-            answer: PreFilterAnswer = plugin.pre_filter(state, pod, self._nodes)  # type: ignore[attr-defined]
+    def _pre_filter_answer(self, plugin: Any, state: CycleState, pod: Pod) -> PreFilterAnswer:
+        answer: PreFilterAnswer = self._plugins.call(
+            plugin, "PreFilter", plugin.pre_filter, state, pod, self._nodes
+        )
         if isinstance(answer, Status) and answer.code is Code.SKIP:
             state.skip_filter.add(plugin.name)
         return answer
 
     def _pre_score_one(
-        self, plugin: Plugin, state: CycleState, pod: Pod, feasible: BoolArray
+        self, plugin: Any, state: CycleState, pod: Pod, feasible: BoolArray
     ) -> str | None:
         """Run one PreScore plugin; returns the text of its error."""
-        with self._plugins.calling(plugin, "PreScore"):
-            status = plugin.pre_score(state, pod, self._nodes, feasible)  # type: ignore[attr-defined]
+        status: Status | None = self._plugins.call(
+            plugin, "PreScore", plugin.pre_score, state, pod, self._nodes, feasible
+        )
         if status is None or status.ok:
             return None
         if status.code is Code.SKIP:
@@ -170,30 +176,38 @@ class NodeSearch:
 
     def find(self, state: CycleState, pod: Pod) -> Fit:
         """The nodes that ``pod`` fits on; fills in ``state``."""
-        with self._plugins.timed("PreFilter"):
-            answers = self._answers(pod)
-            state.adopt(answers.state)
-            allowed = self._pre_filter(state, pod, answers)
+        started = perf_counter()
+        answers = self._answers(pod)
+        allowed = self._pre_filter(state, pod, answers)
+        self._plugins.time("PreFilter", started, str((allowed.status or SUCCESS).code))
         if allowed.status is not None:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
-        with self._plugins.timed("Filter"):
-            nominated = self._nominated_row(state, pod)
-            if nominated is not None:
-                feasible = np.zeros(len(self._nodes), np.bool_)
-                feasible[nominated] = True
-                return Fit(feasible, 1, 1, nominated=nominated)
-            return self._filter(state, pod, answers, allowed)
+        started = perf_counter()
+        nominated = self._nominated_row(state, pod)
+        if nominated is not None:
+            feasible = np.zeros(len(self._nodes), np.bool_)
+            feasible[nominated] = True
+            fit = Fit(feasible, 1, 1, nominated=nominated)
+        else:
+            fit = self._filter(state, pod, answers, allowed)
+        self._plugins.time("Filter", started)
+        return fit
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: Answers) -> _Allowed:
         allowed = _Allowed()
-        for plugin in self._plugins.at("preFilter"):
-            if plugin.name in self._plugins.local:
-                answer = answers.pre_filter[plugin.name]
-            else:
-                answer = self._pre_filter_answer(plugin, state, pod)
-            if answer is not None and not allowed.take(plugin.name, answer):
-                break
+        for plugin, local in self._pre_filters:
+            answer = (
+                answers.pre_filter[plugin.name]
+                if local
+                else self._pre_filter_answer(plugin, state, pod)
+            )
+            if answer is SKIP or answer is None:
+                continue
+            if not allowed.take(plugin.name, answer):
+                # What the plugins after this one know is not known: PostFilter sees the difference.
+                return allowed
+        state.adopt(answers.state)
         return allowed
 
     def _filter(self, state: CycleState, pod: Pod, answers: Answers, allowed: _Allowed) -> Fit:
@@ -204,8 +218,9 @@ class NodeSearch:
             feasible = feasible & _rows_named(nodes, allowed.names)
         for stage in self._fresh_filters:
             if stage.name not in state.skip_filter:
-                with self._plugins.calling(stage.plugin, "Filter"):
-                    codes = stage.codes(state, pod, nodes, feasible)
+                codes = self._plugins.call(
+                    stage.plugin, "Filter", stage.codes, state, pod, nodes, feasible
+                )
                 failed = failed or bool(codes.min(initial=0) < 0)
                 feasible = feasible & (codes == 0)
         taken = self._taken_by_nominated(state, pod)
@@ -223,7 +238,6 @@ class NodeSearch:
     def diagnose(self, state: CycleState, pod: Pod) -> tuple[Diagnosis, Status | None]:
         """Every node's status, for `explain`; with the PreFilter rejection if there is one."""
         answers = self._answers(pod)
-        state.adopt(answers.state)
         allowed = self._pre_filter(state, pod, answers)
         taken = {} if allowed.status else self._taken_by_nominated(state, pod)
         return self._diagnosis(state, pod, allowed, taken), allowed.status
@@ -271,16 +285,16 @@ class NodeSearch:
 
     def score(self, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
         """Total scores, ``(n,)``, -1 where not feasible. Read only."""
-        with self._plugins.timed("Score"):
-            answers = self._pre_score(state, pod, fit)
-            local = answers.totals(None if fit.feasible is answers.fits else fit.feasible)
-            parts = self._fresh_parts(state, pod, fit)
-            if not parts:
-                return local
-            totals = local.copy()
+        started = perf_counter()
+        answers = self._pre_score(state, pod, fit)
+        totals = answers.totals(None if fit.feasible is answers.fits else fit.feasible)
+        parts = self._fresh_parts(state, pod, fit)
+        if parts:
+            totals = totals.copy()
             for part in parts:
                 totals[part.rows] += part.scores
-            return totals
+        self._plugins.time("Score", started)
+        return totals
 
     def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
         """What `score` adds up, plugin by plugin, in the profile's order."""
@@ -299,9 +313,8 @@ class NodeSearch:
         answers = self._book.get(pod.shape)
         assert answers is not None, "score comes after find"
         error = answers.score_error
-        for plugin in self._plugins.at("preScore"):
-            if plugin.name not in self._plugins.local:
-                error = error or self._pre_score_one(plugin, state, pod, fit.feasible)
+        for plugin in self._fresh_pre_scores:
+            error = error or self._pre_score_one(plugin, state, pod, fit.feasible)
         if error is not None:
             raise AttemptError(error)
         return answers
@@ -314,9 +327,9 @@ class NodeSearch:
         rows = np.flatnonzero(fit.feasible)
         parts = []
         for stage in stages:
-            with self._plugins.calling(stage.plugin, "Score"):
-                raw = stage.raw(state, pod, self._nodes, fit.feasible)[rows]
-                scores = stage.normalized(state, pod, raw)
+            call, plugin = self._plugins.call, stage.plugin
+            raw = call(plugin, "Score", stage.raw, state, pod, self._nodes, fit.feasible)
+            scores = call(plugin, "NormalizeScore", stage.normalized, state, pod, raw[rows])
             parts.append(PluginScores(stage.name, rows, stage.weight * scores))
         return parts
 

@@ -35,8 +35,9 @@ class WhatIf:
         nodes.add_pod(row, other)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
-                with self._plugins.calling(plugin, "PreFilter"):
-                    plugin.add_pod(state, pod, other, nodes, row)
+                self._plugins.call(
+                    plugin, "PreFilter", plugin.add_pod, state, pod, other, nodes, row
+                )
 
     def remove_pod(
         self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
@@ -45,8 +46,9 @@ class WhatIf:
         nodes.remove_pod(row, other)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
-                with self._plugins.calling(plugin, "PreFilter"):
-                    plugin.remove_pod(state, pod, other, nodes, row)
+                self._plugins.call(
+                    plugin, "PreFilter", plugin.remove_pod, state, pod, other, nodes, row
+                )
 
     def run_filters(
         self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
@@ -54,8 +56,10 @@ class WhatIf:
         """Every Filter plugin over ``nodes``, into ``diagnosis``."""
         for stage in self._stages:
             if stage.name not in state.skip_filter:
-                with self._plugins.calling(stage.plugin, "Filter"):
-                    diagnosis.run(stage, stage.codes(state, pod, nodes, diagnosis.fits))
+                codes = self._plugins.call(
+                    stage.plugin, "Filter", stage.codes, state, pod, nodes, diagnosis.fits
+                )
+                diagnosis.run(stage, codes)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Diagnosis:
         """Every Filter plugin over ``nodes``, and once more with nominated Pods added.

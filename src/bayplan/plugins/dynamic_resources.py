@@ -14,7 +14,7 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import EventRegistration
-from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.interface import Depends, FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.status import SKIP, Status
 
 _UNSUPPORTED = Status.unresolvable("this version of bayplan does not support resourceClaims")
@@ -23,9 +23,11 @@ _NO_STATE = PostFilterResult(Status.error("not found"))
 
 
 class DynamicResources(Plugin):
-    """Turns down Pods with claims; its PreFilter must run in every cycle, see `post_filter`."""
+    """Turns down Pods with claims, and stays out of the way of all others."""
 
     Args = DynamicResourcesArgs
+    filter_depends = Depends.NODE
+    score_depends = Depends.NODE
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
         """Reject a Pod with claims, skip all others."""

@@ -8,13 +8,14 @@ keeps one size per image, whatever other nodes report.
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
@@ -22,46 +23,53 @@ _MOST_PER_CONTAINER = 1000 * _MB
 
 
 class ImageLocality(Plugin):
-    """Scores by the images of a Pod's containers and image volumes; depends on all nodes."""
+    """Scores by the images of a Pod's containers and image volumes."""
+
+    score_depends = Depends.NODE
+
+    def epoch(self, pod: Pod) -> int:
+        """Changes with the share of nodes that have any of the Pod's images."""
+        return hash(tuple(self._values(pod).items()))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
-        """0 to 100, linear in the sum of the image sizes. Read only: the array is kept."""
-        return pod.shape.memo(_KeptScores).of(nodes)
-
-
-class _KeptScores:
-    """The scores for one shape, made anew when any node changed."""
-
-    def __init__(self, shape: PodShape) -> None:
-        spec = shape.spec
-        containers = (*spec.init_containers, *spec.containers)
-        references = [c.image for c in containers]
-        references += [v.image.reference for v in spec.volumes if v.image is not None]
-        self._images = Counter(map(_normalized, references))
-        self._most = _MOST_PER_CONTAINER * len(containers)
-        self._scores: IntArray = np.empty(0, np.int64)
-        self._nodes: NodeTable | None = None
-        self._position = -1
-
-    def of(self, nodes: NodeTable) -> IntArray:
-        position = nodes.node_journal.position
-        same_nodes = nodes is self._nodes and position == self._position
-        if not same_nodes or len(nodes) != len(self._scores):
-            self._scores = self._score(nodes)
-            self._scores.flags.writeable = False
-            self._nodes, self._position = nodes, position
-        return self._scores
-
-    def _score(self, nodes: NodeTable) -> IntArray:
+        """0 to 100, linear in the sum of the image sizes."""
+        wanted = pod.shape.memo(_wanted)
         total = np.zeros(len(nodes), np.int64)
-        for image, times in self._images.items():
-            rows = nodes.image_rows.get(image)
-            if rows:
-                size = next(iter(rows.values()))
-                spread = len(rows) / nodes.node_count
-                total[np.fromiter(rows, np.int64, len(rows))] += times * int(size * spread)
-        bounded = np.maximum(np.minimum(total, self._most), _LEAST)
-        return MAX_NODE_SCORE * (bounded - _LEAST) // (self._most - _LEAST)
+        for image, value in self._values(pod).items():
+            has = self._has(image, nodes)
+            total[has] += wanted.images[image] * value
+        bounded = np.maximum(np.minimum(total, wanted.most), _LEAST)
+        return MAX_NODE_SCORE * (bounded - _LEAST) // (wanted.most - _LEAST)
+
+    def _values(self, pod: Pod) -> dict[str, int]:
+        """What each image counts: its size times the share of nodes that have it."""
+        nodes = self.handle.nodes
+        held = [(i, r) for i in pod.shape.memo(_wanted).images if (r := nodes.image_rows.get(i))]
+        return {
+            image: int(next(iter(rows.values())) * (len(rows) / nodes.node_count))
+            for image, rows in held
+        }
+
+    def _has(self, image: str, nodes: NodeTable) -> IntArray:
+        """Rows of ``nodes`` that have the image."""
+        rows = self.handle.nodes.image_rows[image]
+        if nodes.origin is None:
+            return np.fromiter(rows, np.int64, len(rows))
+        return np.flatnonzero([row in rows for row in nodes.origin.tolist()])
+
+
+class _Wanted(NamedTuple):
+    images: Counter[str]
+    most: int
+
+
+def _wanted(shape: PodShape) -> _Wanted:
+    """How often each image is named, and the sum of sizes that scores 100."""
+    spec = shape.spec
+    containers = (*spec.init_containers, *spec.containers)
+    references = [c.image for c in containers]
+    references += [v.image.reference for v in spec.volumes if v.image is not None]
+    return _Wanted(Counter(map(_normalized, references)), _MOST_PER_CONTAINER * len(containers))
 
 
 def _normalized(image: str) -> str:
