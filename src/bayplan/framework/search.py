@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -56,13 +56,18 @@ class PluginScores:
 
 @dataclass
 class _Allowed:
-    """What PreFilter leaves: ``names`` (None: all nodes), or the status that rejects the Pod."""
+    """What PreFilter leaves: ``names`` (None: all nodes), or the status that rejects the Pod.
+
+    Attributes:
+        with_set: the plugins that narrowed ``names``.
+        tried: the row of the nominated node and its status, where the Pod did not fit there; it
+            counts even where ``names`` leaves that node out.
+    """
 
     names: frozenset[str] | None = None
     status: Status | None = None
-
-    def __post_init__(self) -> None:
-        self.with_set: set[str] = set()
+    with_set: set[str] = field(default_factory=set)
+    tried: tuple[int, Status] | None = None
 
     def take(self, plugin: str, answer: PreFilterAnswer) -> bool:
         """Merge one plugin's answer; False when the search for more is pointless."""
@@ -184,7 +189,7 @@ class NodeSearch:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
         started = perf_counter()
-        nominated = self._nominated_row(state, pod)
+        nominated = self._nominated_row(state, pod, allowed)
         if nominated is not None:
             feasible = np.zeros(len(self._nodes), np.bool_)
             feasible[nominated] = True
@@ -239,7 +244,10 @@ class NodeSearch:
         """Every node's status, for `explain`; with the PreFilter rejection if there is one."""
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
-        taken = {} if allowed.status else self._taken_by_nominated(state, pod)
+        taken = {}
+        if allowed.status is None:
+            self._nominated_row(state, pod, allowed)
+            taken = self._taken_by_nominated(state, pod)
         return self._diagnosis(state, pod, allowed, taken), allowed.status
 
     def _diagnosis(
@@ -254,16 +262,21 @@ class NodeSearch:
         if allowed.status is not None:
             diagnosis.reject_all(allowed.status)
             return diagnosis
+        taken = dict(taken or {})
         if allowed.names is not None:
             listed = " ".join(sorted(allowed.with_set))
             status = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
-            diagnosis.exclude(~_rows_named(self._nodes, allowed.names), status)
+            looked_at = _rows_named(self._nodes, allowed.names)
+            diagnosis.exclude(~looked_at, status)
+            taken = {row: status for row, status in taken.items() if looked_at[row]}
+            if allowed.tried is not None:
+                taken.setdefault(*allowed.tried)
         self.what_if.run_filters(state, pod, self._nodes, diagnosis)
-        for row, status in (taken or {}).items():
+        for row, status in taken.items():
             diagnosis.override(row, status)
         return diagnosis
 
-    def _nominated_row(self, state: CycleState, pod: Pod) -> int | None:
+    def _nominated_row(self, state: CycleState, pod: Pod, allowed: _Allowed) -> int | None:
         """The row of the Pod's nominated node, if the Pod fits there now."""
         name = pod.status.nominated_node_name
         row = self._nodes.row(name) if name else None
@@ -271,7 +284,10 @@ class NodeSearch:
             return None
         rows = np.array([row])
         diagnosis = self.what_if.filter(state.what_if(rows), pod, self._nodes.take(rows))
-        return row if diagnosis.fits[0] else None
+        if diagnosis.fits[0]:
+            return row
+        allowed.tried = row, diagnosis.status(0)
+        return None
 
     def _taken_by_nominated(self, state: CycleState, pod: Pod) -> dict[int, Status]:
         """Rows that ``pod`` must leave to Pods nominated there, with the status that says so."""

@@ -74,6 +74,8 @@ class FilterStage:
             status: Status = reasons(state, pod, code)
         else:
             status = self._known[abs(code)]
+        if status.code is Code.ERROR:
+            status = Status.error(f'running "{self.name}" filter plugin: {status.message}')
         return status.by(self.name)
 
 
