@@ -85,7 +85,8 @@ class Gate:
 
 def test_a_request_gets_the_answer(bench):
     bench.server.script = lambda exchange: exchange.answer(201, {"ok": True})
-    bench.start()
+    dispatcher = bench.start()
+    assert dispatcher.alive
     bench.submit("/a", content_type="x/y")
     assert bench.outcome() == ("/a", b'{"ok": true}')
     (request,) = bench.server.requests
@@ -306,6 +307,15 @@ def test_what_is_left_at_the_deadline_fails(bench):
     left = dict([bench.outcome(), bench.outcome()])
     assert isinstance(left["/sent"], errors.Timeout)
     assert isinstance(left["/unsent"], errors.Closed)
+
+
+def test_one_that_never_started_can_be_closed(server):
+    ended: list[Outcome] = []
+    dispatcher = Dispatcher(server.connection())
+    dispatcher.submit(Request("GET", "/a", ended.append))
+    assert dispatcher.close(1)
+    assert [type(e) for e in ended] == [errors.Closed]
+    assert not dispatcher.alive
 
 
 def test_what_is_submitted_after_the_end_fails_at_once(bench):

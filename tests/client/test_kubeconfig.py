@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes.config import incluster_config
 
 from bayplan.client import kubeconfig
 from bayplan.client.kubeconfig import KubeconfigError, load
@@ -120,7 +121,20 @@ def test_an_unreadable_file_is_named(tmp_path):
         load(str(path), {})
 
 
-def test_in_a_pod_the_service_account_is_used(monkeypatch):
+def test_in_a_pod_the_service_account_is_used(monkeypatch, tmp_path):
+    (tmp_path / "token").write_text("from-account")
+    (tmp_path / "ca.crt").write_text("PEM")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    configuration, _ = load(None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert configuration.host == "https://10.0.0.1:443"
+    assert configuration.ssl_ca_cert == str(tmp_path / "ca.crt")
+    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer from-account"
+
+
+def test_a_pod_without_a_service_account_is_told_so(monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(KubeconfigError, match="in-cluster credentials: Service token file"):

@@ -14,7 +14,7 @@ from tests.client.fault_server import Exchange, FaultServer
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
 
-QUICK = LeaseLock("bayplan", "kube-system", 0.6, 0.4, 0.02)
+QUICK = LeaseLock("bayplan", "kube-system", 3.0, 1.0, 0.02)
 NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 NOW_TEXT = "2026-01-02T03:04:05.000006Z"
 
@@ -113,7 +113,7 @@ def test_the_first_candidate_makes_the_lease_and_leads(lease, candidate, server)
     assert written["metadata"]["namespace"] == "kube-system"
     assert written["spec"] == {
         "holderIdentity": "me",
-        "leaseDurationSeconds": 1,
+        "leaseDurationSeconds": 3,
         "acquireTime": NOW_TEXT,
         "renewTime": NOW_TEXT,
         "leaseTransitions": 0,

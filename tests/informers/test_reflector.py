@@ -410,6 +410,10 @@ def test_informers_say_which_kinds_are_not_there_yet_and_why(server):
     informers.stop()
 
 
+def test_informers_that_never_started_can_be_stopped(server):
+    Informers(server.connection(), [NODE], lambda _: None).stop()
+
+
 def test_informers_are_synced_when_every_kind_is(server):
     def script(exchange: Exchange) -> None:
         exchange.begin_stream()

@@ -137,8 +137,16 @@ class Dispatcher:
         """
         self._deadline = self._clock() + timeout
         self.wake()
-        self._thread.join()
+        if self._thread.ident is None:
+            self._end()
+        else:
+            self._thread.join()
         return self._deadline > self._clock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are being sent; false before the start, after the end or a crash."""
+        return self._thread.is_alive()
 
     def statistics(self) -> Statistics:
         """A copy of the counters."""

@@ -244,7 +244,7 @@ class LeaderElector:
             "renewTime": now,
         }
         try:
-            self._put(self._lease, free, self._lock.retry_period)
+            self._put(self._lease, free, self._lock.renew_deadline / 2)
         except ApiError as error:
             log.warning("cannot release the lease", lease=self._lock.path, error=error.message)
 

@@ -109,8 +109,9 @@ class Reflector:
         self._stream.abort()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended."""
-        self._thread.join(timeout)
+        """Wait until it has ended, if it ever began."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
 
     def statistics(self) -> Statistics:
         """A copy of the counters."""
