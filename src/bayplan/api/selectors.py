@@ -66,7 +66,7 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Predicate:
             return lambda labels: key not in labels
         case "Gt" | "Lt":
             return _comparison(key, operator, values)
-    raise SelectorError(f"{operator!r} is not a valid label selector operator")
+    raise SelectorError(f'"{operator}" is not a valid label selector operator')
 
 
 def _comparison(key: str, operator: str, values: tuple[str, ...]) -> Predicate:

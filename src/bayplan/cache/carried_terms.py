@@ -1,0 +1,169 @@
+"""Affinity terms that Pods on nodes carry, and how many Pods carry each, per topology domain.
+
+A term counts in one of three roles; equal terms in the same role and of the same weight share one
+counter. An incoming Pod asks which terms select it (`CarriedTerms.matching`); its answer is kept by
+the asker and brought up to date with terms that came since.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bayplan.api.pod import PodShape
+from bayplan.api.selectors import Labels
+from bayplan.cache.domains import DomainCounter, Domains, DomainSpec, DomainTable
+from bayplan.cache.pod_terms import PodTerm, ShapeTerms, shape_terms
+
+_DEAD_TERMS_KEPT = 64
+
+
+class Role(enum.Enum):
+    """What a term is to the Pod that carries it."""
+
+    ANTI = enum.auto()
+    AFFINITY = enum.auto()
+    PREFERRED = enum.auto()
+
+
+CarriedKey = tuple[Role, int, bytes]
+
+
+class TermCounter(DomainCounter):
+    """How many Pods carry a term; `users` is how many Pod shapes do.
+
+    Attributes:
+        weight: of a preferred term, negative for anti-affinity; 0 for required terms.
+    """
+
+    __slots__ = ("id", "role", "term", "weight")
+
+    def __init__(self, key: CarriedKey, term: PodTerm, domains: Domains) -> None:
+        super().__init__(domains)
+        self.id = key
+        self.role, self.weight, _ = key
+        self.term = term
+
+
+@dataclass
+class TermMatches:
+    """The carried terms that select Pods of one shape, by role."""
+
+    anti: list[TermCounter] = field(default_factory=list)
+    affinity: list[TermCounter] = field(default_factory=list)
+    preferred: list[TermCounter] = field(default_factory=list)
+    epoch: int = -1
+    seen: tuple[int, int] = (0, 0)
+
+    def add(self, counter: TermCounter) -> None:
+        """Append to the list of its role."""
+        by_role = {
+            Role.ANTI: self.anti,
+            Role.AFFINITY: self.affinity,
+            Role.PREFERRED: self.preferred,
+        }
+        by_role[counter.role].append(counter)
+
+
+class CarriedTerms:
+    """All terms carried by Pods on nodes.
+
+    A term that no Pod carries any more stays for a while (its counts are 0), because its next
+    carrier is likely on its way; when many are dead, all of them go and a new epoch begins.
+    """
+
+    def __init__(self, domains: DomainTable) -> None:
+        self._domains = domains
+        self._counters: dict[CarriedKey, TermCounter] = {}
+        # By namespace that a term names; None for those whose namespaceSelector decides.
+        self._index: dict[str | None, list[TermCounter]] = defaultdict(list)
+        self._dead = 0
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        return len(self._counters)
+
+    def __iter__(self) -> Iterator[TermCounter]:
+        return iter(self._counters.values())
+
+    def acquire(self, shape: PodShape) -> list[TermCounter]:
+        """The counters that a Pod of ``shape`` adds to; one that it carries twice comes twice."""
+        counters = [self._counter(key, term) for key, term in carried(shape.memo(shape_terms))]
+        for counter in counters:
+            self._dead -= not counter.users
+            counter.users += 1
+        return counters
+
+    def release(self, counters: list[TermCounter]) -> None:
+        """Undo one `acquire`."""
+        for counter in counters:
+            counter.users -= 1
+            self._dead += not counter.users
+        if self._dead > max(_DEAD_TERMS_KEPT, len(self._counters) // 2):
+            self._forget_dead()
+
+    def _counter(self, key: CarriedKey, term: PodTerm) -> TermCounter:
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = TermCounter(key, term, self._domains.acquire(DomainSpec(term.topology_key)))
+            self._counters[key] = counter
+            self._dead += 1
+            self._enter(counter)
+        return counter
+
+    def _enter(self, counter: TermCounter) -> None:
+        term = counter.term
+        for namespace in (None,) if term.any_namespace else term.namespaces:
+            self._index[namespace].append(counter)
+
+    def _forget_dead(self) -> None:
+        for counter in self:
+            if not counter.users:
+                self._domains.release(counter.domains)
+        self._counters = {k: c for k, c in self._counters.items() if c.users}
+        self._index.clear()
+        for counter in self:
+            self._enter(counter)
+        self._dead = 0
+        self._epoch += 1
+
+    def namespace_changed(self) -> None:
+        """Labels of a namespace changed: whether a term selects a Pod is to be asked again."""
+        self._epoch += 1
+
+    def matching(
+        self, shape: PodShape, namespace_labels: Labels, known: TermMatches
+    ) -> TermMatches:
+        """The terms that select Pods of ``shape``.
+
+        Args:
+            shape: the incoming Pod's shape.
+            namespace_labels: labels of its namespace.
+            known: the last answer for this shape; brought up to date and returned where possible.
+        """
+        named = self._index.get(shape.namespace, ())
+        others = self._index.get(None, ())
+        seen = (len(named), len(others))
+        if known.epoch == self._epoch:
+            if known.seen == seen:
+                return known
+            start = known.seen
+        else:
+            known, start = TermMatches(epoch=self._epoch), (0, 0)
+        for counter in (*named[start[0] :], *others[start[1] :]):
+            if counter.term.selects(shape, namespace_labels):
+                known.add(counter)
+        known.seen = seen
+        return known
+
+
+def carried(terms: ShapeTerms) -> Iterator[tuple[CarriedKey, PodTerm]]:
+    """Each term of a Pod with the key of its counter."""
+    for term in terms.anti:
+        yield (Role.ANTI, 0, term.id), term
+    for term in terms.affinity:
+        yield (Role.AFFINITY, 0, term.id), term
+    for weight, term in terms.preferred:
+        yield (Role.PREFERRED, weight, term.id), term

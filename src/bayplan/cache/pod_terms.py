@@ -1,0 +1,160 @@
+"""Pod affinity terms, compiled once per Pod shape: which Pods a term is about.
+
+A term is read in two directions, and namespaces are judged differently (InterPodAffinity of
+kube-scheduler v1.36 does so):
+
+- an existing Pod's term `selects` an incoming Pod by the labels of that Pod's namespace;
+- an incoming Pod's own term `means` an existing Pod also where its namespaceSelector holds for a
+  namespace without labels, so NotIn and DoesNotExist reach every namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bayplan.api.pod import PodAffinity, PodAffinityTerm, PodShape, WeightedPodAffinityTerm
+from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
+
+_NO_LABELS: Labels = {}
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def content(*values: object) -> bytes:
+    """Bytes that are equal for equal API values: an identity for what cannot be hashed."""
+    return _encode(values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodTerm:
+    """A compiled PodAffinityTerm.
+
+    Attributes:
+        id: equal for terms of equal content, topology key included.
+        namespaces: named ones; the owner's where the term names none and selects none.
+        any_namespace: whether Pods of other namespaces may be meant, by namespaceSelector.
+    """
+
+    id: bytes
+    topology_key: str
+    namespaces: frozenset[str]
+    any_namespace: bool
+    _namespace_selector: Predicate
+    _selector: Predicate
+
+    def selects(self, shape: PodShape, namespace_labels: Labels) -> bool:
+        """Whether this term of an existing Pod is about Pods of ``shape``.
+
+        Args:
+            shape: the other Pod's shape.
+            namespace_labels: the labels of its namespace, empty when that is unknown.
+        """
+        named = shape.namespace in self.namespaces or self._namespace_selector(namespace_labels)
+        return named and self._selector(shape.labels)
+
+    def means(self, shape: PodShape, namespace_labels: Labels) -> bool:
+        """Whether this term of an incoming Pod is about Pods of ``shape``; arguments as above."""
+        return self.selects(shape, namespace_labels) or self.selects(shape, _NO_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTerms:
+    """All Pod affinity terms of a shape.
+
+    Attributes:
+        affinity: required affinity.
+        anti: required anti-affinity.
+        preferred: preferred terms with their weights, those of anti-affinity negative.
+        errors: why a group of terms could not be read (that group is empty then).
+    """
+
+    affinity: tuple[PodTerm, ...] = ()
+    anti: tuple[PodTerm, ...] = ()
+    preferred: tuple[tuple[int, PodTerm], ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any term, readable or not."""
+        return bool(self.affinity or self.anti or self.preferred or self.errors)
+
+    @property
+    def error(self) -> str:
+        """All errors as one text, as Kubernetes prints aggregates; empty when there is none."""
+        several = len(self.errors) > 1
+        return f"[{', '.join(self.errors)}]" if several else "".join(self.errors)
+
+
+_NONE = ShapeTerms()
+
+
+def shape_terms(shape: PodShape) -> ShapeTerms:
+    """The terms of ``shape``; call it as ``shape.memo(shape_terms)``."""
+    affinity = shape.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return _NONE
+    towards = affinity.pod_affinity or PodAffinity()
+    against = affinity.pod_anti_affinity or PodAffinity()
+    errors: list[str] = []
+
+    def read(field_name: str, terms: Iterable[PodAffinityTerm]) -> tuple[PodTerm, ...]:
+        try:
+            return tuple(_compile(shape.namespace, term) for term in terms)
+        except SelectorError as error:
+            errors.append(f"{field_name}: {error}")
+            return ()
+
+    required = read("requiredAffinityTerms", towards.required)
+    anti = read("requiredAntiAffinityTerms", against.required)
+    preferred = read("preferredAffinityTerms", _unweighted(towards.preferred))
+    avoided = read("preferredAntiAffinityTerms", _unweighted(against.preferred))
+    liked = [(w.weight, t) for w, t in zip(towards.preferred, preferred, strict=False)]
+    disliked = [(-w.weight, t) for w, t in zip(against.preferred, avoided, strict=False)]
+    return ShapeTerms(required, anti, (*liked, *disliked), tuple(errors))
+
+
+def _unweighted(terms: Iterable[WeightedPodAffinityTerm]) -> list[PodAffinityTerm]:
+    return [term.pod_affinity_term for term in terms]
+
+
+def _compile(owner_namespace: str, term: PodAffinityTerm) -> PodTerm:
+    own = not term.namespaces and term.namespace_selector is None
+    namespaces = frozenset((owner_namespace,) if own else term.namespaces)
+    return PodTerm(
+        id=content(
+            term.topology_key, sorted(namespaces), term.namespace_selector, term.label_selector
+        ),
+        topology_key=term.topology_key,
+        namespaces=namespaces,
+        any_namespace=term.namespace_selector is not None,
+        _namespace_selector=label_selector(term.namespace_selector),
+        _selector=label_selector(term.label_selector),
+    )
+
+
+@dataclass(frozen=True)
+class PodSelection:
+    """Which Pods a counter counts; selections with equal ids select alike.
+
+    Attributes:
+        namespaces: the only ones that can hold such Pods; None where labels of namespaces decide.
+        selects: whether Pods of a shape count, given the labels of their namespace.
+        terminating: whether Pods that have a deletionTimestamp count too.
+    """
+
+    id: Hashable
+    namespaces: frozenset[str] | None = field(compare=False)
+    selects: Callable[[PodShape, Labels], bool] = field(compare=False)
+    terminating: bool = field(default=True, compare=False)
+
+
+def meant_by_all(terms: tuple[PodTerm, ...]) -> PodSelection:
+    """The Pods that every one of an incoming Pod's ``terms`` means (at least one term)."""
+    named = [term.namespaces for term in terms if not term.any_namespace]
+    return PodSelection(
+        id=tuple(sorted(term.id for term in terms)),
+        namespaces=frozenset.intersection(*named) if named else None,
+        selects=lambda shape, labels: all(term.means(shape, labels) for term in terms),
+    )

@@ -1,0 +1,206 @@
+"""What InterPodAffinity knows about one Pod: its counters, and what-if worlds on top of them.
+
+A Pod is judged by three tallies per topology key: Pods that all its affinity terms mean, Pods that
+one of its anti-affinity terms means, and Pods whose own anti-affinity terms select it. In a what-if
+table every row is a world of its own, so a tally there has one correction per row, for the domain
+that the row itself lies in: no other domain is asked about in that world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayplan.api.pod import PodShape
+from bayplan.cache.counters import DomainCounter, DomainCounters, SelectionCounter, TermMatches
+from bayplan.cache.domains import DomainSpec
+from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
+from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
+
+AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
+
+
+class Tally:
+    """Pods per domain of one topology key: the sum of counters, and a correction per world."""
+
+    __slots__ = ("counters", "delta", "key")
+
+    def __init__(
+        self, key: str, counters: Sequence[DomainCounter], delta: IntArray | None = None
+    ) -> None:
+        self.key = key
+        self.counters = counters
+        self.delta = delta
+
+    def at(self, nodes: NodeTable) -> IntArray:
+        """Pods in the domain that each row lies in, ``(len(nodes),)``; 0 without the key."""
+        counts = np.zeros(len(nodes), np.int64)
+        for counter in self.counters:
+            counts += counter.at(nodes)
+        return counts if self.delta is None else counts + self.delta
+
+    def what_if(self, rows: IntArray) -> Tally:
+        """The same for a table of only ``rows``, with a correction per row."""
+        delta = np.zeros(len(rows), np.int64) if self.delta is None else self.delta[rows]
+        return Tally(self.key, self.counters, delta)
+
+    def total(self) -> IntArray | int:
+        """Pods in all domains: a number, or ``(worlds,)``."""
+        total = sum(counter.total for counter in self.counters)
+        return total if self.delta is None else total + self.delta
+
+
+Tallies = dict[str, Tally]
+
+
+def tallies(counters: Iterable[DomainCounter]) -> Tallies:
+    """Tallies of ``counters`` by topology key; counters of no Pods are left out."""
+    by_key: dict[str, list[DomainCounter]] = {}
+    for counter in counters:
+        if counter.total:
+            by_key.setdefault(counter.topology_key, []).append(counter)
+    return {key: Tally(key, group) for key, group in by_key.items()}
+
+
+@dataclass
+class AffinityView:
+    """What is kept for a shape between cycles; the counters are to be released in the end.
+
+    Attributes:
+        affinity: one counter per topology key of required affinity.
+        anti: one per required anti-affinity term.
+        preferred: one per preferred term, with its weight.
+    """
+
+    terms: ShapeTerms
+    affinity: list[SelectionCounter]
+    anti: list[SelectionCounter]
+    preferred: list[tuple[int, SelectionCounter]]
+    matches: TermMatches = field(default_factory=TermMatches)
+
+    @classmethod
+    def of(cls, shape: PodShape, counters: DomainCounters) -> AffinityView:
+        """Acquire all counters that Pods of ``shape`` need."""
+        terms = shape.memo(shape_terms)
+
+        def counter(term: PodTerm) -> SelectionCounter:
+            return counters.acquire(meant_by_all((term,)), DomainSpec(term.topology_key))
+
+        keys = dict.fromkeys(term.topology_key for term in terms.affinity)
+        return cls(
+            terms,
+            [counters.acquire(meant_by_all(terms.affinity), DomainSpec(key)) for key in keys],
+            [counter(term) for term in terms.anti],
+            [(weight, counter(term)) for weight, term in terms.preferred],
+        )
+
+    def release(self, counters: DomainCounters) -> None:
+        """Give all counters back."""
+        for counter in (*self.affinity, *self.anti, *(c for _, c in self.preferred)):
+            counters.release(counter)
+
+
+class AffinityState:
+    """The Filter state of one Pod; `what_if` gives the copy for a what-if table."""
+
+    def __init__(
+        self,
+        shape: PodShape,
+        counters: DomainCounters,
+        affinity: Tallies,
+        anti: Tallies,
+        existing: Tallies,
+        worlds: int | None = None,
+    ) -> None:
+        self._shape = shape
+        self._counters = counters
+        self._terms = shape.memo(shape_terms)
+        self._affinity = affinity
+        self._anti = anti
+        self._existing = existing
+        self._worlds = worlds
+        self._effects: dict[int, list[Tally]] = {}
+
+    @classmethod
+    def of(cls, shape: PodShape, counters: DomainCounters, view: AffinityView) -> AffinityState:
+        """The state of a Pod of ``shape`` in the cluster as it is."""
+        return cls(
+            shape,
+            counters,
+            {c.topology_key: Tally(c.topology_key, [c]) for c in view.affinity},
+            tallies(view.anti),
+            tallies(view.matches.anti),
+        )
+
+    # Filter
+
+    def judge(self, nodes: NodeTable) -> IntArray:
+        """Reason code per row, ``(len(nodes),)``; 0 where the Pod fits."""
+        codes = np.zeros(len(nodes), np.int64)
+        for tally in self._existing.values():
+            np.putmask(codes, tally.at(nodes) > 0, EXISTING_ANTI_AFFINITY)
+        for tally in self._anti.values():
+            np.putmask(codes, tally.at(nodes) > 0, ANTI_AFFINITY)
+        if self._affinity:
+            np.putmask(codes, self._affinity_unmet(nodes), AFFINITY)
+        return codes
+
+    def _affinity_unmet(self, nodes: NodeTable) -> BoolArray:
+        unmet = np.zeros(len(nodes), np.bool_)
+        lacking = np.zeros(len(nodes), np.bool_)
+        for tally in self._affinity.values():
+            unmet |= tally.at(nodes) <= 0
+            lacking |= nodes.label(tally.key).codes == ABSENT
+        if unmet.any() and self._means_itself():
+            unmet &= ~self._first_of_group()
+        return unmet | lacking
+
+    def _first_of_group(self) -> BoolArray:
+        """Whether no Pod matches: a Pod that its own terms mean may then start a group."""
+        return np.asarray(sum(tally.total() for tally in self._affinity.values()) == 0)
+
+    def _means_itself(self) -> bool:
+        return self._all_mean(self._shape)
+
+    def _all_mean(self, other: PodShape) -> bool:
+        labels = self._counters.namespace_labels(other.namespace)
+        return all(term.means(other, labels) for term in self._terms.affinity)
+
+    # What if
+
+    def what_if(self, rows: IntArray) -> AffinityState:
+        """A copy for a table of only ``rows`` of this one's, whose tallies can be corrected."""
+
+        def copy(side: Tallies) -> Tallies:
+            return {key: tally.what_if(rows) for key, tally in side.items()}
+
+        sides = (copy(self._affinity), copy(self._anti), copy(self._existing))
+        return AffinityState(self._shape, self._counters, *sides, worlds=len(rows))
+
+    def count(self, other: PodShape, nodes: NodeTable, row: int, pods: int) -> None:
+        """In the world of ``row``, ``pods`` more Pods of shape ``other`` are there."""
+        effects = self._effects.get(other.id)
+        if effects is None:
+            effects = self._effects[other.id] = self._effects_of(other)
+        for tally in effects:
+            if tally.delta is not None and nodes.label(tally.key).codes[row] != ABSENT:
+                tally.delta[row] += pods
+
+    def _effects_of(self, other: PodShape) -> list[Tally]:
+        """The tallies that a Pod of shape ``other`` adds one to, as often as it does."""
+        labels = self._counters.namespace_labels(other.namespace)
+        own_labels = self._counters.namespace_labels(self._shape.namespace)
+        effects = list(self._affinity.values()) if self._all_mean(other) else []
+        for term in self._terms.anti:
+            if term.means(other, labels):
+                effects.append(self._tally(self._anti, term.topology_key))
+        for term in other.memo(shape_terms).anti:
+            if term.selects(self._shape, own_labels):
+                effects.append(self._tally(self._existing, term.topology_key))
+        return effects
+
+    def _tally(self, side: Tallies, key: str) -> Tally:
+        assert self._worlds is not None
+        return side.setdefault(key, Tally(key, (), np.zeros(self._worlds, np.int64)))
