@@ -31,7 +31,6 @@ from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.queue.settings import QueueSettings
 from bayplan.selection import NodeSelector, TieBreak, pick_at_random
 
-
 _REJECTING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """Extension points whose plugins can reject a Pod, and so are asked what may wake it."""
 

@@ -205,7 +205,9 @@ class Process:
     # Probes and metrics
 
     def _not_alive(self) -> list[str]:
-        return []
+        return (
+            [] if self._dispatcher.alive else ["the thread that sends to the API server has ended"]
+        )
 
     def _not_ready(self) -> list[str]:
         if self._scheduler.stopping:

@@ -147,7 +147,7 @@ class Scheduler:
         started = time.perf_counter()
         pod = queued.pod
         framework = self._profiles[pod.spec.scheduler_name]
-        if self._skip(pod):
+        if self._skip(framework, pod):
             self._queue.done(pod.uid)
             return
         state = CycleState()
@@ -162,11 +162,11 @@ class Scheduler:
         except AttemptError as exc:
             self._fail(queued, framework, Rejection("SchedulerError", str(exc)), started)
 
-    def _skip(self, pod: Pod) -> bool:
+    def _skip(self, framework: Framework, pod: Pod) -> bool:
         """A Pod that is being deleted, or is assumed already, needs no node."""
         if pod.deleted is not None:
             note = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
-            self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note)
+            self._warn(framework, pod, note)
             return True
         return self._cache.is_assumed(pod.uid)
 
@@ -254,7 +254,8 @@ class Scheduler:
         self._recorder.attempt(binding.framework.name, "scheduled", seconds)
         self._recorder.scheduled(queued, self._clock())
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
-        self._events.event(pod, None, "Normal", "Scheduled", "Binding", note)
+        name = binding.framework.name
+        self._events.event(pod, None, "Normal", "Scheduled", "Binding", note, name)
         if not logs.enabled(2):
             return
         log.info(
@@ -290,8 +291,7 @@ class Scheduler:
         current = queued.pod
         if rejection.nominated is not None:
             self._queue.nominator.nominate(current, rejection.nominated)
-        note = _cut(rejection.message)
-        self._events.event(current, None, "Warning", "FailedScheduling", "Scheduling", note)
+        self._warn(framework, current, _cut(rejection.message))
         condition = PodCondition(
             type="PodScheduled",
             status="False",
@@ -300,6 +300,10 @@ class Scheduler:
             observed_generation=current.generation,
         )
         self._writer.patch(current, condition, rejection.nominated)
+
+    def _warn(self, framework: Framework, pod: Pod, note: str) -> None:
+        name = framework.name
+        self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note, name)
 
 
 NOTE_LIMIT = 1024

@@ -222,9 +222,16 @@ class EventRecorder(Protocol):
     """Writes events.k8s.io/v1 events; never blocks."""
 
     def event(
-        self, regarding: Pod, related: Pod | None, type_: str, reason: str, action: str, note: str
+        self,
+        regarding: Pod,
+        related: Pod | None,
+        type_: str,
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str | None = None,
     ) -> None:
-        """Record one event; ``type_`` is Normal or Warning."""
+        """Record one event; ``type_`` is Normal or Warning, the controller is a schedulerName."""
 
 
 class WaitingPods(Protocol):
