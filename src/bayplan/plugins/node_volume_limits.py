@@ -42,6 +42,9 @@ class _World:
     used: Counter[CsiVolume]
     broken: dict[str, str]
 
+    def copy(self) -> _World:
+        return _World(Counter(self.used), dict(self.broken))
+
 
 @dataclass
 class _State:
@@ -52,6 +55,7 @@ class _State:
         migrated_code: reason code for nodes with a CSINode, where in-tree volumes count.
         other_code: the same for nodes without.
         statuses: what codes mean; code 0 is Success.
+        rows: of a what-if table: its rows in the full table.
         worlds: by row of a what-if table, where Pods were added or removed.
     """
 
@@ -69,7 +73,14 @@ class _State:
         return self.statuses.index(status)
 
     def what_if(self, rows: IntArray) -> _State:
-        return _State(self.volumes, self.migrated_code, self.other_code, self.statuses, rows)
+        return _State(
+            self.volumes,
+            self.migrated_code,
+            self.other_code,
+            self.statuses,
+            rows if self.rows is None else self.rows[rows],
+            {i: self.worlds[r].copy() for i, r in enumerate(rows.tolist()) if r in self.worlds},
+        )
 
 
 class NodeVolumeLimits(Plugin):

@@ -130,7 +130,8 @@ class _State:
         self.conflicts = conflicts
 
     def what_if(self, rows: IntArray) -> _State:
-        return _State(self.claims, np.broadcast_to(self.conflicts, rows.shape).copy())
+        worlds = self.conflicts[rows] if self.conflicts.ndim else self.conflicts
+        return _State(self.claims, np.broadcast_to(worlds, rows.shape).copy())
 
     def uses(self, other: Pod) -> int:
         # As in kube-scheduler, claims are compared by name alone: a claim of the same name in

@@ -1,0 +1,467 @@
+"""Reserve, Unreserve and PreBind of VolumeBinding: what is assumed, written and waited for."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from tests.builders import make_node, make_pod
+from tests.builders_storage import make_class, make_csi_node, make_pv, make_pvc
+from tests.plugins.storage_world import StorageWorld
+
+from bayplan.client.errors import Conflict
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.status import SKIP, SUCCESS, Status
+from bayplan.plugins.volume_binding import VolumeBinding
+
+NODE = "n"
+
+
+def unbound(version=1):
+    return make_pvc("c").uid("c-uid").storage_class("wait").version(version)
+
+
+def available(version=1):
+    return make_pv("v").storage_class("wait").version(version)
+
+
+class Server:
+    """Stands in for the API server: applies merge patches, in a way the test decides on."""
+
+    def __init__(self, world, error=None):
+        self._world = world
+        self._error = error
+        self.patches = []
+        self.written = threading.Semaphore(0)
+
+    def patch(self, path, body, content_type):
+        assert content_type == "application/merge-patch+json"
+        self.patches.append((path, msgspec.json.decode(body)))
+        if self._error is not None:
+            raise self._error
+        kind = "PersistentVolume" if "persistentvolumes/" in path else "PersistentVolumeClaim"
+        key = path.rpartition("/")[2]
+        key = key if kind == "PersistentVolume" else f"default/{key}"
+        stored = msgspec.to_builtins(self._world.objects.get(kind, key))
+        merged = merge(stored, msgspec.json.decode(body))
+        merged["metadata"]["resourceVersion"] = "10"
+        self.written.release()
+        return msgspec.json.encode(merged)
+
+
+def merge(target, patch):
+    for key, value in patch.items():
+        target[key] = merge(target.get(key, {}), value) if isinstance(value, dict) else value
+    return target
+
+
+@pytest.fixture
+def world():
+    return StorageWorld(
+        make_node(NODE).label("zone", "a"), make_node("m").label("zone", "b")
+    ).store(make_class("wait"))
+
+
+@pytest.fixture
+def plugin(world):
+    return world.plugin(VolumeBinding)
+
+
+POD = make_pod("p").pvc("c").obj()
+
+
+def reserved(world, plugin, pod=POD, node=NODE):
+    """The state of ``pod`` after Reserve on ``node``."""
+    state = world.state(plugin, pod)
+    assert plugin.filter_nodes(state, pod, world.nodes)[world.row(node)] == 0
+    assert plugin.reserve(state, pod, node) is None
+    return state
+
+
+# Reserve
+
+
+def test_nothing_is_to_be_done_for_bound_claims(world, plugin):
+    world.store(make_pvc("c").bound_to("v"), available())
+    state = reserved(world, plugin)
+    assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
+    assert plugin.pre_bind(state, POD, NODE) is None
+    plugin.unreserve(state, POD, NODE)
+
+
+def test_nothing_is_to_be_done_for_a_pod_without_claims(world, plugin):
+    state, pod = CycleState(), make_pod().obj()
+    assert plugin.pre_filter(state, pod, world.nodes) == SKIP
+    assert plugin.reserve(state, pod, NODE) is None
+    assert plugin.pre_bind_pre_flight(state, pod, NODE) == SKIP
+    assert plugin.pre_bind(state, pod, NODE) is None
+    plugin.unreserve(state, pod, NODE)
+
+
+def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(world, plugin):
+    world.store(make_class("wait").provisioner(""), unbound(), available())
+    world.store(make_pvc("d").storage_class("wait"))
+    other = make_pod("q").pvc("d").obj()
+    state = reserved(world, plugin)
+    assert not any(s.ok for s in world.filtered(plugin, other).values())
+    profile_of_its_own = world.plugin(VolumeBinding)
+    assert not any(s.ok for s in world.filtered(profile_of_its_own, other).values())
+    plugin.unreserve(state, POD, NODE)
+    assert all(s.ok for s in world.filtered(plugin, other).values())
+
+
+def test_the_smallest_volume_is_reserved_for_the_smallest_claim(world, plugin):
+    world.store(unbound().size("3Gi"), make_pvc("d").storage_class("wait").size("1Gi"))
+    for size in ("9Gi", "4Gi", "2Gi"):
+        world.store(make_pv(f"v-{size}".lower()).storage_class("wait").capacity(size))
+    pod = make_pod("p").pvc("c").pvc("d").obj()
+    task = reserved(world, plugin, pod).read(plugin.name).task
+    assert {c.name: v.name for c, v, _ in task.static} == {"c": "v-4gi", "d": "v-2gi"}
+
+
+def test_equal_volumes_are_taken_in_the_order_in_which_they_came(world, plugin):
+    world.store(unbound().size("1Gi"), *(make_pv(n).storage_class("wait") for n in "zab"))
+    task = reserved(world, plugin).read(plugin.name).task
+    assert [v.name for v in task.volumes] == ["z"]
+
+
+def test_a_reserved_claim_is_provisioned_for_its_node_alone(world, plugin):
+    world.store(unbound())
+    state = reserved(world, plugin)
+    statuses = world.filtered(plugin, make_pod("q").pvc("c").obj())
+    assert statuses[NODE] == SUCCESS
+    assert not statuses["m"].ok
+    plugin.unreserve(state, POD, NODE)
+    assert world.filtered(plugin, POD)["m"] == SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("change", "still_assumed"),
+    [
+        pytest.param(lambda w: w.store(unbound(1)), True, id="seen-again"),
+        pytest.param(lambda w: w.store(unbound(2)), False, id="changed"),
+        pytest.param(lambda w: w.store(make_pvc("other")), True, id="other-claim"),
+        pytest.param(lambda w: w.remove(unbound()).store(unbound(1)), False, id="deleted-and-made"),
+    ],
+)
+def test_what_is_assumed_holds_until_the_object_changes(world, plugin, change, still_assumed):
+    world.store(unbound(1))
+    reserved(world, plugin)
+    change(world)
+    assert world.filtered(plugin, POD)["m"].ok is not still_assumed
+
+
+def test_unreserve_leaves_alone_what_another_pod_assumed_since(world, plugin):
+    world.store(unbound())
+    first = reserved(world, plugin)
+    world.store(unbound(2))
+    reserved(world, plugin, make_pod("q").pvc("c").obj(), "m")
+    plugin.unreserve(first, POD, NODE)
+    assert not world.filtered(plugin, POD)[NODE].ok
+
+
+def test_reserve_refuses_a_node_that_does_not_fit(world, plugin):
+    world.store(make_class("wait").topology(zone=["b"]), unbound())
+    state = world.state(plugin, POD)
+    status = plugin.reserve(state, POD, NODE)
+    assert status == Status.unresolvable("node(s) didn't find available persistent volumes to bind")
+    assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
+
+
+# PreBind
+
+
+class PreBind:
+    """Runs PreBind in a thread, as a binding worker does."""
+
+    def __init__(self, world, plugin, error=None, timeout=60):
+        self.world, self.plugin = world, plugin
+        self.server = plugin.handle.client = Server(world, error)
+        plugin.args = SimpleNamespace(bind_timeout_seconds=timeout)
+        self.state = reserved(world, plugin)
+        assert plugin.pre_bind_pre_flight(self.state, POD, NODE) == SUCCESS
+        self._answers = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        self._answers.append(self.plugin.pre_bind(self.state, POD, NODE))
+
+    def wait_written(self):
+        """Until the patch has been sent."""
+        assert self.server.written.acquire(timeout=30)
+        return self
+
+    def status(self):
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        assert len(self.plugin._tasks) == 0
+        return self._answers[0]
+
+
+def bound_claim(version=11):
+    return make_pvc("c").uid("c-uid").storage_class("wait").bound_to("v").version(version)
+
+
+def bound_volume(version=10):
+    volume = make_pv("v").storage_class("wait").version(version)
+    return volume.claimed_by("c", "c-uid").status(phase="Bound")
+
+
+def failed(message):
+    return Status.error(f"binding volumes: {message}")
+
+
+def static(world, plugin, **args):
+    world.store(unbound(), available())
+    return PreBind(world, plugin, **args)
+
+
+def dynamic(world, plugin, **args):
+    world.store(unbound())
+    return PreBind(world, plugin, **args)
+
+
+def test_the_claim_is_written_into_the_chosen_volume(world, plugin):
+    binding = static(world, plugin).wait_written()
+    world.store(bound_volume(), bound_claim())
+    assert binding.status() is None
+    claim_ref = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": "default",
+        "name": "c",
+        "uid": "c-uid",
+        "resourceVersion": "1",
+    }
+    annotations = {"pv.kubernetes.io/bound-by-controller": "yes"}
+    assert binding.server.patches == [
+        (
+            "/api/v1/persistentvolumes/v",
+            {
+                "metadata": {"resourceVersion": "1", "annotations": annotations},
+                "spec": {"claimRef": claim_ref},
+            },
+        )
+    ]
+
+
+def test_the_chosen_node_is_written_into_the_claim(world, plugin):
+    binding = dynamic(world, plugin).wait_written()
+    world.store(bound_volume(), bound_claim().selected(NODE))
+    assert binding.status() is None
+    annotations = {"volume.kubernetes.io/selected-node": NODE}
+    assert binding.server.patches == [
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims/c",
+            {"metadata": {"resourceVersion": "1", "annotations": annotations}},
+        )
+    ]
+
+
+def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(world, plugin):
+    world.store(unbound(), make_pv("v").storage_class("wait").claimed_by("c"))
+    binding = PreBind(world, plugin).wait_written()
+    world.store(bound_volume(), bound_claim())
+    assert binding.status() is None
+    ((_, patch),) = binding.server.patches
+    assert patch["metadata"] == {"resourceVersion": "1"}
+    assert patch["spec"]["claimRef"]["uid"] == "c-uid"
+
+
+def test_a_volume_that_names_the_claim_already_is_not_written(world, plugin):
+    world.store(unbound(), bound_volume(version=1))
+    binding = PreBind(world, plugin)
+    world.store(bound_claim())
+    assert binding.status() is None
+    assert binding.server.patches == []
+
+
+def test_changes_that_arrive_before_our_own_answer_are_not_missed(world, plugin):
+    world.store(unbound(), available())
+    plugin.handle.client = server = Server(world)
+    original = server.patch
+
+    def answered_late(*args):
+        answer = original(*args)
+        world.store(bound_volume(), bound_claim())
+        return answer
+
+    server.patch = answered_late
+    state = reserved(world, plugin)
+    assert plugin.pre_bind(state, POD, NODE) is None
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param([bound_volume(9), bound_claim()], id="volume-older-than-our-write"),
+        pytest.param([bound_volume()], id="claim-not-bound-yet"),
+        pytest.param([make_pv("unrelated"), make_pvc("unrelated")], id="other-objects"),
+        pytest.param([make_csi_node(NODE), make_csi_node("m")], id="csi-nodes"),
+    ],
+)
+def test_static_binding_waits_for_the_pv_controller(world, plugin, seen):
+    binding = static(world, plugin, timeout=0.05).wait_written()
+    world.store(*seen)
+    assert binding.status() == failed("context deadline exceeded")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param([bound_volume(), bound_claim(9).selected(NODE)], id="claim-is-older"),
+        pytest.param([bound_claim().selected(NODE)], id="volume-not-seen-yet"),
+        pytest.param([unbound(11).selected(NODE)], id="not-provisioned-yet"),
+    ],
+)
+def test_provisioning_waits_for_the_provisioner(world, plugin, seen):
+    binding = dynamic(world, plugin, timeout=0.05).wait_written()
+    world.store(*seen)
+    assert binding.status() == failed("context deadline exceeded")
+
+
+AFFINITY = 'pv "v" node affinity doesn\'t match node "n": no matching NodeSelectorTerms'
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(
+            lambda w: w.store(available(11)), 'ClaimRef got reset for pv "v"', id="unbound"
+        ),
+        pytest.param(
+            lambda w: w.store(available(11).claimed_by("c")),
+            'ClaimRef got reset for pv "v"',
+            id="claim-uid-taken-away",
+        ),
+        pytest.param(
+            lambda w: w.store(bound_volume().on("zone", "b")), AFFINITY, id="out-of-reach"
+        ),
+        pytest.param(
+            lambda w: w.remove(available()),
+            'failed to check binding: persistentvolumes "v" not found',
+            id="volume-deleted",
+        ),
+        pytest.param(
+            lambda w: w.remove(unbound()),
+            'failed to check binding: persistentvolumeclaims "default/c" not found',
+            id="claim-deleted",
+        ),
+        pytest.param(
+            lambda w: w.nodes.remove_node(NODE),
+            'failed to get node "n": node "n" not found',
+            id="node-deleted",
+        ),
+    ],
+)
+def test_static_binding_fails(world, plugin, change, message):
+    binding = static(world, plugin).wait_written()
+    change(world)
+    assert binding.status() == failed(message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        pytest.param(
+            [make_pvc("c").uid("c-uid").version(11)],
+            'selectedNode annotation reset for PVC "c"',
+            id="annotations-gone",
+        ),
+        pytest.param(
+            [make_pvc("c").uid("c-uid").version(11).annotation("a", "b")],
+            'provisioning failed for PVC "c"',
+            id="node-taken-away",
+        ),
+        pytest.param(
+            [bound_claim().selected("m")], 'provisioning failed for PVC "c"', id="other-node"
+        ),
+        pytest.param(
+            [bound_volume().on("zone", "b"), bound_claim().selected(NODE)],
+            AFFINITY,
+            id="out-of-reach",
+        ),
+    ],
+)
+def test_provisioning_fails(world, plugin, changed, message):
+    binding = dynamic(world, plugin).wait_written()
+    world.store(*changed)
+    assert binding.status() == failed(message)
+
+
+def test_a_claim_that_is_deleted_while_it_is_provisioned_fails(world, plugin):
+    binding = dynamic(world, plugin).wait_written()
+    world.remove(unbound())
+    missing = 'persistentvolumeclaims "default/c" not found'
+    assert binding.status() == failed(f"failed to check provisioning pvc: {missing}")
+
+
+def test_a_relabelled_node_may_get_out_of_reach(world, plugin):
+    world.store(unbound(), make_pv("v").storage_class("wait").on("zone", "a"))
+    binding = PreBind(world, plugin).wait_written()
+    world.add_node(make_node("m").label("zone", "c"))
+    world.add_node(make_node(NODE).label("zone", "b"))
+    world.store(bound_volume().on("zone", "a"), bound_claim())
+    assert binding.status() == failed(AFFINITY)
+
+
+def test_a_pod_that_is_gone_waits_no_longer(world, plugin):
+    binding = dynamic(world, plugin).wait_written()
+    assumed = POD.on_node(NODE)
+    world.nodes.add_pod(world.row(NODE), assumed)
+    world.add_node(make_node(NODE).label("zone", "c"))
+    world.nodes.remove_pod(world.row(NODE), assumed)
+    missing = 'pod "p" not found'
+    assert binding.status() == failed(f"pod does not exist any more: {missing}")
+
+
+def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(world, plugin):
+    world.store(unbound())
+    plugin.handle.client = Server(world, Conflict("the object has been modified"))
+    state = reserved(world, plugin)
+    assert plugin.pre_bind(state, POD, NODE) == Status.error("the object has been modified")
+    plugin.unreserve(state, POD, NODE)
+    assert all(s.ok for s in world.filtered(plugin, POD).values())
+
+
+@pytest.mark.parametrize("start", [static, dynamic])
+def test_what_has_been_written_stays_assumed_until_it_is_seen(world, plugin, start):
+    world.store(make_pvc("d").storage_class("wait"))
+    binding = start(world, plugin, timeout=0.01).wait_written()
+    assert not binding.status().ok
+    before = dict(plugin._volumes.claims._assumed)
+    before |= plugin._volumes.volumes._assumed
+    plugin.unreserve(binding.state, POD, NODE)
+    assert plugin._volumes.claims._assumed | plugin._volumes.volumes._assumed == before
+    assert len(before) == 1
+
+
+EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        pytest.param(bound_volume().spec(**EBS), None, id="reachable"),
+        pytest.param(
+            bound_volume().spec(**EBS).label("topology.kubernetes.io/zone", "b"),
+            AFFINITY,
+            id="zone-of-the-csi-driver",
+        ),
+        pytest.param(
+            bound_volume().spec(awsElasticBlockStore={"volumeID": "aws://x/y"}),
+            "failed to translate pv to csi: could not translate pv: failed to translate Kubernetes "
+            "ID to EBS Volume ID Invalid format for AWS volume (aws://x/y)",
+            id="no-csi-volume",
+        ),
+    ],
+)
+def test_a_migrated_volume_must_be_reachable_as_a_csi_volume(world, plugin, volume, message):
+    world.store(unbound())
+    binding = PreBind(world, plugin).wait_written()
+    world.store(make_csi_node("m"), make_csi_node(NODE).migrated("kubernetes.io/aws-ebs"))
+    world.store(volume, bound_claim().selected(NODE))
+    assert binding.status() == (failed(message) if message else None)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from tests.builders import make_node, make_pod
+from tests.builders_storage import make_capacity, make_class, make_driver, make_pv, make_pvc
+from tests.plugins.harness import scored
+from tests.plugins.storage_world import StorageWorld
+
+from bayplan.framework.status import SKIP
+from bayplan.plugins.volume_binding import VolumeBinding
+
+FULLER = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+BENT = [
+    {"utilization": 20, "score": 10},
+    {"utilization": 50, "score": 0},
+    {"utilization": 80, "score": 7},
+]
+
+
+def world():
+    nodes = (make_node(zone).label("zone", zone) for zone in "abc")
+    return StorageWorld(*nodes).store(make_class("wait"), make_class("fast"))
+
+
+def volume(name, size, zone, storage_class="wait"):
+    return make_pv(name).storage_class(storage_class).capacity(size).on("zone", zone)
+
+
+def claim(name, size, storage_class="wait"):
+    return make_pvc(name).storage_class(storage_class).size(size)
+
+
+def scores(w, pod, shape=FULLER):
+    plugin = w.plugin(VolumeBinding, shape=shape)
+    state = w.state(plugin, pod)
+    assert plugin.pre_score(state, pod, w.nodes, w.nodes.exists) is None
+    plugin.filter_nodes(state, pod, w.nodes)
+    found = plugin.score_nodes(state, pod, w.nodes)
+    return {info.name: int(found[info.row]) for info in w.nodes}
+
+
+def test_it_does_not_score_by_default():
+    w = world()
+    assert scored(w.plugin(VolumeBinding), make_pod().obj(), w.nodes) == SKIP
+
+
+def test_a_pod_without_claims_scores_0_everywhere():
+    w = world()
+    plugin = w.plugin(VolumeBinding, shape=FULLER)
+    assert scored(plugin, make_pod().obj(), w.nodes) == {"a": 0, "b": 0, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        pytest.param(FULLER, {"a": 100, "b": 50, "c": 0}, id="fuller-is-better"),
+        pytest.param(BENT, {"a": 70, "b": 0, "c": 0}, id="outside-the-shape-its-ends-hold"),
+        pytest.param([{"utilization": 0, "score": 3}], {"a": 30, "b": 30, "c": 0}, id="one-point"),
+        pytest.param(BENT[:2], {"a": 0, "b": 0, "c": 0}, id="end-of-the-shape"),
+    ],
+)
+def test_utilization_of_existing_volumes(shape, expected):
+    w = world().store(claim("c", "50Gi"), volume("va", "50Gi", "a"), volume("vb", "100Gi", "b"))
+    assert scores(w, make_pod().pvc("c").obj(), shape) == expected
+
+
+def test_volumes_of_one_class_are_summed_up_and_classes_averaged():
+    w = world().store(claim("c1", "50Gi"), claim("c2", "100Gi"), claim("c3", "10Gi", "fast"))
+    w.store(volume("va1", "50Gi", "a"), volume("va2", "150Gi", "a"))
+    w.store(volume("va3", "40Gi", "a", "fast"))
+    pod = make_pod().pvc("c1").pvc("c2").pvc("c3").obj()
+    assert scores(w, pod) == {"a": (75 + 25) // 2, "b": 0, "c": 0}
+
+
+def test_a_mean_is_rounded_half_up():
+    w = world().store(claim("c1", "50Gi"), claim("c2", "51Gi", "fast"))
+    w.store(volume("v1", "100Gi", "a"), volume("v2", "100Gi", "a", "fast"))
+    assert scores(w, make_pod().pvc("c1").pvc("c2").obj())["a"] == 51
+
+
+@pytest.mark.parametrize(
+    ("utilization", "expected"),
+    [(10, 100), (20, 100), (30, 67), (35, 50), (49, 4), (50, 0), (51, 2), (80, 70), (99, 70)],
+)
+def test_points_in_between_are_truncated_towards_the_left_one(utilization, expected):
+    w = world().store(claim("c", f"{utilization}"), volume("v", "100", "a"))
+    assert scores(w, make_pod().pvc("c").obj(), BENT)["a"] == expected
+
+
+def test_volumes_to_be_made_are_judged_by_what_the_driver_has_left():
+    w = world().store(claim("c1", "10Gi"), claim("c2", "20Gi"), make_driver().storage_capacity())
+    w.store(make_capacity("a").of("wait", "100Gi").on(zone="a"))
+    w.store(make_capacity("b").of("wait", "60Gi").on(zone="b"))
+    w.store(make_capacity("c").of("wait", None, maximumVolumeSize="60Gi").on(zone="c"))
+    assert scores(w, make_pod().pvc("c1").pvc("c2").obj()) == {"a": 30, "b": 50, "c": 100}
+
+
+def test_an_existing_volume_goes_before_those_to_be_made():
+    w = world().store(claim("c1", "10Gi"), claim("c2", "20Gi"), make_driver().storage_capacity())
+    w.store(make_capacity("a").of("wait", "100Gi").on(), volume("v", "20Gi", "a"))
+    assert scores(w, make_pod().pvc("c1").pvc("c2").obj()) == {"a": 50, "b": 30, "c": 30}
