@@ -1,0 +1,61 @@
+"""DefaultPreemption: evicts Pods of lower priority where that makes room for one that fits nowhere.
+
+PostFilter finds the node and the victims (`bayplan.preemption`), has them evicted in the background
+and nominates the node; PreEnqueue holds the Pod back until they are leaving. Without a cluster
+(simulate, explain) nobody is evicted.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bayplan.api.pod import Pod
+from bayplan.config.args import DefaultPreemptionArgs
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.events import Action, EventRegistration, Hint, any_pod
+from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
+from bayplan.framework.status import Status
+from bayplan.preemption.evaluator import Analysis, Evaluator
+from bayplan.preemption.executor import Executor
+
+WAITING = Status.unresolvable("waiting for the preemption for this pod to be finished")
+
+
+class DefaultPreemption(Plugin):
+    """See the module's docstring."""
+
+    Args: ClassVar[type | None] = DefaultPreemptionArgs
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._evaluator = Evaluator(args, handle)
+        self._executor = Executor(handle, self.name)
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a preemptor back until its victims are leaving."""
+        return WAITING if self._executor.is_running(pod) else None
+
+    def analyse(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Analysis:
+        """What preemption would do, found out on every node; for explanations. Changes nothing.
+
+        Raises:
+            AttemptError: a plugin broke.
+        """
+        return self._evaluator.analyse(state, pod, failure, every_node=True)
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
+        """Make room for ``pod``, if that is possible, and nominate the node for it."""
+        live = self.handle.client is not None
+        analysis = self._evaluator.analyse(state, pod, failure, every_node=not live)
+        best = analysis.best
+        evicted = best is not None and live and self._executor.evict(pod, best)
+        self.handle.metrics.preemption(len(best.victims) if best is not None and evicted else 0)
+        return analysis.result
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A preemptor that is held back waits for deleted Pods.
+
+        Which of them are worth an attempt is for the plugins to say that rejected it, so our own
+        hint wakes nobody; it is there so that theirs are asked.
+        """
+        return any_pod(Action.DELETE, lambda _pod, _old, _new: Hint.SKIP)

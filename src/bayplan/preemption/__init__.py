@@ -1,0 +1,9 @@
+"""Preemption: which Pods to evict so that one of higher priority fits, and their eviction.
+
+Used by the DefaultPreemption plugin, after Filter has found no node. The way of one preemption:
+
+    eligible? > dry run on candidate nodes > extenders > best node > eviction in the background
+
+Answers to kube-scheduler's ``pkg/scheduler/framework/preemption`` and its plugin
+``defaultpreemption``.
+"""

@@ -1,0 +1,85 @@
+"""Budgets: which victims a PodDisruptionBudget protects.
+
+Kept up to date by the object store's changes, so a dry run asks no selector twice about Pods of one
+template. Semantics are those of kube-scheduler's ``filterPodsWithPDBViolation``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.selectors import Predicate, SelectorError, label_selector, nothing
+from bayplan.api.workloads import PodDisruptionBudget
+from bayplan.cache.objects import ObjectStore
+
+
+@dataclass(frozen=True)
+class _Budget:
+    key: str
+    selects: Predicate
+    allowed: int
+    disrupted: Mapping[str, str]
+
+
+class Budgets:
+    """All PodDisruptionBudgets.
+
+    Attributes:
+        version: changes whenever any of them does.
+    """
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self.version = 0
+        self._by_namespace: dict[str, dict[str, _Budget]] = defaultdict(dict)
+        self._of_shape: dict[int, tuple[_Budget, ...]] = {}
+        objects.on_change("PodDisruptionBudget", self._changed)
+
+    def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        self.version += 1
+        self._of_shape.clear()
+        if old is not None:
+            del self._by_namespace[old.namespace][old.key]
+        if new is not None:
+            status = new.status
+            budget = _Budget(
+                new.key, _selects(new), status.disruptions_allowed, status.disrupted_pods
+            )
+            self._by_namespace[new.namespace][new.key] = budget
+
+    def violations(self, pods: Iterable[Pod]) -> set[str]:
+        """Uids of those of ``pods`` whose eviction, after that of all before them, violates one.
+
+        A Pod that the API server counts as disrupted already costs its budget nothing.
+        """
+        found: set[str] = set()
+        left: dict[str, int] = {}
+        for pod in pods:
+            for budget in self._of(pod.shape):
+                if pod.name in budget.disrupted:
+                    continue
+                left[budget.key] = left.get(budget.key, budget.allowed) - 1
+                if left[budget.key] < 0:
+                    found.add(pod.uid)
+        return found
+
+    def _of(self, shape: PodShape) -> tuple[_Budget, ...]:
+        budgets = self._of_shape.get(shape.id)
+        if budgets is None:
+            known = self._by_namespace.get(shape.namespace, {}).values() if shape.labels else ()
+            budgets = tuple(b for b in known if b.selects(shape.labels))
+            self._of_shape[shape.id] = budgets
+        return budgets
+
+
+def _selects(budget: PodDisruptionBudget) -> Predicate:
+    """To a scheduler an empty selector selects nothing, as does one that makes no sense."""
+    selector = budget.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return nothing
+    try:
+        return label_selector(selector)
+    except SelectorError:
+        return nothing

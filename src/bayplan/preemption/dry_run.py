@@ -1,0 +1,134 @@
+"""DryRun: which Pods would have to go from a node, found for many nodes at once.
+
+Every candidate node is a row of a what-if table, a world of its own. All Pods of lower priority go
+from all rows; then, in rounds, each row gets its next Pod back, those first whose budget would be
+violated, then the most important; the Filter plugins judge all rows in one go, and where the
+preemptor no longer fits, the Pod goes again and is a victim. Per row that is what kube-scheduler's
+``SelectVictimsOnNode`` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.status import Status
+from bayplan.framework.what_if import WhatIf
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.ranking import Candidate, most_important_first
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+
+Outcome = Candidate | Status
+"""What evicting Pods of one node would lead to: room, or why not."""
+
+
+@dataclass
+class _World:
+    """One row.
+
+    Attributes:
+        row: in the full table.
+        lower: the Pods that may go, the most important first.
+        protected: uids of those whose budget would be violated.
+        victims: uids of those that have to go, as far as is known.
+    """
+
+    row: int
+    lower: list[Pod]
+    protected: set[str]
+    victims: set[str]
+
+    def turns(self) -> list[Pod]:
+        """The order in which Pods get their chance to stay."""
+        return sorted(self.lower, key=lambda pod: pod.uid not in self.protected)
+
+    def outcome(self, node_name: str) -> Outcome:
+        """What is left when all have had their chance."""
+        victims = tuple(pod for pod in self.lower if pod.uid in self.victims)
+        if not victims:
+            return Status.error(f'expected at least one victim pod on node "{node_name}"')
+        return Candidate(self.row, node_name, victims, len(self.victims & self.protected))
+
+
+class DryRun:
+    """The dry run for one Pod in one cycle.
+
+    Args:
+        state: of the cycle; it is not changed.
+        nodes: the full table; neither is it.
+    """
+
+    def __init__(
+        self, what_if: WhatIf, budgets: Budgets, state: CycleState, pod: Pod, nodes: NodeTable
+    ) -> None:
+        self._what_if = what_if
+        self._budgets = budgets
+        self._pod = pod
+        self._full = nodes
+        self._cycle = state
+        self._state = state
+        self._table = nodes
+        self._worlds: list[_World] = []
+
+    def run(self, rows: IntArray) -> dict[int, Outcome]:
+        """The outcome by row, for each of ``rows``.
+
+        Raises:
+            AttemptError: a plugin broke.
+        """
+        outcomes: dict[int, Outcome] = dict.fromkeys(rows.tolist(), NO_VICTIMS)
+        worlds = [self._world(row) for row in outcomes]
+        self._worlds = [world for world in worlds if world.lower]
+        if not self._worlds:
+            return outcomes
+        rows = np.array([world.row for world in self._worlds])
+        self._state, self._table = self._cycle.what_if(rows), self._full.take(rows)
+        outcomes.update(self._evict_all())
+        self._reprieve()
+        for world in self._worlds:
+            outcomes[world.row] = world.outcome(self._full.names[world.row] or "")
+        return outcomes
+
+    def _world(self, row: int) -> _World:
+        priority = self._pod.priority
+        lower = [pod for pod in self._full.pods[row].values() if pod.priority < priority]
+        ordered = most_important_first(lower)
+        return _World(row, ordered, self._budgets.violations(ordered), set())
+
+    def _evict_all(self) -> dict[int, Outcome]:
+        """Take all lower Pods away; go on with the rows where that helps, say why for the rest."""
+        for index, world in enumerate(self._worlds):
+            for pod in world.lower:
+                self._take(pod, index)
+        diagnosis = self._what_if.filter(self._state, self._pod, self._table)
+        hopeless = np.flatnonzero(~diagnosis.fits).tolist()
+        why: dict[int, Outcome] = {self._worlds[i].row: diagnosis.status(i) for i in hopeless}
+        self._keep(diagnosis.fits)
+        return why
+
+    def _keep(self, wanted: BoolArray) -> None:
+        rows = np.flatnonzero(wanted)
+        if len(rows) == len(self._worlds):
+            return
+        self._worlds = [self._worlds[index] for index in rows.tolist()]
+        self._state, self._table = self._state.what_if(rows), self._table.take(rows)
+
+    def _reprieve(self) -> None:
+        turns = [world.turns() for world in self._worlds]
+        for turn in range(max(map(len, turns), default=0)):
+            back = [(i, pods[turn]) for i, pods in enumerate(turns) if turn < len(pods)]
+            for index, pod in back:
+                self._what_if.add_pod(self._state, self._pod, pod, self._table, index)
+            fits = self._what_if.filter(self._state, self._pod, self._table).fits
+            for index, pod in back:
+                if not fits[index]:
+                    self._take(pod, index)
+                    self._worlds[index].victims.add(pod.uid)
+
+    def _take(self, pod: Pod, index: int) -> None:
+        self._what_if.remove_pod(self._state, self._pod, pod, self._table, index)

@@ -1,0 +1,247 @@
+"""Evaluator: whether evicting Pods makes room for one that fits nowhere, and on which node best.
+
+It changes nothing: `Analysis` says what would be done, and why nothing can be. Live, it stops at as
+many candidates as kube-scheduler would look at; for explanations it looks at every node. Messages
+are kube-scheduler's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray
+from bayplan.config.args import DefaultPreemptionArgs
+from bayplan.extender import ExtenderError, HttpExtender, MetaVictims
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
+from bayplan.framework.status import Code, Status
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.dry_run import DryRun
+from bayplan.preemption.outcomes import OutcomeBook, Outcomes
+from bayplan.preemption.ranking import Candidate, best, best_candidates
+
+log = structlog.get_logger("preemption")
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_CANDIDATE = Status.unschedulable("no candidate node for preemption")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What preemption can do for a Pod.
+
+    Attributes:
+        result: what PostFilter answers.
+        candidates: every node that was found to do, in row order, after extenders had their say.
+        tied: those between which no criterion decides, by node name; the first is taken.
+    """
+
+    result: PostFilterResult
+    candidates: tuple[Candidate, ...] = ()
+    tied: tuple[Candidate, ...] = ()
+
+    @property
+    def best(self) -> Candidate | None:
+        """The node to make room on, and whom to evict; None where there is none."""
+        return self.tied[0] if self.tied else None
+
+
+class _Failed(Exception):  # noqa: N818 - the outcome of an attempt, not a bug
+    """The attempt ends with a status."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class Evaluator:
+    """Looks for room; one per profile."""
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        self._args = args
+        self._handle = handle
+        self._nodes = handle.nodes
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+        self._next_row = 0
+
+    @cached_property
+    def _book(self) -> OutcomeBook:
+        # The framework is complete only after its plugins have been made.
+        return OutcomeBook(self._handle.framework, self._nodes, self._budgets)
+
+    def analyse(
+        self, state: CycleState, pod: Pod, failure: FilterFailure, *, every_node: bool
+    ) -> Analysis:
+        """What preemption can do for ``pod``, which ``failure`` says fits nowhere.
+
+        With ``every_node`` all nodes are looked at, not only as many as are enough.
+
+        Raises:
+            AttemptError: a plugin broke.
+        """
+        reason = self._not_eligible(pod, failure)
+        if reason:
+            return _nothing(Status.unschedulable(reason))
+        outcomes = self._book.of(state, pod)
+        rows = failure.candidates
+        what_if = self._handle.framework.search.what_if
+        dry_run = DryRun(what_if, self._budgets, state, pod, self._nodes)
+        self._try(dry_run, outcomes, rows, len(rows) if every_node else self._wanted(len(rows)))
+        found = rows[outcomes.possible[rows]]
+        if not len(found):
+            return self._no_candidates(outcomes, rows)
+        preemptors = self._handle.extenders.preemptors(pod) if self._handle.extenders else []
+        if preemptors:
+            return self._ask(preemptors, pod, _candidates(outcomes, found))
+        now = self._handle.now()
+        tied = _candidates(outcomes, found[best(outcomes.ranks[found], now)])
+        return _room(_candidates(outcomes, found), tied)
+
+    # Eligibility
+
+    def _not_eligible(self, pod: Pod, failure: FilterFailure) -> str:
+        """Why ``pod`` may not evict others, "" if it may."""
+        if pod.spec.preemption_policy == "Never":
+            return NEVER
+        nominated = pod.status.nominated_node_name or self._handle.nominator.nominated_node(pod.uid)
+        row = self._nodes.row(nominated) if nominated else None
+        if row is None:
+            return ""
+        if failure.statuses.status(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        on_node = self._nodes.pods[row].values()
+        leaving = any(p.priority < pod.priority and _being_preempted(p) for p in on_node)
+        return TERMINATING if leaving else ""
+
+    # Dry runs
+
+    def _wanted(self, nodes: int) -> int:
+        """How many candidates are enough among ``nodes`` nodes."""
+        share = nodes * self._args.min_candidate_nodes_percentage // 100
+        return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
+
+    def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> None:
+        """Dry runs on ``rows`` until there are enough candidates, one of which violates no budget.
+
+        Each call begins where the last one ended, so that in time every node has its turn.
+        """
+        first = int(np.searchsorted(rows, self._next_row))
+        rows = np.concatenate([rows[first:], rows[:first]])
+        while (missing := _missing(outcomes, rows, wanted)) > 0:
+            untried = rows[~outcomes.known[rows]][:missing]
+            if not len(untried):
+                return
+            outcomes.record(dry_run.run(untried))
+            self._next_row = int(untried[-1]) + 1
+
+    def _no_candidates(self, outcomes: Outcomes, rows: IntArray) -> Analysis:
+        statuses = [s for row in rows.tolist() if isinstance(s := outcomes[row], Status)]
+        errors = dict.fromkeys(s.message for s in statuses if s.code is Code.ERROR)
+        if errors:
+            text = next(iter(errors)) if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return _nothing(Status.error(text))
+        counts = Counter(reason for status in statuses for reason in status.reasons)
+        untouched = self._nodes.node_count - len(rows)
+        if untouched:
+            counts[NOT_HELPFUL] += untouched
+        text = f"0/{self._nodes.node_count} nodes are available:"
+        if counts:
+            text += f" {', '.join(sorted(f'{n} {reason}' for reason, n in counts.items()))}."
+        return Analysis(PostFilterResult(Status.unschedulable(f"preemption: {text}"), ""))
+
+    # Extenders
+
+    def _ask(
+        self, extenders: Iterable[HttpExtender], pod: Pod, candidates: tuple[Candidate, ...]
+    ) -> Analysis:
+        """What is left of ``candidates`` when every extender has had its say."""
+        by_node = {c.node_name: c for c in candidates}
+        try:
+            for extender in extenders:
+                by_node = self._approved(extender, pod, by_node)
+                if not by_node:
+                    return _nothing(NO_CANDIDATE)
+        except _Failed as failed:
+            return _nothing(failed.status)
+        left = tuple(sorted(by_node.values(), key=lambda c: c.row))
+        return _room(left, tuple(best_candidates(left, self._handle.now())))
+
+    def _approved(
+        self, extender: HttpExtender, pod: Pod, by_node: dict[str, Candidate]
+    ) -> dict[str, Candidate]:
+        """The nodes that ``extender`` agrees to, with the victims that it names."""
+        asked = {name: (list(c.victims), c.violations) for name, c in by_node.items()}
+        ignorable = extender.config.ignorable
+        try:
+            answer = extender.preempt(pod, asked)
+            chosen = {name: self._named(extender, name, meta) for name, meta in answer.items()}
+        except ExtenderError as error:
+            if ignorable:
+                log.warning("Skipping extender", extender=extender.name, error=str(error))
+                return by_node
+            raise _Failed(Status.error(str(error))) from error
+        idle = [name for name, candidate in chosen.items() if not candidate.victims]
+        if idle and not ignorable:
+            text = f'expected at least one victim pod on node "{idle[0]}"'
+            raise _Failed(Status.error(text))
+        return {name: candidate for name, candidate in chosen.items() if candidate.victims}
+
+    def _named(self, extender: HttpExtender, name: str, meta: MetaVictims) -> Candidate:
+        row = self._nodes.row(name)
+        if row is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{name}"')
+        on_node = self._nodes.pods[row]
+        victims = []
+        for victim in meta.pods or ():
+            if victim.uid not in on_node:
+                raise ExtenderError(
+                    f"extender: {extender.name} claims to preempt pod (UID: {victim.uid}) on node: "
+                    f"{name}, but the pod is not found on that node"
+                )
+            victims.append(on_node[victim.uid])
+        return Candidate(row, name, tuple(victims), meta.pdb_violations)
+
+
+def _being_preempted(pod: Pod) -> bool:
+    """Whether ``pod`` is terminating because a scheduler has preempted it."""
+    if pod.deleted is None:
+        return False
+    found = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
+    condition = next(found, None)
+    return (
+        condition is not None
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+    )
+
+
+def _missing(outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
+    """How many more candidates to look for."""
+    found = rows[outcomes.possible[rows]]
+    harmless = bool((outcomes.ranks[found, 0] == 0).any())
+    missing = wanted - len(found)
+    return missing if harmless or missing > 0 else wanted
+
+
+def _candidates(outcomes: Outcomes, rows: IntArray) -> tuple[Candidate, ...]:
+    return tuple(c for row in rows.tolist() if isinstance(c := outcomes[row], Candidate))
+
+
+def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Analysis:
+    by_name = tuple(sorted(tied, key=lambda c: c.node_name))
+    return Analysis(PostFilterResult(Status(), by_name[0].node_name), candidates, by_name)
+
+
+def _nothing(status: Status) -> Analysis:
+    """Nothing can be done, and the Pod keeps the nomination that it has."""
+    text = f"preemption: {status.message}"
+    return Analysis(PostFilterResult(Status(status.code, (text,))))

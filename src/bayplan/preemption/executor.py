@@ -1,0 +1,154 @@
+"""Executor: evicts the victims of a preemption in the background, and holds the preemptor back.
+
+Victims first get the condition DisruptionTarget, then they are deleted; one that still waits in
+Permit or is being prepared for binding only loses its place. All calls of a preemption are sent at
+once. The preemptor is not tried before every victim is gone or on its way out: its turn comes with
+the events of their deletion. When a call fails it is tried again at once, as nobody else would
+wake it.
+
+Scheduling thread, except for the callbacks of the client, which change nothing but `_running`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.framework.interface import Handle
+from bayplan.preemption.ranking import Candidate
+
+log = structlog.get_logger("preemption")
+
+
+class _Eviction:
+    """The calls of one preemption."""
+
+    def __init__(
+        self,
+        preemptor: Pod,
+        candidate: Candidate,
+        victims: list[Pod],
+        ended: Callable[[bool], None],
+    ) -> None:
+        self.preemptor = preemptor
+        self.candidate = candidate
+        self.victims = victims
+        self._left = {victim.uid for victim in victims}
+        self._ended = ended
+        self._failed = False
+
+    def done(self, victim: Pod, error: ApiError | None = None) -> None:
+        """Nothing more is to be sent for ``victim``."""
+        if error is not None:
+            self._failed = True
+            log.error(
+                "Could not preempt Pod",
+                victim=victim.key,
+                preemptor=self.preemptor.key,
+                error=str(error),
+            )
+        self._left.discard(victim.uid)
+        if not self._left:
+            self._ended(self._failed)
+
+
+class Executor:
+    """Evictions of one profile."""
+
+    def __init__(self, handle: Handle, plugin_name: str) -> None:
+        self._handle = handle
+        self._plugin_name = plugin_name
+        self._running: dict[str, _Eviction] = {}
+
+    def evict(self, preemptor: Pod, candidate: Candidate) -> bool:
+        """Evict the victims of ``candidate``; False when all of them are leaving already."""
+        on_node = self._handle.nodes.pods[candidate.row]
+        # A candidate may have been found some time ago; who is on the node is the same, but what is
+        # known about them may have changed.
+        victims = [on_node[v.uid] for v in candidate.victims if on_node[v.uid].deleted is None]
+        if not victims:
+            return False
+        self._clear_nominations(preemptor, candidate.node_name)
+        eviction = _Eviction(
+            preemptor, candidate, victims, lambda failed: self._end(eviction, failed)
+        )
+        self._running[preemptor.uid] = eviction
+        for victim in victims:
+            self._preempt(eviction, victim)
+        return True
+
+    def is_running(self, pod: Pod) -> bool:
+        """Whether ``pod`` has to wait for its victims.
+
+        That ends with the last call, and also as soon as all victims are seen to leave: when that
+        is seen before the last answer comes, there may be no other event to wake the Pod.
+        """
+        eviction = self._running.get(pod.uid)
+        if eviction is None:
+            return False
+        row = self._handle.nodes.row(eviction.candidate.node_name)
+        on_node = {} if row is None else self._handle.nodes.pods[row]
+        return any(v.uid in on_node and on_node[v.uid].deleted is None for v in eviction.victims)
+
+    def _end(self, eviction: _Eviction, failed: bool) -> None:
+        preemptor = eviction.preemptor
+        if self._running.get(preemptor.uid) is eviction:
+            del self._running[preemptor.uid]
+        if failed:
+            self._handle.activate([preemptor])
+
+    # One victim
+
+    def _preempt(self, eviction: _Eviction, victim: Pod) -> None:
+        waiting = self._handle.waiting.get(victim.uid)
+        if waiting is not None and waiting.preempt(self._plugin_name, "preempted"):
+            self._tell(eviction, victim, " (in kube-scheduler memory).")
+            eviction.done(victim)
+            return
+        preemptor = eviction.preemptor
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="PreemptionByScheduler",
+            message=f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority "
+            "pod",
+            observed_generation=victim.generation,
+        )
+
+        def marked(error: ApiError | None) -> None:
+            if error is None:
+                self._handle.client.delete_pod(victim, deleted)
+            else:
+                eviction.done(victim, None if isinstance(error, NotFound) else error)
+
+        def deleted(error: ApiError | None) -> None:
+            if error is None:
+                self._tell(eviction, victim)
+            eviction.done(victim, error)
+
+        self._handle.client.patch_pod_status(victim, condition, None, marked)
+
+    def _tell(self, eviction: _Eviction, victim: Pod, where: str = "") -> None:
+        by, node = eviction.preemptor, eviction.candidate.node_name
+        note = f"Preempted by pod {by.uid} on node {node}{where}"
+        profile = self._handle.profile
+        self._handle.events.event(victim, by, "Normal", "Preempted", "Preempting", note, profile)
+
+    # Lower nominations
+
+    def _clear_nominations(self, preemptor: Pod, node_name: str) -> None:
+        """Pods of lower priority that count on this node will do better to look elsewhere."""
+        for pod in self._handle.nominator.nominated_pods(node_name):
+            if pod.priority < preemptor.priority:
+                self._handle.client.patch_pod_status(pod, None, "", _report(pod))
+
+
+def _report(pod: Pod) -> Callable[[ApiError | None], None]:
+    def done(error: ApiError | None) -> None:
+        if error is not None and not isinstance(error, NotFound):
+            log.error("Could not clear nominatedNodeName", pod=pod.key, error=str(error))
+
+    return done

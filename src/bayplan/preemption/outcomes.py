@@ -1,0 +1,121 @@
+"""Outcomes: what dry runs have found, row by row, and kept for the next Pod of the same shape.
+
+A dry run depends on the Pod's shape, the Pods of one row, the budgets and the Pods nominated to the
+row, as long as all Filter plugins that care about the Pod are row-local. Then an outcome stays
+right until one of these changes, and a thousand Pods of one template pay for one dry run of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.shape_cache import ShapeCache
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import Depends
+from bayplan.framework.runtime import Framework
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.dry_run import Outcome
+from bayplan.preemption.ranking import Candidate
+
+SHAPES_KEPT = 16
+"""Shapes whose outcomes are kept; at 5,000 nodes one takes some 2 MB."""
+
+Rivals = Mapping[int, tuple[str, ...]]
+"""Row -> uids of the nominated Pods that count there."""
+
+
+class Outcomes:
+    """Outcomes by row.
+
+    Attributes:
+        known: (n,) rows with an outcome.
+        possible: (n,) rows where it is a candidate.
+        ranks: (n, 5), the candidates' ranks.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.known: BoolArray = np.zeros(n, np.bool_)
+        self.possible: BoolArray = np.zeros(n, np.bool_)
+        self.ranks: IntArray = np.zeros((n, 5), np.int64)
+        self._found: dict[int, Outcome] = {}
+
+    def record(self, outcomes: Mapping[int, Outcome]) -> None:
+        """Take in what a dry run found."""
+        self._found.update(outcomes)
+        self.known[list(outcomes)] = True
+        candidates = [c for c in outcomes.values() if isinstance(c, Candidate)]
+        if candidates:
+            rows = [c.row for c in candidates]
+            self.possible[rows] = True
+            self.ranks[rows] = [c.rank for c in candidates]
+
+    def forget(self, rows: Iterable[int]) -> None:
+        """These rows are no longer what they were."""
+        moved = list(rows)
+        self.known[moved] = False
+        self.possible[moved] = False
+
+    def __getitem__(self, row: int) -> Outcome:
+        """The outcome of a known row."""
+        return self._found[row]
+
+
+class _Kept:
+    """The outcomes for one shape, and what they were found from."""
+
+    def __init__(self, nodes: NodeTable, version: tuple[int, ...]) -> None:
+        self.outcomes = Outcomes(len(nodes))
+        self.version = version
+        self._rivals: Rivals = {}
+        self._journals = nodes.node_journal, nodes.pod_journal, nodes.start_journal
+        self._positions = [journal.position for journal in self._journals]
+
+    def refresh(self, rivals: Rivals) -> bool:
+        """Forget rows that have moved; False when nobody knows which ones did."""
+        for index, journal in enumerate(self._journals):
+            moved = journal.since(self._positions[index])
+            if moved is None:
+                return False
+            self._positions[index] = journal.position
+            self.outcomes.forget(moved)
+        old, self._rivals = self._rivals, rivals
+        self.outcomes.forget(r for r in old.keys() | rivals.keys() if old.get(r) != rivals.get(r))
+        return True
+
+
+class OutcomeBook:
+    """The outcomes of one profile."""
+
+    def __init__(self, framework: Framework, nodes: NodeTable, budgets: Budgets) -> None:
+        self._nodes = nodes
+        self._budgets = budgets
+        self._what_if = framework.search.what_if
+        filters = framework.plugins.at("filter")
+        self._fresh = [p.name for p in filters if Depends.CLUSTER in p.filter_depends]
+        self._with_epoch = [p for p in filters if hasattr(p, "epoch")]
+        self._kept = ShapeCache[_Kept](SHAPES_KEPT, lambda _: None)
+
+    def of(self, state: CycleState, pod: Pod) -> Outcomes:
+        """What is known already about making room for ``pod``."""
+        if any(name not in state.skip_filter for name in self._fresh):
+            return Outcomes(len(self._nodes))
+        version = (
+            len(self._nodes),
+            self._budgets.version,
+            *(p.epoch(pod) for p in self._with_epoch),
+        )
+        rivals = self._rivals(pod)
+        kept = self._kept.get(pod.shape)
+        if kept is None or kept.version != version or not kept.refresh(rivals):
+            kept = _Kept(self._nodes, version)
+            kept.refresh(rivals)
+            self._kept.put(pod.shape, kept)
+        return kept.outcomes
+
+    def _rivals(self, pod: Pod) -> Rivals:
+        rivals = self._what_if.rivals(pod, self._nodes)
+        return {row: tuple(p.uid for p in pods) for row, pods in rivals.items()}

@@ -1,0 +1,94 @@
+"""Ranking: what speaks for evicting the Pods of one node rather than those of another.
+
+Every possible preemption is a `Candidate`; its rank is a row of integers, so that thousands are
+compared in a few array operations. The criteria and their order are those of kube-scheduler's
+``pickOneNodeForPreemption``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray
+
+NOT_STARTED = np.iinfo(np.int64).max
+"""Stands in a rank for a start time that is not there, which counts as now."""
+_MICROSECONDS = 1_000_000
+_PRIORITY_SHIFT = 2**31
+"""Makes every priority positive, so that fewer victims of negative priority are better."""
+
+Rank = tuple[int, int, int, int, int]
+"""PDB violations, highest priority, sum of priorities, victims, start in microseconds."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node on which the Pod would fit if some Pods were gone.
+
+    Attributes:
+        row: of the node in the full table.
+        victims: who has to go, the most important first.
+        violations: how many of them a PodDisruptionBudget protects.
+    """
+
+    row: int
+    node_name: str
+    victims: tuple[Pod, ...]
+    violations: int
+
+    @property
+    def rank(self) -> Rank:
+        """The lower the first difference the better; of start times, the higher."""
+        priorities = [p.priority for p in self.victims]
+        shifted = sum(priorities) + _PRIORITY_SHIFT * len(priorities)
+        earliest = min(start(p) for p in self.victims if p.priority == max(priorities))
+        return self.violations, priorities[0], shifted, len(priorities), earliest
+
+
+def start(pod: Pod) -> int:
+    """When ``pod`` started, in microseconds since the epoch, or `NOT_STARTED`."""
+    began = pod.status.start_time
+    return NOT_STARTED if began is None else round(began.timestamp() * _MICROSECONDS)
+
+
+def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
+    """Higher priority first, then longer running.
+
+    kube-scheduler reads the clock anew whenever it compares Pods that have not started, which
+    makes the one that came to the node later the more important one.
+    """
+
+    def key(entry: tuple[int, Pod]) -> tuple[int, int, int]:
+        place, pod = entry
+        started = start(pod)
+        return -pod.priority, started, -place if started == NOT_STARTED else place
+
+    return [pod for _, pod in sorted(enumerate(pods), key=key)]
+
+
+def best(ranks: IntArray, now: float) -> IntArray:
+    """Indices of the best ranks; several where no criterion decides between them.
+
+    Args:
+        ranks: (m, 5), one `Rank` per line; m > 0.
+        now: seconds since the epoch.
+    """
+    left = np.arange(len(ranks))
+    for criterion in range(4):
+        values = ranks[left, criterion]
+        left = left[values == values.min()]
+    starts = ranks[left, 4]
+    starts = np.where(starts == NOT_STARTED, int(now * _MICROSECONDS), starts)
+    latest: IntArray = left[starts == starts.max()]
+    return latest
+
+
+def best_candidates(candidates: Sequence[Candidate], now: float) -> list[Candidate]:
+    """The best of ``candidates``, by node name; several where no criterion decides."""
+    ranks = np.array([c.rank for c in candidates], np.int64)
+    found = [candidates[index] for index in best(ranks, now).tolist()]
+    return sorted(found, key=lambda c: c.node_name)
