@@ -169,15 +169,17 @@ def test_a_heartbeat_of_a_node_leaves_its_domains_alone(monkeypatch: pytest.Monk
     assert changed == [cluster.row("a1")]
 
 
-def test_terms_that_nobody_carries_are_forgotten_when_they_are_many() -> None:
+def test_groups_without_pods_and_their_terms_are_forgotten_when_they_are_many() -> None:
     cluster = Cluster(node("a1", "z1"))
     kept = cluster.put(web("kept").pod_anti_affinity(ZONE, WEB), "a1")
     matches = cluster.counters.matching(kept.shape, TermMatches())
-    for i in range(100):
+    for i in range(400):
         term = labels_are({"app": "web", "n": str(i)})
-        pod = cluster.put(make_pod(f"p{i}").pod_anti_affinity(HOSTNAME, term), "a1")
+        built = make_pod(f"p{i}").namespace(f"n{i % 7}")
+        pod = cluster.put(built.pod_anti_affinity(HOSTNAME, term), "a1")
         cluster.nodes.remove_pod(cluster.row("a1"), pod)
-    assert len(cluster.counters) < 70
+    assert len(cluster.counters) < 300
+    cluster.put(make_pod().namespace("other"), "a1")
     again = cluster.counters.matching(kept.shape, matches)
     assert again is not matches
     assert [c.total for c in again.anti] == [1]
@@ -192,6 +194,7 @@ def test_matches_are_brought_up_to_date_with_new_terms() -> None:
     cluster.put(make_pod("2").pod_affinity(ZONE, WEB, namespaceSelector={}), "a1")
     cluster.put(make_pod("3").preferred_pod_anti_affinity(9, ZONE, WEB), "a1")
     cluster.put(make_pod("4").pod_anti_affinity(ZONE, labels_are({"app": "db"})), "a1")
+    cluster.nodes.remove_pod(cluster.row("a1"), cluster.put(make_pod("5"), "a1"))
     assert cluster.counters.matching(shape, matches) is matches
     assert [len(matches.anti), len(matches.affinity)] == [1, 1]
     assert [counter.weight for counter in matches.preferred] == [-9]

@@ -17,8 +17,6 @@ from bayplan.api.selectors import Labels
 from bayplan.cache.domains import DomainCounter, Domains, DomainSpec, DomainTable
 from bayplan.cache.pod_terms import PodTerm, ShapeTerms, shape_terms
 
-_DEAD_TERMS_KEPT = 64
-
 
 class Role(enum.Enum):
     """What a term is to the Pod that carries it."""
@@ -68,18 +66,13 @@ class TermMatches:
 
 
 class CarriedTerms:
-    """All terms carried by Pods on nodes.
-
-    A term that no Pod carries any more stays for a while (its counts are 0), because its next
-    carrier is likely on its way; when many are dead, all of them go and a new epoch begins.
-    """
+    """All terms carried by Pods on nodes; a new epoch begins when old answers no longer hold."""
 
     def __init__(self, domains: DomainTable) -> None:
         self._domains = domains
         self._counters: dict[CarriedKey, TermCounter] = {}
         # By namespace that a term names; None for those whose namespaceSelector decides.
         self._index: dict[str | None, list[TermCounter]] = defaultdict(list)
-        self._dead = 0
         self._epoch = 0
 
     def __len__(self) -> int:
@@ -92,24 +85,32 @@ class CarriedTerms:
         """The counters that a Pod of ``shape`` adds to; one that it carries twice comes twice."""
         counters = [self._counter(key, term) for key, term in carried(shape.memo(shape_terms))]
         for counter in counters:
-            self._dead -= not counter.users
             counter.users += 1
         return counters
 
     def release(self, counters: list[TermCounter]) -> None:
-        """Undo one `acquire`."""
+        """Undo one `acquire`; the counters stay until `forget_unused`."""
         for counter in counters:
             counter.users -= 1
-            self._dead += not counter.users
-        if self._dead > max(_DEAD_TERMS_KEPT, len(self._counters) // 2):
-            self._forget_dead()
+
+    def forget_unused(self) -> None:
+        """Forget the counters that nobody adds to."""
+        unused = [counter for counter in self if not counter.users]
+        if not unused:
+            return
+        for counter in unused:
+            self._domains.release(counter.domains)
+            del self._counters[counter.id]
+        self._index.clear()
+        for counter in self:
+            self._enter(counter)
+        self._epoch += 1
 
     def _counter(self, key: CarriedKey, term: PodTerm) -> TermCounter:
         counter = self._counters.get(key)
         if counter is None:
             counter = TermCounter(key, term, self._domains.acquire(DomainSpec(term.topology_key)))
             self._counters[key] = counter
-            self._dead += 1
             self._enter(counter)
         return counter
 
@@ -117,17 +118,6 @@ class CarriedTerms:
         term = counter.term
         for namespace in (None,) if term.any_namespace else term.namespaces:
             self._index[namespace].append(counter)
-
-    def _forget_dead(self) -> None:
-        for counter in self:
-            if not counter.users:
-                self._domains.release(counter.domains)
-        self._counters = {k: c for k, c in self._counters.items() if c.users}
-        self._index.clear()
-        for counter in self:
-            self._enter(counter)
-        self._dead = 0
-        self._epoch += 1
 
     def namespace_changed(self) -> None:
         """Labels of a namespace changed: whether a term selects a Pod is to be asked again."""

@@ -6,7 +6,8 @@ then changes with every Pod that comes or goes: no decision walks over Pods.
 
 Invariants:
 - Pods on nodes stand in groups: one per shape, terminating ones apart. Whatever counts one Pod
-  of a group counts all of them, so what a group adds to is found once, when it appears.
+  of a group counts all of them, so what a group adds to is found once, when it appears. A group
+  stays for a while when its last Pod goes, because the next one is likely on its way.
 - Every counter equals a recount over the table's Pods; `recount` proves it.
 - Counters live as long as somebody who acquired them has not released them.
 """
@@ -29,6 +30,7 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_terms import PodSelection, shape_terms
 
 _NO_LABELS: Labels = {}
+_EMPTY_GROUPS_KEPT = 256
 
 
 class SelectionCounter(DomainCounter):
@@ -84,6 +86,7 @@ class DomainCounters:
         # By namespace whose Pods a selection can hold; None for those that may hold any.
         self._index: dict[str | None, list[SelectionCounter]] = defaultdict(list)
         self._groups: dict[str, dict[GroupKey, PodGroup]] = defaultdict(dict)
+        self._filled = self._empty = 0
         self.carried = CarriedTerms(self._domains)
         self._seen: dict[int, tuple[dict[str, str], tuple[Taint, ...]]] = {}
         for row, pods in enumerate(nodes.pods):
@@ -133,25 +136,21 @@ class DomainCounters:
 
     def pod_added(self, row: int, pod: Pod) -> None:
         """``pod`` now counts on ``row``."""
-        groups = self._groups[pod.shape.namespace]
-        key = (pod.shape.id, pod.deleted is not None)
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = PodGroup(pod.shape, key[1])
-            self._attach(group)
+        group = self._group(pod)
+        if not group.rows:
+            self._filled += 1
+            self._empty -= 1
         group.add(row, 1)
 
     def pod_removed(self, row: int, pod: Pod) -> None:
         """``pod`` no longer counts on ``row``."""
-        groups = self._groups[pod.shape.namespace]
-        key = (pod.shape.id, pod.deleted is not None)
-        group = groups[key]
+        group = self._groups[pod.shape.namespace][pod.shape.id, pod.deleted is not None]
         group.add(row, -1)
         if not group.rows:
-            del groups[key]
-            self.carried.release(group.carried)
-            if not groups:
-                del self._groups[pod.shape.namespace]
+            self._filled -= 1
+            self._empty += 1
+            if self._empty > _EMPTY_GROUPS_KEPT + self._filled // 4:
+                self._forget_empty()
 
     def node_changed(self, row: int) -> None:
         """The node of ``row`` came, went or changed; only its name, labels and taints matter."""
@@ -186,10 +185,28 @@ class DomainCounters:
         for namespace in names:
             yield from self._groups.get(namespace, {}).values()
 
-    def _attach(self, group: PodGroup) -> None:
-        candidates = self._candidates(group.shape.namespace)
-        group.selected = [counter for counter in candidates if self._holds(counter, group)]
-        group.carried = self.carried.acquire(group.shape)
+    def _group(self, pod: Pod) -> PodGroup:
+        shape, terminating = pod.shape, pod.deleted is not None
+        groups = self._groups[shape.namespace]
+        group = groups.get((shape.id, terminating))
+        if group is None:
+            group = groups[shape.id, terminating] = PodGroup(shape, terminating)
+            found = self._candidates(shape.namespace)
+            group.selected = [counter for counter in found if self._holds(counter, group)]
+            group.carried = self.carried.acquire(shape)
+            self._empty += 1
+        return group
+
+    def _forget_empty(self) -> None:
+        for namespace, groups in list(self._groups.items()):
+            for key, group in list(groups.items()):
+                if not group.rows:
+                    self.carried.release(group.carried)
+                    del groups[key]
+            if not groups:
+                del self._groups[namespace]
+        self.carried.forget_unused()
+        self._empty = 0
 
     def _candidates(self, namespace: str) -> Iterator[SelectionCounter]:
         yield from self._index.get(namespace, ())

@@ -246,7 +246,7 @@ class ScoreState:
 
 def _score(spread: Spread, weight: float, nodes: NodeTable) -> FloatArray:
     counter = spread.counter
-    counts = counter.by_domain() * weight + (spread.constraint.max_skew - 1)
+    counts = counter.by_domain().astype(np.float64) * weight + (spread.constraint.max_skew - 1)
     return counts.take(counter.domains.labels(nodes))
 
 
