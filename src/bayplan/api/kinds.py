@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bayplan.api import node, pod, storage, workloads
+
+T = TypeVar("T")
+Data = bytes | msgspec.Raw
 
 
 @dataclass(frozen=True)
@@ -23,15 +26,44 @@ class Kind:
 
     name: str
     path: str
-    decode: Callable[[bytes | msgspec.Raw], Any]
+    decode: Callable[[Data], Any]
     field_selector: str = ""
 
 
+def null_is_absent(decode: Callable[[Data], T]) -> Callable[[Data], T]:
+    """``decode``, with null taken for absent.
+
+    The API server writes an empty list as null where its Go field has no omitempty (the drivers of
+    a CSINode, the names of an image). That is rare, so it costs only those objects.
+    """
+
+    def tolerant(data: Data) -> T:
+        try:
+            return decode(data)
+        except msgspec.ValidationError:
+            return decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
+
+    return tolerant
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value]
+    return value
+
+
 def _kind(path: str, cls: type) -> Kind:
-    return Kind(cls.__name__, path, msgspec.json.Decoder(cls).decode)
+    return Kind(cls.__name__, path, null_is_absent(msgspec.json.Decoder(cls).decode))
 
 
-POD = Kind("Pod", "/api/v1/pods", pod.decode_pod, "status.phase!=Succeeded,status.phase!=Failed")
+POD = Kind(
+    "Pod",
+    "/api/v1/pods",
+    null_is_absent(pod.decode_pod),
+    "status.phase!=Succeeded,status.phase!=Failed",
+)
 NODE = _kind("/api/v1/nodes", node.Node)
 NAMESPACE = _kind("/api/v1/namespaces", workloads.Namespace)
 PERSISTENT_VOLUME = _kind("/api/v1/persistentvolumes", storage.PersistentVolume)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
@@ -38,9 +39,6 @@ from bayplan.plugins.volume_binding.matching import names
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-
-_decode_volume = msgspec.json.Decoder(PersistentVolume).decode
-_decode_claim = msgspec.json.Decoder(PersistentVolumeClaim).decode
 
 
 class _FailedError(Exception):
@@ -145,7 +143,7 @@ class BindingTask:
             if after is not before:
                 path = f"/api/v1/persistentvolumes/{after.name}"
                 body = _volume_patch(after, claim)
-                stored = _decode_volume(client.patch(path, body, MERGE_PATCH))
+                stored = PERSISTENT_VOLUME.decode(client.patch(path, body, MERGE_PATCH))
             self.written.add(after.key)
             versions[after.key] = stored.metadata.resource_version
         for _, after_claim in self.provisions:
@@ -154,7 +152,7 @@ class BindingTask:
                 f"/persistentvolumeclaims/{after_claim.name}"
             )
             body = _claim_patch(after_claim, self._node_name)
-            written = _decode_claim(client.patch(path, body, MERGE_PATCH))
+            written = PERSISTENT_VOLUME_CLAIM.decode(client.patch(path, body, MERGE_PATCH))
             self.written.add(after_claim.key)
             versions[after_claim.key] = written.metadata.resource_version
         return versions

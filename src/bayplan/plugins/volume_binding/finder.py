@@ -39,7 +39,6 @@ _REASONS = {
     NO_SPACE: "node(s) did not have enough free storage",
     NO_SUCH_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
-_FIRST_ERROR = 16
 
 
 @dataclass
@@ -67,7 +66,7 @@ class FoundVolumes:
     """The answer for all rows of one table.
 
     Attributes:
-        codes: ``(n,)``: 0, a sum of reasons, or an error; see `status`.
+        codes: ``(n,)``: 0, a sum of reasons, or, below 0, an error; see `status`.
         static: per claim that was looked for: the volumes of its class, and which of them each row
             would get (`NO_VOLUME`: none).
         capacity: per claim to be provisioned: the capacities of its class, and which each row has.
@@ -94,8 +93,8 @@ class FoundVolumes:
 
     def status(self, code: int) -> Status:
         """What a code says."""
-        if code >= _FIRST_ERROR:
-            return Status.error(self._errors[code - _FIRST_ERROR])
+        if code < 0:
+            return Status.error(self._errors[-code - 1])
         return Status.unresolvable(*(text for bit, text in _REASONS.items() if code & bit))
 
     def at(self, row: int) -> PodVolumes:
@@ -140,8 +139,8 @@ class FoundVolumes:
             affinity = migrated_affinity(volume)
             after_move = reach.rows(reach.of_affinity(affinity), self._nodes)
         except TranslationError as error:
-            failed.append((fits & moved, _FIRST_ERROR + len(self._errors)))
             self._errors.append(f"could not translate pv: {error}")
+            failed.append((fits & moved, -len(self._errors)))
             after_move = np.zeros(len(self._nodes), np.bool_)
         reached = fits & np.where(moved, after_move, reached)
         self.codes[fits & ~reached] = NODE_CONFLICT
