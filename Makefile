@@ -47,7 +47,7 @@ types: $(READY) ## mypy --strict
 
 unit: $(READY) ## tests that need no cluster
 	@echo "== unit tests"
-	$(BIN)/pytest tests $(ARGS)
+	$(BIN)/pytest tests examples $(ARGS)
 
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"

@@ -12,6 +12,14 @@ from bayplan.cli.config import UNUSABLE
 from bayplan.config import ConfigError
 
 
+def _level(text: str) -> int:
+    """A log level; ``-v=2`` is as right as ``-v 2``, since kube-scheduler's users write it so."""
+    level = text.removeprefix("=")
+    if not level.isdecimal() or int(level) > 10:
+        raise typer.BadParameter("must be a number from 0 to 10")
+    return int(level)
+
+
 def run(
     config: plugins.ConfigOption = None,
     kubeconfig: Annotated[
@@ -20,7 +28,9 @@ def run(
     ] = None,
     plugin_dir: plugins.PluginDirOption = None,
     port: Annotated[int, typer.Option(help="For probes and metrics; 0 picks a free one.")] = 10259,
-    verbosity: Annotated[int, typer.Option("-v", min=0, max=10, help="Log level, 0 to 10.")] = 0,
+    verbosity: Annotated[
+        int, typer.Option("-v", "--v", parser=_level, metavar="LEVEL", help="Log level, 0 to 10.")
+    ] = 0,
     log_format: Annotated[str, typer.Option(help="json or console.")] = "json",
 ) -> None:
     """Run the scheduler."""

@@ -1,0 +1,348 @@
+"""A cluster to try bayplan on: a control plane, deploy/ applied, and the scheduler as a process.
+
+Invariants: every bayplan runs with the token of its ServiceAccount, so it may do what deploy/
+grants and nothing else; and the API server notes (`audit.py`) what of that is used.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.provider import ControlPlane, NodeSpec, Part, create_nodes, token_kubeconfig, wait_until
+from e2e.provider.golang import ROOT
+from e2e.provider.process import Endpoint, free_port
+from e2e.provider.programs import program
+
+Json = dict[str, Any]
+
+DEPLOY = ROOT / "deploy"
+CONFIG = DEPLOY / "config.yaml"
+SYSTEM = "kube-system"
+NAME = "bayplan"
+OURS = "bayplan-e2e"
+"""Label of the nodes that tests make."""
+SOON = 15.0
+"""Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
+starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""
+
+_numbers = count()
+
+
+class Bayplan(Part):
+    """One scheduler process. `start` waits until it is ready, `stop` and `kill` end it.
+
+    Args:
+        cluster: where it schedules.
+        config: its KubeSchedulerConfiguration.
+        plugin_dirs: folders with plugins.
+        kubeconfig: other credentials than the ServiceAccount's.
+        ready: the path that tells that it has started.
+    """
+
+    def __init__(
+        self,
+        cluster: "Cluster",
+        config: Path,
+        plugin_dirs: Iterable[Path] = (),
+        kubeconfig: Path | None = None,
+        ready: str = "/readyz",
+    ) -> None:
+        port = free_port()
+        argv = [sys.executable, "-m", "bayplan", "run", f"--config={config}", f"--port={port}"]
+        argv += [f"--kubeconfig={kubeconfig or cluster.kubeconfig}", "-v=5"]
+        argv += [f"--plugin-dir={folder}" for folder in plugin_dirs]
+        log = cluster.plane.folder / f"bayplan-{next(_numbers)}.log"
+        endpoint = Endpoint(f"http://127.0.0.1:{port}", cluster.plane._context)
+        super().__init__("bayplan", argv, log, endpoint, ready)
+
+    def wait(self, timeout: float) -> int:
+        """Wait until the process has ended by itself, and return its exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
+    def lines(self, event: str) -> list[Json]:
+        """Lines of the log with that text."""
+        lines = (json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{")
+        return [line for line in lines if line["event"] == event]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        text = self.endpoint.get("/metrics").decode()
+        samples = [line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name]
+        return sum(float(s.rpartition(" ")[2]) for s in samples if all(w in s for w in wanted))
+
+
+class Cluster:
+    """A control plane with kwok and deploy/, and short ways to make and look at objects.
+
+    In a cluster that is not ours alone, nodes of others are cordoned from `set_up` to `tear_down`:
+    what is expected of a scheduler is expected of the nodes that a test makes.
+
+    Attributes:
+        plane: the control plane.
+        namespace: where Pods are made and looked for.
+        kubeconfig: file with the token of bayplan's ServiceAccount.
+    """
+
+    def __init__(self, plane: ControlPlane, namespace: str = "bayplan-e2e") -> None:
+        from kubernetes import client, config  # noqa: PLC0415  takes a second, not spent by all
+
+        connect: Callable[[str], Any] = config.new_client_from_config
+        self.plane = plane
+        self.namespace = namespace
+        self.api: Any = client.CoreV1Api(connect(str(plane.kubeconfig)))
+        self._events: Any = client.EventsV1Api(self.api.api_client)
+        self.kubeconfig = plane.folder / "bayplan.kubeconfig"
+
+    def set_up(self) -> "Cluster":
+        """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
+
+        The Deployment gets no replicas: bayplan runs as a process beside the cluster.
+        """
+        self.plane.start_controller_manager()
+        self.plane.start_kwok()
+        if self.namespace != "default":
+            self.kubectl("create", "namespace", self.namespace)
+        self.apply(DEPLOY)
+        self.kubectl("scale", "deployment", NAME, "--replicas=0", namespace=SYSTEM)
+        self._cordon_others(True)
+        wait_until(self._has_service_account, SOON, "the namespace's ServiceAccount")
+        token_kubeconfig(self.kubeconfig, self.plane.kubeconfig, self.token(NAME))
+        return self
+
+    def tear_down(self) -> None:
+        """Leave nothing behind in a cluster that goes on."""
+        if self.plane.owns_parts:
+            return
+        self.clear()
+        self._cordon_others(False)
+        self.kubectl("delete", "-k", str(DEPLOY))
+        self.kubectl("delete", "namespace", self.namespace)
+
+    def _has_service_account(self) -> bool:
+        accounts = self.kubectl("get", "serviceaccounts", "-o=name", namespace=self.namespace)
+        return "serviceaccount/default" in accounts
+
+    def _cordon_others(self, cordon: bool) -> None:
+        for node in self._nodes(f"!{OURS}"):
+            self.patch_node(node["metadata"]["name"], unschedulable=cordon)
+
+    def token(self, account: str, namespace: str = SYSTEM) -> str:
+        """A token of that ServiceAccount."""
+        return self.kubectl("create", "token", account, "--duration=8h", namespace=namespace)
+
+    def kubectl(self, *arguments: str, namespace: str = "") -> str:
+        """Run kubectl as the admin and return what it prints.
+
+        Raises:
+            RuntimeError: it failed; the message is kubectl's.
+        """
+        where = [f"--namespace={namespace}"] if namespace else []
+        run = subprocess.run(
+            [program("kubectl"), f"--kubeconfig={self.plane.kubeconfig}", *where, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            raise RuntimeError(run.stderr.strip())
+        return run.stdout.strip()
+
+    def apply(self, path: Path) -> None:
+        """Apply a kustomization; or a file, or all in a folder, in the namespace of the Pods."""
+        if (path / "kustomization.yaml").is_file():
+            self.kubectl("apply", "-k", str(path))
+        else:
+            self.kubectl("apply", "-f", str(path), namespace=self.namespace)
+
+    def config(self, name: str = NAME, **fields: Any) -> Path:
+        """Write a configuration for schedulers that run beside the deployed one: no election.
+
+        Args:
+            name: schedulerName of its one profile.
+            fields: of the configuration; ``profiles`` in place of that profile.
+        """
+        document = yaml.safe_load(CONFIG.read_text())
+        document |= {
+            "profiles": [{"schedulerName": name}],
+            "leaderElection": {"leaderElect": False},
+        }
+        path = self.plane.folder / f"config-{next(_numbers)}.yaml"
+        path.write_text(yaml.safe_dump(document | fields))
+        return path
+
+    def bayplan(self, config: Path | None = None, *plugin_dirs: Path, **more: Any) -> Bayplan:
+        """A scheduler that is not started yet, with deploy/'s configuration unless given one."""
+        return Bayplan(self, config or CONFIG, plugin_dirs, **more)
+
+    # Objects
+
+    def nodes(self, *specs: NodeSpec) -> None:
+        """Create nodes and wait until they are Ready."""
+        ours = [replace(spec, labels={**spec.labels, OURS: ""}) for spec in specs]
+        create_nodes(self.plane.kubeconfig, ours)
+
+    def patch_node(self, name: str, **spec: Any) -> None:
+        """Change a node's spec."""
+        self.api.patch_node(name, {"spec": spec}, _preload_content=False)
+
+    def create(self, *pods: Json) -> list[str]:
+        """Create Pods; returns their names."""
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._create, pods))
+        return [pod["metadata"]["name"] for pod in pods]
+
+    def _create(self, pod: Json) -> None:
+        self.api.create_namespaced_pod(self.namespace, pod, _preload_content=False)
+
+    def patch(self, name: str, **spec: Any) -> None:
+        """Change a Pod's spec."""
+        self.api.patch_namespaced_pod(name, self.namespace, {"spec": spec}, _preload_content=False)
+
+    def bind(self, name: str, node: str) -> None:
+        """Bind a Pod as another scheduler would."""
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        self.api.create_namespaced_pod_binding(name, self.namespace, body, _preload_content=False)
+
+    def pod(self, name: str) -> Json:
+        """A Pod as JSON."""
+        pod = self.api.read_namespaced_pod(name, self.namespace, _preload_content=False)
+        return json.loads(pod.data)  # type: ignore[no-any-return]
+
+    def pods(self) -> dict[str, Json]:
+        """All Pods as JSON, by name."""
+        answer = self.api.list_namespaced_pod(self.namespace, _preload_content=False)
+        return {pod["metadata"]["name"]: pod for pod in json.loads(answer.data)["items"]}
+
+    def delete(self, name: str) -> None:
+        """Delete a Pod at once."""
+        self.api.delete_namespaced_pod(
+            name, self.namespace, grace_period_seconds=0, _preload_content=False
+        )
+
+    def clear(self) -> None:
+        """Delete all Pods, and all nodes that were made here."""
+        self.api.delete_collection_namespaced_pod(
+            self.namespace, grace_period_seconds=0, _preload_content=False
+        )
+        self.api.delete_collection_node(label_selector=OURS, _preload_content=False)
+        wait_until(lambda: not self.pods(), SOON, "the end of all Pods")
+        wait_until(lambda: not self._nodes(OURS), SOON, "the end of all nodes")
+
+    def _nodes(self, selector: str) -> list[Json]:
+        answer = self.api.list_node(label_selector=selector, _preload_content=False)
+        return json.loads(answer.data)["items"]  # type: ignore[no-any-return]
+
+    # What became of a Pod
+
+    def node_of(self, name: str) -> str:
+        """The node of a Pod, or ""."""
+        return self.pod(name)["spec"].get("nodeName", "")  # type: ignore[no-any-return]
+
+    def wait_bound(self, *names: str, timeout: float = SOON) -> dict[str, str]:
+        """Wait until the Pods have their nodes; returns them."""
+
+        def nodes() -> dict[str, str] | None:
+            pods = self.pods()
+            found = {name: pods[name]["spec"].get("nodeName", "") for name in names}
+            return found if all(found.values()) else None
+
+        try:
+            return wait_until(nodes, timeout, "Pods bound") or {}
+        except TimeoutError as error:
+            waiting = {name: self.condition(name) for name in names if not self.node_of(name)}
+            raise TimeoutError(f"{error}; waiting: {waiting}") from None
+
+    def condition(self, name: str) -> Json:
+        """The Pod's condition PodScheduled, or an empty one."""
+        conditions = self.pod(name)["status"].get("conditions", [])
+        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+    def wait_condition(self, name: str, reason: str = "Unschedulable", text: str = "") -> str:
+        """Wait until the Pod waits for that reason, with `text` in the message; returns that."""
+
+        def message() -> str:
+            condition = self.condition(name)
+            right = condition.get("reason") == reason and text in condition.get("message", "")
+            return str(condition["message"]) if right else ""
+
+        try:
+            return wait_until(message, SOON, f"{name} {reason}: {text}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; it is {self.condition(name)}") from None
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """(reason, note) of the scheduler's events about the Pod that there is now."""
+        uid = self.pod(name)["metadata"]["uid"]
+        answer = self._events.list_namespaced_event(self.namespace, _preload_content=False)
+        return [
+            (event["reason"], event["note"])
+            for event in json.loads(answer.data)["items"]
+            if event["regarding"].get("uid") == uid
+        ]
+
+    def wait_event(self, name: str, reason: str, note: str) -> None:
+        """Wait until there is such an event about the Pod, with `note` in its text."""
+        wait_until(
+            lambda: any(r == reason and note in text for r, text in self.events(name)),
+            SOON,
+            f"event {reason} of {name}: {note}",
+        )
+
+    def overcommitted(self) -> dict[str, Json]:
+        """Nodes whose Pods request more than they have: cpu (milli), memory (bytes), pods."""
+        return overcommitted(self._nodes(OURS), self.pods().values())
+
+
+def overcommitted(nodes: Iterable[Json], pods: Iterable[Json]) -> dict[str, Json]:
+    """What is wrong on which node, counted from the API's objects alone."""
+    from kubernetes.utils import quantity  # noqa: PLC0415
+
+    parse: Callable[[str], Any] = quantity.parse_quantity
+    left: dict[str, Json] = {
+        node["metadata"]["name"]: {
+            resource: parse(amount) for resource, amount in node["status"]["allocatable"].items()
+        }
+        for node in nodes
+    }
+    for pod in pods:
+        on_node = left.get(pod["spec"].get("nodeName", ""))
+        if on_node is None:
+            continue
+        on_node["pods"] -= 1
+        for container in pod["spec"]["containers"]:
+            for resource, amount in container.get("resources", {}).get("requests", {}).items():
+                on_node[resource] = on_node.get(resource, 0) - parse(amount)
+    short = {name: {r: a for r, a in rest.items() if a < 0} for name, rest in left.items()}
+    return {name: rest for name, rest in short.items() if rest}
+
+
+def pod(
+    name: str, scheduler: str = NAME, labels: Mapping[str, str] | None = None, **more: Any
+) -> Json:
+    """A Pod with one container.
+
+    ``cpu`` and ``memory`` are what it requests; everything else in `more` is a field of its spec.
+    """
+    requests = {key: more.pop(key) for key in ("cpu", "memory") if key in more}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container | {"resources": {"requests": requests}}],
+        }
+        | more,
+    }

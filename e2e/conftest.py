@@ -1,0 +1,92 @@
+"""Fixtures of the end-to-end tests: one control plane for most of them, one each for faults."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.audit import Audit
+from e2e.cluster import Bayplan, Cluster
+from e2e.provider import ControlPlane, provide
+from e2e.provider.choose import chosen
+
+LAST = "test_permissions.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Judge the permissions last, and only if everything that may use one has run."""
+    last = [item for item in items if item.path.name == LAST]
+    here = {item.path for item in items if item.path.parent == Path(__file__).parent}
+    if here != set(Path(__file__).parent.glob("test_*.py")):
+        why = pytest.mark.skip(reason="judged only after all other end-to-end tests")
+        for item in last:
+            item.add_marker(why)
+    items[:] = [item for item in items if item not in last] + last
+
+
+@pytest.fixture(scope="session")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """What bayplan's ServiceAccount asks of any control plane of this session."""
+    return Audit(tmp_path_factory.mktemp("audit"))
+
+
+@pytest.fixture(scope="session")
+def new_cluster(audit: Audit) -> Callable[..., Cluster]:
+    """Make a cluster of one's own: ``new_cluster(stack, *api_server_flags)``."""
+
+    def make(stack: ExitStack, *flags: str) -> Cluster:
+        noted = audit.flags() if chosen().owns_parts else []
+        plane: ControlPlane = stack.enter_context(provide(*noted, *flags))
+        cluster = Cluster(plane)
+        stack.callback(cluster.tear_down)
+        return cluster.set_up()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def shared(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """The cluster that most tests share; see `cluster`."""
+    with ExitStack() as stack:
+        yield new_cluster(stack)
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, with no nodes but those the test makes, and no Pods."""
+    yield shared
+    shared.clear()
+
+
+@pytest.fixture(scope="session")
+def deployed(shared: Cluster) -> Iterator[Bayplan]:
+    """The scheduler as deploy/ configures it; one process for the whole session."""
+    bayplan = shared.bayplan()
+    bayplan.start()
+    yield bayplan
+    bayplan.stop(grace=15)
+
+
+@pytest.fixture
+def start(cluster: Cluster) -> Iterator[Callable[..., Bayplan]]:
+    """Start a scheduler for one test: ``start(config, *plugin_dirs)``."""
+    with ExitStack() as stack:
+
+        def starting(config: Path | None = None, *plugin_dirs: Path, **more: Any) -> Bayplan:
+            bayplan = cluster.bayplan(config, *plugin_dirs, **more)
+            stack.callback(bayplan.kill)
+            bayplan.start()
+            return bayplan
+
+        yield starting
+
+
+@pytest.fixture
+def own(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """A cluster that the test may break."""
+    if not chosen().owns_parts:
+        pytest.skip("the API server of somebody else is not to be killed")
+    with ExitStack() as stack:
+        yield new_cluster(stack)

@@ -1,0 +1,22 @@
+"""AvoidNode: nodes labelled avoid=true get no Pods."""
+
+from bayplan.framework import Depends, Plugin, Status
+from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
+
+
+class AvoidNode(Plugin):
+    """Filters out nodes labelled avoid=true."""
+
+    filter_depends = Depends.NODE  # so an answer holds until the node changes
+
+    def filter(self, state, pod, node):
+        """Unschedulable, not unresolvable, would make preemption try: evicting would not help."""
+        if node.labels.get("avoid") == "true":
+            return Status.unresolvable("node(s) were to be avoided")
+        return None
+
+    def events_to_register(self):
+        """A Pod that this plugin rejected is tried again when one of these happens."""
+        return [
+            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
+        ]

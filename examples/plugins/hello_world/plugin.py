@@ -1,0 +1,28 @@
+"""HelloWorld: every Pod goes to the one node that the configuration names."""
+
+from dataclasses import dataclass
+
+from bayplan.framework import Plugin, PreFilterResult, Status
+
+
+@dataclass
+class HelloWorldArgs:
+    """What stands under pluginConfig."""
+
+    node: str
+
+
+class HelloWorld(Plugin):
+    """Pins Pods to the node in its args."""
+
+    Args = HelloWorldArgs
+
+    def pre_filter(self, state, pod, nodes):
+        """Once a Pod, before any node is looked at: the others need not be looked at."""
+        return PreFilterResult(frozenset({self.args.node}))
+
+    def filter(self, state, pod, node):
+        """Once a Pod and node."""
+        if node.name != self.args.node:
+            return Status.unresolvable(f"node(s) were not {self.args.node}")
+        return None

@@ -1,0 +1,58 @@
+"""For the tests of the examples: a plugin as the scheduler makes it, from its folder."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.assembly import Core, Surroundings
+from bayplan.binding.waiting import WaitingPods
+from bayplan.config import load_config
+from bayplan.framework import NodeInfo, NodeTable
+from bayplan.framework.registry import Registry
+from bayplan.metrics import Metrics
+
+
+class NoEvents:
+    """Records no events: there is no cluster."""
+
+    def event(self, *_: object) -> None:
+        """Forget it."""
+
+
+@dataclass
+class Rig:
+    """A plugin, and the nodes and waiting Pods that it sees."""
+
+    plugin: Any
+    nodes: NodeTable
+    waiting: WaitingPods
+
+    def node(self, name: str) -> NodeInfo:
+        """A node as `filter` and `score` get it."""
+        row = self.nodes.row(name)
+        assert row is not None
+        return self.nodes.info(row)
+
+    def add(self, pod: Pod) -> None:
+        """A Pod on the node that it names."""
+        row = self.nodes.row(pod.node_name)
+        assert row is not None
+        self.nodes.add_pod(row, pod)
+
+
+def load(folder: Path, nodes: Iterable[Node]) -> Rig:
+    """Load the plugin in `folder` with the config.yaml there, into a scheduler without cluster."""
+    registry = Registry()
+    registry.load_folder(folder)
+    [name] = set(registry.sources()) - set(Registry().sources())
+    config = load_config(folder / "config.yaml", registry.known)
+    core = Core(config, registry, Surroundings(NoEvents()), Metrics())
+    [framework] = core.profiles.values()
+    for node in nodes:
+        core.cache.set_node(node)
+    points = registry.known[name].points
+    [plugin] = {p for point in points for p in framework.plugins.at(point) if p.name == name}
+    return Rig(plugin, core.cache.nodes, core.waiting)
