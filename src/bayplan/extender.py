@@ -129,23 +129,27 @@ class HttpExtender:
     def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[list[Pod], int]]
     ) -> dict[str, MetaVictims]:
-        """The nodes, with victims, that it agrees to, out of (victims, PDB violations) by node."""
-        args: dict[str, Any] = {"Pod": self._objects.pod(pod)}
+        """The nodes, with victims, that it agrees to, out of (victims, PDB violations) by node.
+
+        Raises:
+            ExtenderError: it could not be asked.
+        """
+        args: dict[str, Any] = {"Pod": self._full(lambda: self._objects.pod(pod))}
         if self.config.node_cache_capable:
             args["NodeNameToMetaVictims"] = {
                 node: {"Pods": [{"UID": p.uid} for p in pods], "NumPDBViolations": violations}
                 for node, (pods, violations) in victims.items()
             }
         else:
-            args["NodeNameToVictims"] = {
-                node: {
-                    "Pods": [self._objects.pod(p) for p in pods],
-                    "NumPDBViolations": violations,
-                }
-                for node, (pods, violations) in victims.items()
-            }
+            args["NodeNameToVictims"] = self._full(lambda: self._whole(victims))
         result = self._send(self.config.preempt_verb, args, _PreemptionResult)
         return result.victims or {}
+
+    def _whole(self, victims: Mapping[str, tuple[list[Pod], int]]) -> dict[str, Any]:
+        return {
+            node: {"Pods": [self._objects.pod(p) for p in pods], "NumPDBViolations": violations}
+            for node, (pods, violations) in victims.items()
+        }
 
     def bind(self, pod: Pod, node_name: str) -> None:
         """Let it bind; raises ExtenderError."""

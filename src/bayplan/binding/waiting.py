@@ -49,6 +49,17 @@ class WaitingPod:
             if self._verdict is None:
                 self._decide(Status.unschedulable(message).by(plugin))
 
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Take its place away, as an error: it is tried again after a backoff.
+
+        False when its fate was sealed already.
+        """
+        with self._changed:
+            if self._verdict is not None:
+                return False
+            self._decide(Status.error(f"waiting on permit for pod: {message}").by(plugin))
+            return True
+
     def wait(self) -> Status:
         """Wait for the verdict. Blocks: for binding workers only."""
         with self._changed:

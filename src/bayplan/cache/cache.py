@@ -167,8 +167,11 @@ class Cache:
         row = self.nodes.row(pod.node_name)
         if row is None:
             self._orphans[pod.node_name][pod.uid] = pod
-        else:
-            self.nodes.pods[row][pod.uid] = pod
+            return
+        old = self.nodes.pods[row][pod.uid]
+        self.nodes.pods[row][pod.uid] = pod
+        if old.status.start_time != pod.status.start_time:
+            self.nodes.start_journal.append(row)
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:

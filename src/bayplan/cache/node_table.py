@@ -160,6 +160,8 @@ class NodeTable:
         """Row numbers in the full table that this one was taken from; None for the full table."""
         self.node_journal = Journal()
         self.pod_journal = Journal()
+        self.start_journal = Journal()
+        """Rows on which a Pod has got its start time, which only preemption asks about."""
         self.node_count = 0
         self._allocatable: dict[str, IntArray] = {}
         self._requested: dict[str, IntArray] = {}
@@ -358,7 +360,9 @@ class NodeTable:
         self.pod_count[row] += sign
         for port in pod.shape.memo(host_ports):
             self.host_ports[row][port] += sign
-            if not self.host_ports[row][port]:
+            # Where Pods share a port that they should not, kube-scheduler frees it with the first
+            # of them. A dry run has to find the victims that it would.
+            if not self.host_ports[row][port] or (sign < 0 and self.origin is not None):
                 del self.host_ports[row][port]
         self.pod_journal.append(row)
 

@@ -207,6 +207,12 @@ class WaitingPod(Protocol):
     def reject(self, plugin: str, message: str) -> None:
         """Turn it down for ``plugin``."""
 
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Take its place away, as an error: it is tried again after a backoff.
+
+        False when its fate was sealed already.
+        """
+
 
 class PodNominator(Protocol):
     """Pods that wait for room that is being made on a node."""
@@ -216,6 +222,9 @@ class PodNominator(Protocol):
 
     def nominated_nodes(self) -> Iterable[str]:
         """Nodes with at least one nominated Pod."""
+
+    def nominated_node(self, uid: str) -> str:
+        """Where the Pod is nominated to; "" for none."""
 
 
 class EventRecorder(Protocol):

@@ -81,7 +81,7 @@ class WhatIf:
         self, state: CycleState, pod: Pod, nodes: NodeTable
     ) -> tuple[IntArray, Diagnosis] | None:
         """Rows of ``nodes`` with rival nominated Pods, and how ``pod`` fares beside them there."""
-        rivals = self._rivals(pod, nodes)
+        rivals = self.rivals(pod, nodes)
         if not rivals:
             return None
         rows = np.array(sorted(rivals))
@@ -95,7 +95,7 @@ class WhatIf:
         self.run_filters(changed, pod, table, diagnosis)
         return rows, diagnosis
 
-    def _rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
+    def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """Row -> Pods of equal or higher priority that are nominated to that node."""
         rivals: dict[int, list[Pod]] = {}
         for name in self._nominator.nominated_nodes():
