@@ -18,7 +18,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Handle, Plugin
-from bayplan.framework.status import SKIP, Status
+from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins import csi_nodes
 from bayplan.plugins.attached_volumes import (
     AttachedVolumes,
@@ -67,10 +67,11 @@ class _State:
     worlds: dict[int, _World] = field(default_factory=dict)
 
     def code(self, status: Status) -> int:
-        """A reason code for ``status``."""
+        """A reason code for ``status``; a negative one for an error."""
         if status not in self.statuses:
             self.statuses.append(status)
-        return self.statuses.index(status)
+        index = self.statuses.index(status)
+        return -index if status.code is Code.ERROR else index
 
     def what_if(self, rows: IntArray) -> _State:
         return _State(
@@ -222,7 +223,7 @@ class NodeVolumeLimits(Plugin):
     def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
         """What the code stands for in this cycle."""
         mine: _State = state.read(self.name)
-        return mine.statuses[code]
+        return mine.statuses[abs(code)]
 
     def events_to_register(self) -> list[EventRegistration]:
         """What may undo a rejection."""

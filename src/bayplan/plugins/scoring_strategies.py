@@ -35,8 +35,8 @@ def strategy(spec: ScoringStrategy) -> Strategy:
             return lambda resources, nodes: _average(resources, nodes, _share_used)
         case "RequestedToCapacityRatio":
             assert spec.requested_to_capacity_ratio is not None
-            curve = _curve(spec.requested_to_capacity_ratio.shape)
-            return lambda resources, nodes: _rounded_average(resources, nodes, curve)
+            bent = curve(spec.requested_to_capacity_ratio.shape)
+            return lambda resources, nodes: _rounded_average(resources, nodes, bent)
     raise ValueError(f"scoring strategy {spec.type} is not supported")
 
 
@@ -90,7 +90,7 @@ def _occupied(nodes: NodeTable, resource: ScoredResource) -> IntArray:
     return nodes.requested(resource.name) + resource.amount
 
 
-def _curve(shape: Sequence[UtilizationShapePoint]) -> IntArray:
+def curve(shape: Sequence[UtilizationShapePoint]) -> IntArray:
     """The score at every utilization from 0 to 100 percent, linear between the points."""
     points = [(p.utilization, p.score * MAX_NODE_SCORE // _MAX_SHAPE_SCORE) for p in shape]
     return np.array([_on_curve(points, u) for u in range(_FULL + 1)], np.int64)

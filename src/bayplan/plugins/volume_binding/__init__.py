@@ -44,7 +44,7 @@ class _State:
     """What is known of the Pod's claims in this cycle.
 
     Attributes:
-        found: the answer of the last Filter run.
+        found: the answer of Filter, for the full table where it was asked about that.
         task: what PreBind has to do; None where all claims are bound.
     """
 
@@ -127,8 +127,10 @@ class VolumeBinding(Plugin):
     def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes of `FoundVolumes`."""
         mine: _State = state.read(self.name)
-        mine.found = self._find(mine, nodes)
-        return mine.found.codes
+        found = self._find(mine, nodes)
+        if mine.found is None or nodes is self.handle.nodes:
+            mine.found = found
+        return found.codes
 
     def _find(self, mine: _State, nodes: NodeTable) -> FoundVolumes:
         return FoundVolumes(mine.claims, nodes, self._volumes, self._csi_nodes)
@@ -158,14 +160,14 @@ class VolumeBinding(Plugin):
         row = self.handle.nodes.row(node_name)
         if mine is None or not mine.claims.delayed or row is None:
             return None
-        node_table = self.handle.nodes.take(np.array([row]))
-        node = node_table.nodes[0]
+        node, found = self.handle.nodes.nodes[row], mine.found
         assert node is not None
-        found = self._find(mine, node_table)
-        if found.codes[0]:
-            return found.status(int(found.codes[0]))
+        if found is None or found.nodes is not self.handle.nodes:
+            found, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0
+        if found.codes[row]:
+            return found.status(int(found.codes[row]))
         csi_node = self.handle.objects.get("CSINode", node_name)
-        task = mine.task = BindingTask(pod, node, csi_node, found.at(0))
+        task = mine.task = BindingTask(pod, node, csi_node, found.at(row))
         for volume in task.volumes:
             self._volumes.volumes.assume(volume)
         for claim in task.claims:

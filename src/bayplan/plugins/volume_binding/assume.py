@@ -11,9 +11,16 @@ from collections import defaultdict
 from typing import Generic, TypeVar
 
 from bayplan.api.meta import Object
-from bayplan.api.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from bayplan.api.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeNodeAffinity,
+)
 from bayplan.cache.objects import ObjectStore
+from bayplan.plugins import reach
 from bayplan.plugins.claims import volume_class
+from bayplan.plugins.reach import Reach
 
 T = TypeVar("T", bound=Object)
 
@@ -61,6 +68,7 @@ class Volumes:
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(objects, "PersistentVolume")
         self._volumes_of: dict[str, dict[str, None]] = defaultdict(dict)
         self._capacities_of: dict[str, dict[str, CSIStorageCapacity]] = defaultdict(dict)
+        self._reaches: dict[str, tuple[VolumeNodeAffinity | None, Reach]] = {}
         objects.on_change("PersistentVolume", self._volume_changed)
         objects.on_change("CSIStorageCapacity", self._capacity_changed)
 
@@ -68,6 +76,14 @@ class Volumes:
         """All volumes of the StorageClass ``name``, in the order in which they were first seen."""
         found = map(self.volumes.get, self._volumes_of.get(name, ()))
         return [volume for volume in found if volume is not None]
+
+    def reach_of(self, volume: PersistentVolume) -> Reach:
+        """From where ``volume`` can be reached; worked out once per volume."""
+        affinity = volume.spec.node_affinity
+        known = self._reaches.get(volume.name)
+        if known is None or known[0] is not affinity:
+            known = self._reaches[volume.name] = (affinity, reach.of_affinity(affinity))
+        return known[1]
 
     def capacities(self, class_name: str) -> list[CSIStorageCapacity]:
         """What CSI drivers have published of the class."""
@@ -78,6 +94,8 @@ class Volumes:
         after = volume_class(new) if new is not None else None
         if old is not None and before is not None and before != after:
             del self._volumes_of[before][old.name]
+        if old is not None and new is None:
+            self._reaches.pop(old.name, None)
         if new is not None and after is not None:
             self._volumes_of[after][new.name] = None
 

@@ -66,6 +66,7 @@ class FoundVolumes:
     """The answer for all rows of one table.
 
     Attributes:
+        nodes: the table.
         codes: ``(n,)``: 0, a sum of reasons, or, below 0, an error; see `status`.
         static: per claim that was looked for: the volumes of its class, and which of them each row
             would get (`NO_VOLUME`: none).
@@ -75,7 +76,7 @@ class FoundVolumes:
     def __init__(
         self, claims: PodVolumeClaims, nodes: NodeTable, volumes: Volumes, csi_nodes: CsiNodes
     ) -> None:
-        self._nodes = nodes
+        self.nodes = nodes
         self._volumes = volumes
         self._csi_nodes = csi_nodes
         self._errors: list[str] = []
@@ -112,7 +113,7 @@ class FoundVolumes:
     def _check_bound(self, claims: Sequence[PersistentVolumeClaim]) -> list[tuple[BoolArray, int]]:
         """Judge claims in order, each only where those before it fit; returns rows with errors."""
         failed: list[tuple[BoolArray, int]] = []
-        fits: BoolArray = np.ones(len(self._nodes), np.bool_)
+        fits: BoolArray = np.ones(len(self.nodes), np.bool_)
         for claim in claims:
             volume = self._volumes.volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -120,8 +121,8 @@ class FoundVolumes:
                 break
             if plugin_of(volume.spec) is not None:
                 fits = self._check_migrated(volume, fits, failed)
-            elif (affinity := reach.of_affinity(volume.spec.node_affinity)) != reach.ANYWHERE:
-                reached = fits & reach.rows(affinity, self._nodes)
+            elif (affinity := self._volumes.reach_of(volume)) != reach.ANYWHERE:
+                reached = fits & reach.rows(affinity, self.nodes)
                 self.codes[fits & ~reached] = NODE_CONFLICT
                 fits = reached
         return failed
@@ -133,15 +134,15 @@ class FoundVolumes:
         plugin = plugin_of(volume.spec)
         assert plugin is not None
         moved = self._csi_nodes.migrated(plugin)
-        moved = moved if self._nodes.origin is None else moved[self._nodes.origin]
-        reached = reach.rows(reach.of_affinity(volume.spec.node_affinity), self._nodes)
+        moved = moved if self.nodes.origin is None else moved[self.nodes.origin]
+        reached = reach.rows(self._volumes.reach_of(volume), self.nodes)
         try:
             affinity = migrated_affinity(volume)
-            after_move = reach.rows(reach.of_affinity(affinity), self._nodes)
+            after_move = reach.rows(reach.of_affinity(affinity), self.nodes)
         except TranslationError as error:
             self._errors.append(f"could not translate pv: {error}")
             failed.append((fits & moved, -len(self._errors)))
-            after_move = np.zeros(len(self._nodes), np.bool_)
+            after_move = np.zeros(len(self.nodes), np.bool_)
         reached = fits & np.where(moved, after_move, reached)
         self.codes[fits & ~reached] = NODE_CONFLICT
         return reached
@@ -157,7 +158,9 @@ class FoundVolumes:
             name = claim_class(claim)
             volumes = by_class.setdefault(name, self._volumes.of_class(name))
             taken = [chosen for c, _, chosen in self.static if claim_class(c) == name]
-            self.static.append((claim, volumes, match(claim, volumes, self._nodes, taken)))
+            self.static.append(
+                (claim, volumes, match(claim, volumes, self._volumes.reach_of, self.nodes, taken))
+            )
         for claim in self._selected:
             here = self._provision(claim, here, here)
         for claim, _, chosen in self.static:
@@ -165,10 +168,10 @@ class FoundVolumes:
 
     def _selected_rows(self) -> BoolArray:
         """Rows of the node that was selected for claims which are being provisioned already."""
-        here = np.ones(len(self._nodes), np.bool_)
+        here = np.ones(len(self.nodes), np.bool_)
         for claim in self._selected:
-            only = np.zeros(len(self._nodes), np.bool_)
-            row = self._nodes.row(claim.metadata.annotations[SELECTED_NODE])
+            only = np.zeros(len(self.nodes), np.bool_)
+            row = self.nodes.row(claim.metadata.annotations[SELECTED_NODE])
             if row is not None:
                 only[row] = True
             here &= only
@@ -187,10 +190,10 @@ class FoundVolumes:
         storage_class = self._volumes.objects.get("StorageClass", claim_class(claim))
         assert storage_class is not None, "only claims of an existing class are delayed"
         if storage_class.provisioner in ("", NO_PROVISIONER):
-            possible = np.zeros(len(self._nodes), np.bool_)
+            possible = np.zeros(len(self.nodes), np.bool_)
         else:
             allowed = reach.of_topologies(storage_class.allowed_topologies)
-            possible = reach.rows(allowed, self._nodes)
+            possible = reach.rows(allowed, self.nodes)
         self.codes[needed & ~possible] |= BIND_CONFLICT
         enough = self._enough_space(claim, storage_class, needed & possible)
         self.codes[needed & possible & ~enough] |= NO_SPACE
@@ -203,7 +206,7 @@ class FoundVolumes:
         driver = self._volumes.objects.get("CSIDriver", storage_class.provisioner)
         requested = claim.spec.resources.requests.get("storage")
         if requested is None or driver is None or not driver.spec.storage_capacity:
-            return np.ones(len(self._nodes), np.bool_)
+            return np.ones(len(self.nodes), np.bool_)
         wanted = quantity.value(requested)
         capacities = [
             c
@@ -211,7 +214,7 @@ class FoundVolumes:
             if (limit := volume_limit(c)) is not None and limit >= wanted
         ]
         found = FirstReach(
-            self._nodes, (reach.of_selector(c.node_topology) for c in capacities)
+            self.nodes, (reach.of_selector(c.node_topology) for c in capacities)
         ).best()
         self.capacity.append((claim, capacities, found, needed))
         enough: BoolArray = found >= 0

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +15,11 @@ import numpy.typing as npt
 from bayplan.api import quantity
 from bayplan.api.pod import Resources
 from bayplan.cache.node_table import IntArray
-from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.config.args import UtilizationShapePoint
 from bayplan.plugins.claims import claim_class
+from bayplan.plugins.scoring_strategies import curve
 from bayplan.plugins.volume_binding.finder import FoundVolumes
 from bayplan.plugins.volume_binding.matching import NO_VOLUME
-
-_MAX_SHAPE_SCORE = 10
-
-
-class ShapePoint(Protocol):
-    """A point of the function from utilization (percent) to score (0 to 10)."""
-
-    utilization: int
-    score: int
 
 
 class _Use:
@@ -41,7 +31,7 @@ class _Use:
         self.there = np.zeros(n, np.bool_)
 
 
-def scores(found: FoundVolumes, shape: Sequence[ShapePoint]) -> IntArray:
+def scores(found: FoundVolumes, shape: Sequence[UtilizationShapePoint]) -> IntArray:
     """The mean over StorageClasses of what ``shape`` says of their utilization, ``(n,)``.
 
     A node where any claim gets an existing volume is judged by those alone.
@@ -79,27 +69,16 @@ def _dynamic_use(found: FoundVolumes, n: int) -> dict[str, _Use]:
     return uses
 
 
-def _mean(uses: dict[str, _Use], shape: Sequence[ShapePoint], n: int) -> IntArray:
+def _mean(uses: dict[str, _Use], shape: Sequence[UtilizationShapePoint], n: int) -> IntArray:
+    bent = curve(shape)
     total, classes = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for use in uses.values():
         full = (use.capacity == 0) | (use.requested > use.capacity)
         share = use.requested * 100 // np.where(use.capacity == 0, 1, use.capacity)
-        total += use.there * _broken_linear(np.where(full, 100, share), shape)
+        total += use.there * bent[np.where(full, 100, share)]
         classes += use.there
     mean: npt.NDArray[np.float64] = np.floor(total / np.maximum(classes, 1) + 0.5)
     return mean.astype(np.int64)
-
-
-def _broken_linear(utilization: IntArray, shape: Sequence[ShapePoint]) -> IntArray:
-    """The piecewise linear function through the points of ``shape``, in truncated integers."""
-    scale = MAX_NODE_SCORE // _MAX_SHAPE_SCORE
-    result = np.full(len(utilization), shape[-1].score * scale, np.int64)
-    for left, right in reversed(list(pairwise(shape))):
-        rise = (right.score - left.score) * scale * (utilization - left.utilization)
-        # Go truncates towards zero, NumPy's // rounds down.
-        step = np.sign(rise) * (np.abs(rise) // (right.utilization - left.utilization))
-        result = np.where(utilization <= right.utilization, left.score * scale + step, result)
-    return np.where(utilization <= shape[0].utilization, shape[0].score * scale, result)
 
 
 def _storage(resources: Resources) -> int:
