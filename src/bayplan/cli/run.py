@@ -12,9 +12,9 @@ from bayplan.cli.config import UNUSABLE
 from bayplan.config import ConfigError
 
 
-def _level(text: str) -> int:
+def _level(text: str | int) -> int:
     """A log level; ``-v=2`` is as right as ``-v 2``, since kube-scheduler's users write it so."""
-    level = text.removeprefix("=")
+    level = str(text).removeprefix("=")
     if not level.isdecimal() or int(level) > 10:
         raise typer.BadParameter("must be a number from 0 to 10")
     return int(level)
