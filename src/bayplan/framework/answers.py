@@ -23,9 +23,11 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import PreFilterResult
-from bayplan.framework.stages import FilterStage, ScoreStage
+from bayplan.framework.stages import Caller, FilterStage, ScoreStage
 from bayplan.framework.status import Status
 
+_NEVER = -1
+"""A position from which every journal says: start over."""
 MEMORY_BUDGET = 64 << 20
 """Bytes that one profile's answers may take, roughly; the least recently used shapes go first."""
 
@@ -50,6 +52,7 @@ class Answers:
         stages: LocalStages,
         pre_filter: dict[str, PreFilterAnswer],
         score_error: str | None,
+        call: Caller,
     ) -> None:
         self.state = state
         self.stages = stages
@@ -64,28 +67,33 @@ class Answers:
         self._maxima: dict[str, int] = {}
         self._fit_maxima: dict[str, int] = {}
         self._uniform: set[str] = set()
-        self._node_position = self._pod_position = -1
+        self._node_position = self._pod_position = _NEVER
         self._epochs: list[int] = []
         filters = (*stages.static_filters, *stages.pod_filters)
         plugins: list[Any] = [*(s.plugin for s in stages.scores), *(f.plugin for f in filters)]
         self._with_epoch = [p for p in plugins if hasattr(p, "epoch")]
+        self._call = call
 
     def refresh(self, pod: Pod, nodes: NodeTable) -> None:
-        """Bring the answers up to date with ``nodes``."""
+        """Bring the answers up to date with ``nodes``.
+
+        Raises:
+            AttemptError: a plugin broke; the next refresh starts over.
+        """
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position)
-        self._node_position = nodes.node_journal.position
-        self._pod_position = nodes.pod_journal.position
-        epochs = [plugin.epoch(pod) for plugin in self._with_epoch]
+        self._node_position = self._pod_position = _NEVER
+        epochs = [self._call(p, "Score", p.epoch, pod) for p in self._with_epoch]
         stale = moved is None or moved_pods is None or len(nodes) != len(self.fits)
         if stale or epochs != self._epochs:
-            self._epochs = epochs
             self._rebuild(pod, nodes)
-            return
-        assert moved is not None
-        assert moved_pods is not None
-        if not moved and not moved_pods:
-            return
+        elif moved or moved_pods:
+            self._follow(pod, nodes, moved or [], moved_pods or [])
+        self._epochs = epochs
+        self._node_position = nodes.node_journal.position
+        self._pod_position = nodes.pod_journal.position
+
+    def _follow(self, pod: Pod, nodes: NodeTable, moved: list[int], moved_pods: list[int]) -> None:
         rows = set(moved).union(moved_pods)
         if len(rows) * 4 > len(nodes):
             self._rebuild(pod, nodes)
@@ -101,7 +109,7 @@ class Answers:
         for stage in self.stages.pod_filters:
             self.fits &= self._passes(stage, pod, nodes, self.fits)
         for score in self.stages.scores:
-            raw = score.raw(self.state, pod, nodes, nodes.exists)
+            raw = score.raw(self.state, pod, nodes, self.fits)
             self._raw[score.name] = raw
             self._mark_uniform(score, raw)
         self._fit_maxima = self._maxima_among(self.fits)
@@ -125,10 +133,12 @@ class Answers:
         fits = static.copy()
         for stage in self.stages.pod_filters:
             fits &= self._passes(stage, pod, table, fits)
+        # A one-node plugin was not asked about nodes that did not fit.
+        gained = bool((fits & ~self.fits[rows]).any())
         self.fits[rows] = fits
         for score in self.stages.scores:
-            if score.on_pods or nodes_moved:
-                self._raw[score.name][rows] = score.raw(self.state, pod, table, table.exists)
+            if score.on_pods or nodes_moved or gained:
+                self._raw[score.name][rows] = score.raw(self.state, pod, table, fits)
                 self._uniform.discard(score.name)
         if nodes_moved:
             for score in self.stages.scores:

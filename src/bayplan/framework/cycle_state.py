@@ -16,7 +16,7 @@ class CycleState:
     changed by them.
     """
 
-    __slots__ = ("_data", "skip_filter", "skip_score")
+    __slots__ = ("_data", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[str, Any] = {}
@@ -24,6 +24,8 @@ class CycleState:
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()
         """Names of plugins whose PreScore returned Skip."""
+        self.skip_pre_bind: set[str] = set()
+        """Names of plugins whose PreBindPreFlight returned Skip."""
 
     def read(self, key: str) -> Any:
         """What was written under ``key``; raises KeyError when nothing was."""

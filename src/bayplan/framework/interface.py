@@ -123,9 +123,13 @@ class Plugin:
 
 @dataclass(frozen=True)
 class PreFilterResult:
-    """The only nodes worth looking at; None means all."""
+    """The only nodes worth looking at; None means all, any set or list of names will do."""
 
     node_names: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.node_names is not None:
+            object.__setattr__(self, "node_names", frozenset(self.node_names))
 
 
 class NodeStatuses:

@@ -7,7 +7,7 @@ its plugins. The merging of statuses and the texts follow kube-scheduler's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -35,18 +35,16 @@ class Lifecycle:
         """(name, method) of the PreEnqueue plugins; one that breaks holds the Pod back."""
         return [(p.name, partial(self._pre_enqueue, p)) for p in self._plugins.at("preEnqueue")]
 
-    def _pre_enqueue(self, plugin: Any, pod: Pod) -> Status | None:
+    def _pre_enqueue(self, plugin: Any, pod: Pod) -> Status:
         try:
-            status: Status | None = self._plugins.call(
-                plugin, "PreEnqueue", plugin.pre_enqueue, pod
-            )
+            return self._plugins.status(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
         except AttemptError as exc:
             return Status.error(str(exc))
-        return status
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run Reserve plugins; the first that does not succeed ends it."""
-        return self._until_failure("reserve", "reserve", state, pod, node_name)
+        plugins = self._plugins.at("reserve")
+        return self._until_failure("Reserve", "reserve", plugins, state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo Reserve in reverse order. Must not fail: exceptions are logged and counted."""
@@ -63,8 +61,9 @@ class Lifecycle:
         """Run Permit plugins: (status, seconds to wait by plugin where it is Wait)."""
         waits: dict[str, float] = {}
         for plugin in self._plugins.at("permit"):
-            answer = self._plugins.call(plugin, "Permit", plugin.permit, state, pod, node_name)
-            status, seconds = answer if isinstance(answer, tuple) else (answer or SUCCESS, 0.0)
+            status, seconds = self._plugins.call(
+                plugin, "Permit", _permission, plugin.permit, state, pod, node_name
+            )
             if status.rejected:
                 return status.by(plugin.name), {}
             if status.code is Code.WAIT:
@@ -75,34 +74,49 @@ class Lifecycle:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Skip when no PreBind plugin will do anything, else Success."""
-        needed = False
         for plugin in self._plugins.at("preBind"):
             flight = getattr(plugin, "pre_bind_pre_flight", None)
             if flight is None:
-                needed = True
                 continue
-            status = self._plugins.call(plugin, "PreBindPreFlight", flight, state, pod, node_name)
+            status = self._plugins.status(plugin, "PreBindPreFlight", flight, state, pod, node_name)
             if status.code is Code.SKIP:
-                continue
-            if not status.ok:
+                state.skip_pre_bind.add(plugin.name)
+            elif status.code is Code.ERROR:
                 raise AttemptError(f'running PreBindPreFlight "{plugin.name}": {status.message}')
-            needed = True
-        return SUCCESS if needed else SKIP
+            elif not status.ok:
+                raise AttemptError(
+                    f'PreBindPreFlight {plugin.name} returned "{status.code}", which is '
+                    "unsupported. It is supposed to return Success, Skip, or Error status"
+                )
+        names = {plugin.name for plugin in self._plugins.at("preBind")}
+        return SKIP if names <= state.skip_pre_bind else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Run PreBind plugins. Runs on a binding worker."""
-        return self._until_failure("preBind", "pre_bind", state, pod, node_name)
+        """Run PreBind plugins, those excepted that have nothing to do. On a binding worker."""
+        plugins = [p for p in self._plugins.at("preBind") if p.name not in state.skip_pre_bind]
+        return self._until_failure("PreBind", "pre_bind", plugins, state, pod, node_name)
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Future[Status]:
-        """The answer of the first Bind plugin that does not skip."""
+        """The answer of the first Bind plugin that does not skip; a Future cannot skip."""
         for plugin in self._plugins.at("bind"):
-            answer = self._plugins.call(plugin, "Bind", plugin.bind, state, pod, node_name)
+            answer = self._plugins.ask(
+                _BIND_ANSWERS, plugin, "Bind", plugin.bind, state, pod, node_name
+            )
             if isinstance(answer, Future):
-                return answer
+                outcome: Future[Status] = Future()
+                answer.add_done_callback(partial(self._pass_on, plugin, outcome))
+                return outcome
             status: Status = answer or SUCCESS
             if status.code is not Code.SKIP:
-                return status.by(plugin.name)
+                return _bound(plugin.name, status)
         return Status.error("no Bind plugin took the Pod")
+
+    def _pass_on(self, plugin: Any, outcome: Future[Status], done: Future[Any]) -> None:
+        try:
+            status = self._plugins.status(plugin, "Bind", done.result)
+            outcome.set_result(_bound(plugin.name, status))
+        except AttemptError as exc:
+            outcome.set_result(Status.error(str(exc)))
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run PostBind plugins; exceptions are logged and counted."""
@@ -113,16 +127,40 @@ class Lifecycle:
                 continue
 
     def _until_failure(
-        self, point: str, method_name: str, state: CycleState, pod: Pod, node_name: str
+        self,
+        point: str,
+        method_name: str,
+        plugins: Iterable[Any],
+        state: CycleState,
+        pod: Pod,
+        node_name: str,
     ) -> Status:
-        title = point[0].upper() + point[1:]
-        for plugin in self._plugins.at(point):
+        for plugin in plugins:
             method = getattr(plugin, method_name, None)
             if method is None:
                 continue
-            status: Status | None = self._plugins.call(plugin, title, method, state, pod, node_name)
-            if status is not None and not status.ok:
-                if status.rejected:
-                    return status.by(plugin.name)
-                raise AttemptError(f'running {title} plugin "{plugin.name}": {status.message}')
+            status = self._plugins.status(plugin, point, method, state, pod, node_name)
+            if status.rejected:
+                return status.by(plugin.name)
+            if not status.ok:
+                raise AttemptError(f'running {point} plugin "{plugin.name}": {status.message}')
         return SUCCESS
+
+
+_BIND_ANSWERS = (Status, Future, type(None))
+
+
+def _permission(method: Callable[..., Any], *args: Any) -> tuple[Status, float]:
+    """What a Permit plugin answers: a Status, or that with seconds to wait, or None."""
+    answer = method(*args)
+    status, seconds = answer if isinstance(answer, tuple) else (answer, 0.0)
+    if not isinstance(status, Status | None):
+        raise TypeError(f"{answer!r} was returned, not a Status, alone or with seconds to wait")
+    return status or SUCCESS, float(seconds)
+
+
+def _bound(plugin: str, status: Status) -> Status:
+    """The outcome of a Bind plugin, in the words that go to the Pod."""
+    if status.ok or status.rejected:
+        return status.by(plugin)
+    return Status.error(f'running Bind plugin "{plugin}": {status.message}').by(plugin)

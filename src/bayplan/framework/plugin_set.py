@@ -14,6 +14,7 @@ import structlog
 
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.stages import AttemptError
+from bayplan.framework.status import SUCCESS, Status
 
 T = TypeVar("T")
 
@@ -107,6 +108,28 @@ class PluginSet:
             text = f'running {point} plugin "{plugin.name}": {type(exc).__name__}: {exc}'
             raise AttemptError(text) from exc
 
+    def ask(
+        self, kinds: tuple[type, ...], plugin: Plugin, point: str, method: Any, *args: Any
+    ) -> Any:
+        """Like `call`; an answer that is of none of ``kinds`` counts as an exception, too."""
+        return self.call(plugin, point, _checked, kinds, method, *args)
+
+    def status(self, plugin: Plugin, point: str, method: Any, *args: Any) -> Status:
+        """Like `call`, for methods that answer with a Status, or with None for Success."""
+        status: Status | None = self.ask(_STATUS, plugin, point, method, *args)
+        return SUCCESS if status is None else status
+
     def time(self, point: str, started: float, status: str = "Success") -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
         self.recorder.extension_point(point, self.profile, status, perf_counter() - started)
+
+
+_STATUS = (Status, type(None))
+
+
+def _checked(kinds: tuple[type, ...], method: Callable[..., T], *args: Any) -> T:
+    answer = method(*args)
+    if not isinstance(answer, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{answer!r} was returned, not a {names}")
+    return answer

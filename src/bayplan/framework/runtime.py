@@ -61,8 +61,8 @@ class Framework:
         reasons: list[str] = []
         nominated: str | None = None
         for plugin in self.plugins.at("postFilter"):
-            result: PostFilterResult = self.plugins.call(
-                plugin, "PostFilter", plugin.post_filter, state, pod, failure
+            result: PostFilterResult = self.plugins.ask(
+                (PostFilterResult,), plugin, "PostFilter", plugin.post_filter, state, pod, failure
             )
             status = result.status
             if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

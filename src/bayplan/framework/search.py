@@ -25,6 +25,8 @@ from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.framework.what_if import WhatIf
 
+_PRE_FILTER_ANSWERS = (Status, PreFilterResult, type(None))
+
 
 @dataclass
 class Fit:
@@ -75,7 +77,7 @@ class _Allowed:
             return self._narrow(plugin, answer.node_names)
         if answer is None or answer.ok or answer.code is Code.SKIP:
             return True
-        if not answer.rejected:
+        if not answer.rejected or answer.code is Code.PENDING:
             raise AttemptError(f'running PreFilter plugin "{plugin}": {answer.message}')
         self.status = answer.by(plugin)
         if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -109,8 +111,9 @@ class NodeSearch:
     def __init__(self, plugins: PluginSet, handle: Handle, pool: Executor | None) -> None:
         self._plugins = plugins
         self._nodes: NodeTable = handle.nodes
-        self._filters = [FilterStage(p, pool) for p in plugins.at("filter")]
-        self._scores = [ScoreStage(p, plugins.weights[p.name], pool) for p in plugins.at("score")]
+        call, weights = plugins.call, plugins.weights
+        self._filters = [FilterStage(p, call, pool) for p in plugins.at("filter")]
+        self._scores = [ScoreStage(p, weights[p.name], call, pool) for p in plugins.at("score")]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
         self._pre_filters = [(p, p.name in plugins.local) for p in plugins.at("preFilter")]
@@ -153,11 +156,11 @@ class NodeSearch:
             pod_filters=[f for f in filters if f.on_pods and not hopeless],
             scores=[] if error or hopeless else scores,
         )
-        return Answers(state, stages, pre_filter, error)
+        return Answers(state, stages, pre_filter, error, self._plugins.call)
 
     def _pre_filter_answer(self, plugin: Any, state: CycleState, pod: Pod) -> PreFilterAnswer:
-        answer: PreFilterAnswer = self._plugins.call(
-            plugin, "PreFilter", plugin.pre_filter, state, pod, self._nodes
+        answer: PreFilterAnswer = self._plugins.ask(
+            _PRE_FILTER_ANSWERS, plugin, "PreFilter", plugin.pre_filter, state, pod, self._nodes
         )
         if isinstance(answer, Status) and answer.code is Code.SKIP:
             state.skip_filter.add(plugin.name)
@@ -167,10 +170,10 @@ class NodeSearch:
         self, plugin: Any, state: CycleState, pod: Pod, feasible: BoolArray
     ) -> str | None:
         """Run one PreScore plugin; returns the text of its error."""
-        status: Status | None = self._plugins.call(
+        status = self._plugins.status(
             plugin, "PreScore", plugin.pre_score, state, pod, self._nodes, feasible
         )
-        if status is None or status.ok:
+        if status.ok:
             return None
         if status.code is Code.SKIP:
             state.skip_score.add(plugin.name)
@@ -179,8 +182,11 @@ class NodeSearch:
 
     # PreFilter and Filter
 
-    def find(self, state: CycleState, pod: Pod) -> Fit:
-        """The nodes that ``pod`` fits on; fills in ``state``."""
+    def find(self, state: CycleState, pod: Pod, *, nominated_first: bool = True) -> Fit:
+        """The nodes that ``pod`` fits on; fills in ``state``.
+
+        ``nominated_first``: where the Pod fits its nominated node, look no further.
+        """
         started = perf_counter()
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
@@ -189,7 +195,7 @@ class NodeSearch:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
         started = perf_counter()
-        nominated = self._nominated_row(state, pod, allowed)
+        nominated = self._nominated_row(state, pod, allowed) if nominated_first else None
         if nominated is not None:
             feasible = np.zeros(len(self._nodes), np.bool_)
             feasible[nominated] = True
@@ -223,15 +229,14 @@ class NodeSearch:
             feasible = feasible & _rows_named(nodes, allowed.names)
         for stage in self._fresh_filters:
             if stage.name not in state.skip_filter:
-                codes = self._plugins.call(
-                    stage.plugin, "Filter", stage.codes, state, pod, nodes, feasible
-                )
+                codes = stage.codes(state, pod, nodes, feasible)
                 failed = failed or bool(codes.min(initial=0) < 0)
                 feasible = feasible & (codes == 0)
         taken = self._taken_by_nominated(state, pod)
         if taken:
             feasible = feasible.copy()
             feasible[list(taken)] = False
+            failed = failed or any(status.code is Code.ERROR for status in taken.values())
         fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count)
         if fit.count == 0 or failed:
             fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
@@ -240,13 +245,19 @@ class NodeSearch:
                 raise AttemptError(error.message)
         return fit
 
-    def diagnose(self, state: CycleState, pod: Pod) -> tuple[Diagnosis, Status | None]:
-        """Every node's status, for `explain`; with the PreFilter rejection if there is one."""
+    def diagnose(
+        self, state: CycleState, pod: Pod, *, tried: bool = True
+    ) -> tuple[Diagnosis, Status | None]:
+        """Every node's status, for `explain`; with the PreFilter rejection if there is one.
+
+        ``tried``: where PreFilter excludes the nominated node, tell what trying it came to.
+        """
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
         taken = {}
         if allowed.status is None:
-            self._nominated_row(state, pod, allowed)
+            if tried:
+                self._nominated_row(state, pod, allowed)
             taken = self._taken_by_nominated(state, pod)
         return self._diagnosis(state, pod, allowed, taken), allowed.status
 
@@ -343,9 +354,8 @@ class NodeSearch:
         rows = np.flatnonzero(fit.feasible)
         parts = []
         for stage in stages:
-            call, plugin = self._plugins.call, stage.plugin
-            raw = call(plugin, "Score", stage.raw, state, pod, self._nodes, fit.feasible)
-            scores = call(plugin, "NormalizeScore", stage.normalized, state, pod, raw[rows])
+            raw = stage.raw(state, pod, self._nodes, fit.feasible)
+            scores = stage.normalized(state, pod, raw[rows])
             parts.append(PluginScores(stage.name, rows, stage.weight * scores))
         return parts
 

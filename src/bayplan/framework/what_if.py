@@ -56,9 +56,7 @@ class WhatIf:
         """Every Filter plugin over ``nodes``, into ``diagnosis``."""
         for stage in self._stages:
             if stage.name not in state.skip_filter:
-                codes = self._plugins.call(
-                    stage.plugin, "Filter", stage.codes, state, pod, nodes, diagnosis.fits
-                )
+                codes = stage.codes(state, pod, nodes, diagnosis.fits)
                 diagnosis.run(stage, codes)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Diagnosis:
