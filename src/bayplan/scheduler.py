@@ -291,7 +291,7 @@ class Scheduler:
         current = queued.pod
         if rejection.nominated is not None:
             self._queue.nominator.nominate(current, rejection.nominated)
-        self._warn(framework, current, _cut(rejection.message))
+        self._warn(framework, current, cut_note(rejection.message))
         condition = PodCondition(
             type="PodScheduled",
             status="False",
@@ -310,7 +310,8 @@ NOTE_LIMIT = 1024
 """Longest note of an event, in characters of its UTF-8 encoding."""
 
 
-def _cut(message: str) -> str:
+def cut_note(message: str) -> str:
+    """``message`` as the note of an event: cut at `NOTE_LIMIT`."""
     encoded = message.encode()
     if len(encoded) <= NOTE_LIMIT:
         return message

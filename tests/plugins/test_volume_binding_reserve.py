@@ -165,8 +165,16 @@ def test_unreserve_leaves_alone_what_another_pod_assumed_since(world, plugin):
 def test_reserve_refuses_a_node_that_does_not_fit(world, plugin):
     world.store(make_class("wait").topology(zone=["b"]), unbound())
     state = world.state(plugin, POD)
+    plugin.filter_nodes(state, POD, world.nodes)
     status = plugin.reserve(state, POD, NODE)
     assert status == Status.unresolvable("node(s) didn't find available persistent volumes to bind")
+    assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
+
+
+def test_nothing_is_reserved_where_the_profile_has_no_volume_binding_at_filter(world, plugin):
+    world.store(unbound())
+    state = world.state(plugin, POD)
+    assert plugin.reserve(state, POD, NODE) is None
     assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bayplan import __version__
-from bayplan.cli import config, run
+from bayplan.cli import config, explain, run, simulate
 
 app = typer.Typer(
     name="bayplan",
@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 app.add_typer(config.app, name="config")
 app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("simulate")(simulate.simulate)
 
 
 def _version(wanted: bool) -> None:

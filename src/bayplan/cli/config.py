@@ -51,13 +51,19 @@ def show(
     typer.echo(render_config(effective), nl=False)
 
 
-def load_or_exit(file: Path, known: Mapping[str, KnownPlugin]) -> EffectiveConfig:
-    """Load the configuration in `file`, warnings on stderr; exit with code 2 when it is wrong."""
+def load_or_exit(
+    file: Path, known: Mapping[str, KnownPlugin], silent: tuple[str, ...] = ()
+) -> EffectiveConfig:
+    """Load the configuration in `file`, warnings on stderr; exit with code 2 when it is wrong.
+
+    Warnings about the fields in `silent` are of no concern here.
+    """
     try:
         effective = load_config(file, known)
     except ConfigError as error:
         typer.echo("\n".join(error.lines()), err=True)
         raise typer.Exit(UNUSABLE) from None
     for warning in effective.warnings:
-        typer.echo(f"{file}: warning: {warning}", err=True)
+        if not warning.path.startswith(silent):
+            typer.echo(f"{file}: warning: {warning}", err=True)
     return effective

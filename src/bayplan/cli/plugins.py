@@ -22,9 +22,20 @@ PluginDirOption = Annotated[
 
 
 def load(
-    config: Path | None, plugin_dirs: Iterable[Path] | None, scheduler_name: str = "bayplan"
+    config: Path | None,
+    plugin_dirs: Iterable[Path] | None,
+    scheduler_name: str = "bayplan",
+    *,
+    elects: bool = True,
 ) -> tuple[Registry, EffectiveConfig]:
-    """The plugins and the configuration; exits with code 2 and every error when they are wrong."""
+    """The plugins and the configuration; exits with code 2 and every error when they are wrong.
+
+    Args:
+        config: the file; without it, the defaults.
+        plugin_dirs: folders with the plugins of users.
+        scheduler_name: the profile's name in the defaults.
+        elects: whether there is a leader to be elected, so that warnings about it matter.
+    """
     registry = Registry()
     try:
         registry.load_installed()
@@ -35,4 +46,5 @@ def load(
         raise typer.Exit(UNUSABLE) from None
     if config is None:
         return registry, resolve_config(default_configuration(scheduler_name), registry.known)
-    return registry, load_or_exit(config, registry.known)
+    silent = () if elects else ("leaderElection",)
+    return registry, load_or_exit(config, registry.known, silent)

@@ -162,7 +162,10 @@ class VolumeBinding(Plugin):
             return None
         node, found = self.handle.nodes.nodes[row], mine.found
         assert node is not None
-        if found is None or found.nodes is not self.handle.nodes:
+        if found is None:
+            # The profile has no VolumeBinding at Filter: nobody has looked for volumes.
+            return None
+        if found.nodes is not self.handle.nodes:
             found, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0
         if found.codes[row]:
             return found.status(int(found.codes[row]))

@@ -1,0 +1,98 @@
+"""An explanation as text: where the Pod goes and why there, or why it stays pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+Verdict = dict[str, Any]
+
+NAMES_SHOWN = 6
+
+
+def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
+    """Print one explanation; ``top`` is how many nodes are shown with their scores."""
+    pod = Text(verdict["pod"], style="bold")
+    best = verdict.get("best")
+    console.print(pod + Text(_outcome(verdict), style="green" if best else "yellow"))
+    for line in (verdict.get("message"), _preemption(verdict.get("postFilter", {}))):
+        if line:
+            _indented(console, Text(line))
+    if "scores" in verdict:
+        _indented(console, _scores(verdict, top))
+        if (more := len(verdict["totals"]) - top) > 0:
+            _indented(console, Text(f"... and {more} more nodes that fit", style="dim"))
+    rejected = _rejections(verdict.get("nodes", {}))
+    if rejected.row_count:
+        _indented(console, rejected)
+    console.print()
+
+
+def _indented(console: Console, what: Any) -> None:
+    console.print(Padding(what, (0, 0, 0, 2), expand=False))
+
+
+def _outcome(verdict: Verdict) -> str:
+    if "nominated" in verdict:
+        return f" goes to {verdict['nominated']}, for which it is nominated"
+    if best := verdict.get("best"):
+        return f" goes to {best[0]}" if len(best) == 1 else f" goes to one of {some(best)}"
+    if gate := verdict.get("preEnqueue"):
+        return f" is held back by {gate['plugin']}: {', '.join(gate.get('reasons', []))}"
+    rejection = verdict.get("preFilter", {})
+    plugin = rejection.get("plugin")
+    return f" stays pending, rejected by {plugin}" if plugin else " stays pending"
+
+
+def _preemption(told: Mapping[str, Any]) -> str:
+    if "nominatedNode" not in told:
+        return ""
+    node, victims = told["nominatedNode"], told.get("victims", [])
+    text = f"Preemption would make room on {node} by evicting {some(victims)}."
+    if tied := told.get("tied"):
+        return f"{text} {some([n for n in tied if n != node])} would do as well."
+    if others := len(told.get("candidates", {})) - 1:
+        return f"{text} It is the best of {others + 1} nodes."
+    return text
+
+
+def _scores(verdict: Verdict, top: int) -> Table:
+    totals: dict[str, int] = verdict["totals"]
+    scores: dict[str, dict[str, int]] = verdict["scores"]
+    names = sorted(totals, key=lambda name: (-totals[name], name))
+    plugins = list(dict.fromkeys(plugin for name in names for plugin in scores[name]))
+    table = Table("node", box=None, pad_edge=False, header_style="dim")
+    for plugin in (*plugins, "total"):
+        table.add_column(plugin, justify="right", overflow="fold")
+    for name in names[:top]:
+        parts = [str(scores[name].get(plugin, "")) for plugin in plugins]
+        style = "green" if name in verdict["best"] else ""
+        table.add_row(name, *parts, str(totals[name]), style=style)
+    return table
+
+
+def _rejections(nodes: Mapping[str, Verdict]) -> Table:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for name, status in nodes.items():
+        if status["code"] != "Success":
+            reasons = ", ".join(status.get("reasons", []))
+            key = (status.get("plugin", ""), reasons, status["code"])
+            groups.setdefault(key, []).append(name)
+    table = Table(
+        "rejected", "by", "because", "code", "nodes", box=None, pad_edge=False, header_style="dim"
+    )
+    for (plugin, reasons, code), names in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
+        table.add_row(str(len(names)), plugin, reasons, code, some(names))
+    return table
+
+
+def some(names: Iterable[str]) -> str:
+    """A few of ``names``, and how many more there are."""
+    listed = list(names)
+    more = len(listed) - NAMES_SHOWN
+    return ", ".join(listed[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,91 @@
+"""``bayplan simulate``: where all pending Pods of a file would go, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.cli import offline, plugins
+from bayplan.cli.explain_text import some
+from bayplan.cli.offline import Output
+from bayplan.simulation.offline import judged
+from bayplan.simulation.simulate import Usage, usage
+from bayplan.simulation.simulate import simulate as simulate_pods
+
+Placement = dict[str, Any]
+
+
+def simulate(
+    file: offline.FileOption,
+    config: plugins.ConfigOption = None,
+    plugin_dir: plugins.PluginDirOption = None,
+    output: offline.OutputOption = Output.TEXT,
+) -> None:
+    """Say where all pending Pods of a file would go, one after the other.
+
+    Each sees the Pods placed before it. Preemption is only told of: nobody is evicted.
+    """
+    with offline.reporting():
+        cluster, core = offline.load(file, config, plugin_dir)
+        before = usage(core)
+        placements = simulate_pods(core, judged(cluster, core))
+    offline.print_notes(cluster)
+    if output is Output.TEXT:
+        _print(offline.console(), placements, before, usage(core))
+    else:
+        offline.print_data(placements, output)
+
+
+def simulate_file(
+    path: Path, config: Path | None = None, plugin_dirs: Iterable[Path] | None = None
+) -> list[Placement]:
+    """What ``bayplan simulate -o json`` prints; raises as `bayplan.cli.explain.explain_file`."""
+    cluster, core = offline.load(path, config, plugin_dirs)
+    return simulate_pods(core, judged(cluster, core))
+
+
+def _print(
+    console: Console, placements: list[Placement], before: list[Usage], after: list[Usage]
+) -> None:
+    table = Table("pod", "node", "as good, or why not", box=None, pad_edge=False)
+    for placement in placements:
+        node = placement["node"]
+        others = [name for name in placement.get("best", []) if name != node]
+        remark = some(others) if node else placement["message"] or "held back"
+        table.add_row(placement["pod"], node or "-", remark, style="" if node else "yellow")
+    console.print(table)
+    placed = sum(placement["node"] is not None for placement in placements)
+    console.print(f"\n{placed} placed, {len(placements) - placed} not\n", style="bold")
+    console.print(_usage(before, after))
+
+
+def _usage(before: list[Usage], after: list[Usage]) -> Table:
+    table = Table("resource", box=None, pad_edge=False)
+    for title in ("allocatable", "requested before", "", "and after", ""):
+        table.add_column(title, justify="right")
+    for old, new in zip(before, after, strict=True):
+        table.add_row(
+            new.resource,
+            _amount(new.resource, new.allocatable),
+            _amount(old.resource, old.requested),
+            _share(old),
+            _amount(new.resource, new.requested),
+            _share(new),
+        )
+    return table
+
+
+def _share(one: Usage) -> str:
+    return f"{one.requested / one.allocatable:.0%}" if one.allocatable else "-"
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return f"{amount / 2**30:.1f}Gi"
+    return str(amount)

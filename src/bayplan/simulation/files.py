@@ -1,0 +1,209 @@
+"""Cluster files: from YAML documents or JSON to the objects in them, in the order of the file.
+
+A document is one object or a list of them (``List``, ``PodList``, ..., lists within lists too).
+Scalars are read as Kubernetes reads them, and null counts as left out. A document that cannot be
+read costs itself alone: it is named in the notes, and the others are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bayplan.api.kinds import KINDS
+from bayplan.config import ConfigError, source
+
+Json = dict[str, Any]
+
+API_VERSIONS: dict[str, str] = {
+    **{name: re.sub(r"^/apis?/(.*)/\w+$", r"\1", kind.path) for name, kind in KINDS.items()},
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "RuntimeClass": "node.k8s.io/v1",
+}
+"""The kinds that are read, each in the version that the scheduler watches."""
+NAMESPACED = frozenset(
+    {
+        "Pod",
+        "PersistentVolumeClaim",
+        "Service",
+        "ReplicationController",
+        "ReplicaSet",
+        "StatefulSet",
+        "PodDisruptionBudget",
+        "CSIStorageCapacity",
+    }
+)
+_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_TEXT_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+_SHOWN_PLACES = 5
+
+
+class ClusterFileError(Exception):
+    """There is nothing in the file to judge; the message names the file, and why."""
+
+
+@dataclass
+class Notes:
+    """What is left out or doubtful, one line each.
+
+    Attributes:
+        file: what the lines call the file.
+    """
+
+    file: str
+    _lines: list[str] = field(default_factory=list)
+    _kinds: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, text: str, where: str = "") -> None:
+        """Note ``text`` about the place ``where`` in the file."""
+        self._lines.append(": ".join(part for part in (self.file, where, text) if part))
+
+    def unknown_kind(self, kind: str, where: str) -> None:
+        """An object of a kind that scheduling does not read; these are counted."""
+        self._kinds[kind].append(where)
+
+    def lines(self) -> list[str]:
+        """All notes, kinds last."""
+        return self._lines + [
+            f"{self.file}: kind {kind} is not read, {len(places)} left out "
+            f"({'; '.join(places[:_SHOWN_PLACES])}{'; ...' * (len(places) > _SHOWN_PLACES)})"
+            for kind, places in sorted(self._kinds.items())
+        ]
+
+
+@dataclass
+class Entry:
+    """One object of a file.
+
+    Attributes:
+        data: the object as JSON, without nulls.
+        where: its place in the file, as notes name it; empty for what no file names.
+    """
+
+    kind: str
+    data: Json
+    where: str = ""
+
+    @property
+    def meta(self) -> Json:
+        """The object's metadata, made where there is none."""
+        return self.data.setdefault("metadata", {})  # type: ignore[no-any-return]
+
+    @property
+    def spec(self) -> Json:
+        """The object's spec, made where there is none."""
+        return self.data.setdefault("spec", {})  # type: ignore[no-any-return]
+
+    @property
+    def status(self) -> Json:
+        """The object's status, made where there is none."""
+        return self.data.setdefault("status", {})  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """The object's metadata.name."""
+        return self.meta.get("name", "")  # type: ignore[no-any-return]
+
+    @property
+    def namespace(self) -> str:
+        """The object's metadata.namespace, empty for cluster-wide kinds."""
+        return self.meta.get("namespace", "")  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the bare name of a cluster-wide object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+def read_entries(text: str, notes: Notes) -> Iterator[Entry]:
+    """The objects in ``text`` whose kind is read, in their order; the rest goes to ``notes``."""
+    for number, (line, document) in enumerate(_documents(text), start=1):
+        where = f"document {number} (line {line})"
+        try:
+            data = _parse(document, line, where, notes)
+        except (ConfigError, RecursionError) as error:
+            notes.add(f"{_what(error)}; the document is left out", where)
+            continue
+        if data is not None:
+            yield from _objects(data, where, "", notes)
+
+
+def _documents(text: str) -> Iterator[tuple[int, str]]:
+    """The documents that are not blank, with the line where each begins."""
+    text = text.removeprefix("\ufeff")
+    start = 0
+    ends = [match.start() for match in _SEPARATOR.finditer(text)]
+    for end in (*ends, len(text)):
+        body = text[start:end]
+        if body.strip():
+            blank = len(body) - len(body.lstrip())
+            yield text.count("\n", 0, start + blank) + 1, body.lstrip("\r\n")
+        start = end + 3
+
+
+def _parse(text: str, line: int, where: str, notes: Notes) -> Any:
+    try:
+        document = source.parse(text, large=True)
+    except ConfigError:
+        # Once more, line by line of the whole file, for a message that names the line.
+        document = source.parse("\n" * (line - 1) + text)
+    for double in document.duplicates:
+        notes.add(f"{double.path}: the field is given twice, the last one counts", where)
+    if document.more:
+        notes.add("only its first part is read: a document ends at a line with --- alone", where)
+    return _without_null(document.data)
+
+
+def _what(error: Exception) -> str:
+    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_null(item) for item in value if item is not None]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _filled(item) if key in _TEXT_MAPS else _without_null(item)
+        for key, item in value.items()
+        if item is not None
+    }
+
+
+def _filled(texts: Any) -> Any:
+    """A map of texts, in which Go reads null as an empty one."""
+    if not isinstance(texts, dict):
+        return texts
+    return {key: "" if text is None else text for key, text in texts.items()}
+
+
+def _objects(data: Any, where: str, implied: str, notes: Notes) -> Iterator[Entry]:
+    """``data`` itself, or what it lists; ``implied`` is the kind of a typed list's items."""
+    if not isinstance(data, dict):
+        notes.add("is no object; left out", where)
+        return
+    kind = data.get("kind", implied)
+    if not isinstance(kind, str) or not kind:
+        notes.add("kind: is missing; the object is left out", where)
+    elif kind.endswith("List") and kind not in API_VERSIONS:
+        yield from _items(data.get("items", []), where, kind.removesuffix("List"), notes)
+    elif kind not in API_VERSIONS:
+        notes.unknown_kind(kind, where)
+    elif (version := data.get("apiVersion", API_VERSIONS[kind])) != API_VERSIONS[kind]:
+        notes.add(f"apiVersion: {kind} of {version} is not read; left out", where)
+    else:
+        yield Entry(kind, data, where)
+
+
+def _items(items: Any, where: str, implied: str, notes: Notes) -> Iterator[Entry]:
+    if not isinstance(items, list):
+        notes.add("items: is no list; left out", where)
+        return
+    for index, item in enumerate(items):
+        yield from _objects(item, f"{where}, items[{index}]", implied, notes)

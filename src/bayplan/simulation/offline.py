@@ -1,0 +1,65 @@
+"""Offline: the scheduler's core with a file in place of the API server.
+
+Everything that decides is what `bayplan.assembly` puts together for a real cluster. Around it there
+is nobody to write to: events are dropped, plugins get no client, ties go to the first by name.
+"""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import KINDS
+from bayplan.api.pod import Pod
+from bayplan.assembly import Core, Surroundings
+from bayplan.config import EffectiveConfig
+from bayplan.framework.registry import Registry
+from bayplan.informers.messages import Replaced
+from bayplan.metrics import Metrics
+from bayplan.selection import pick_first_by_name
+from bayplan.simulation.cluster import Cluster
+
+
+class NoEvents:
+    """Drops every event."""
+
+    def event(
+        self,
+        regarding: Pod,
+        related: Pod | None,
+        type_: str,
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str | None = None,
+    ) -> None:
+        """See `bayplan.framework.interface.EventRecorder`."""
+
+
+def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) -> Core:
+    """A core whose cache and queue hold ``cluster``.
+
+    All nodes are looked at, whatever percentageOfNodesToScore says, and extenders are not asked:
+    there may be none where the file is judged.
+
+    Raises:
+        ConfigError: see `bayplan.assembly.Core`.
+    """
+    if config.config.extenders:
+        cluster.notes.add("the extenders of the configuration are not asked")
+    around = Surroundings(events=NoEvents(), tie_break=pick_first_by_name)
+    core = Core(config, registry, around, Metrics())
+    for framework in core.profiles.values():
+        framework.percentage = 100
+    for kind in KINDS:
+        core.handlers.apply(Replaced(kind, cluster.objects[kind]))
+    return core
+
+
+def judged(cluster: Cluster, core: Core) -> list[Pod]:
+    """The pending Pods that one of the profiles is responsible for; the others are noted."""
+    pods = []
+    for pod in cluster.pending:
+        if pod.spec.scheduler_name in core.profiles:
+            pods.append(pod)
+        else:
+            text = f"Pod {pod.key} is not judged: there is no profile {pod.spec.scheduler_name}"
+            cluster.notes.add(text)
+    return pods
