@@ -3,7 +3,7 @@
 - PreFilter sorts the Pod's claims: all that do not wait for a node must be bound by now.
 - Filter finds out, for all nodes at once, what the claims would get there (`finder`).
 - Reserve assumes it (`assume`), so that the next Pod sees it.
-- PreBind writes it to the API server and waits for the PV controller (`binding`).
+- PreBind writes it to the API server and waits for the PV controller (`binding`, `tasks`).
 - Score is off unless the args have a ``shape`` (`scoring`).
 """
 
@@ -33,8 +33,9 @@ from bayplan.plugins.claims import (
 from bayplan.plugins.csi_nodes import CsiNodes
 from bayplan.plugins.volume_binding import hints, scoring
 from bayplan.plugins.volume_binding.assume import Volumes
-from bayplan.plugins.volume_binding.binding import BindingTask, Tasks, is_fully_bound
+from bayplan.plugins.volume_binding.binding import BindingTask, is_fully_bound
 from bayplan.plugins.volume_binding.finder import FoundVolumes, PodVolumeClaims
+from bayplan.plugins.volume_binding.tasks import Tasks
 
 UNBOUND_IMMEDIATE = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 

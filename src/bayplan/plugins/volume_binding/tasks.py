@@ -1,0 +1,81 @@
+"""Tasks: tells binding tasks under way what happens to their objects.
+
+Made once for all profiles. It hears of changes on the scheduling thread; where no Pod waits for its
+volumes that costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from bayplan.api.meta import Object
+from bayplan.api.pod import Pod
+from bayplan.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from bayplan.cache.node_table import NodeTable
+from bayplan.cache.objects import ObjectStore
+from bayplan.plugins.volume_binding.binding import BindingTask
+
+
+class Tasks:
+    """The tasks under way; tells them of changes. A `Listener` of the node table."""
+
+    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+        self._nodes = nodes
+        self._tasks: dict[str, BindingTask] = {}
+        nodes.listen(self)
+        objects.on_change("PersistentVolume", self._volume_changed)
+        objects.on_change("PersistentVolumeClaim", self._claim_changed)
+        objects.on_change("CSINode", self._csi_node_changed)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: BindingTask) -> None:
+        """Tell ``task`` from now on."""
+        self._tasks[task.pod.uid] = task
+
+    def discard(self, task: BindingTask) -> None:
+        """Tell ``task`` no more. May be called by a binding worker."""
+        self._tasks.pop(task.pod.uid, None)
+
+    def pod_added(self, _row: int, pod: Pod) -> None:
+        """It counts on its node (again)."""
+        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+            task.pod_changed(gone=False)
+
+    def pod_removed(self, row: int, pod: Pod) -> None:
+        """It no longer counts, unless the table only moves it because its node has changed."""
+        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+            task.pod_changed(gone=pod.uid not in self._nodes.pods[row])
+
+    def node_changed(self, row: int) -> None:
+        """A node came, went or changed."""
+        node = self._nodes.nodes[row]
+        for task in self._all():
+            if task.node is not None and (current := self._nodes.row(task.node.name)) in (
+                None,
+                row,
+            ):
+                task.node_changed(None if current is None else node)
+
+    def _all(self) -> list[BindingTask]:
+        return list(self._tasks.values())
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        for task in self._all():
+            task.volume_changed(_name(old, new), new)
+
+    def _claim_changed(
+        self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+    ) -> None:
+        for task in self._all():
+            task.claim_changed(_name(old, new), new)
+
+    def _csi_node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
+        for task in self._all():
+            if task.node is not None and task.node.name == _name(old, new):
+                task.csi_node_changed(new)
+
+
+def _name(old: Object | None, new: Object | None) -> str:
+    changed = new or old
+    assert changed is not None
+    return changed.key
