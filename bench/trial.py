@@ -1,0 +1,222 @@
+"""One trial: one scheduler, one workload, a fresh control plane, measured from the outside.
+
+Every trial has a new API server and an empty etcd, so that neither scheduler finds what the other
+has left behind. Without a rate of arrival the measured Pods are there before the scheduler starts;
+with one they are created at that rate once the scheduler places Pods.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.provider import Part, provide, wait_until
+from rich.progress import Progress, TaskID
+
+from bayplan.client.connection import Connection
+from bench import schedulers
+from bench.api import BoundWatch, BulkClient
+from bench.churn import ChurnThread
+from bench.objects import MEASURED, Item, Objects
+from bench.placement import quality
+from bench.results import FOLDER, Run
+from bench.usage import CpuMeter, CpuTimes, own_figures, peak_rss
+from bench.workloads import Catalog, Workload
+
+STALL_SECONDS = 60.0
+"""Without a binding for so long, a trial ends with what there is."""
+POINTS = 200
+"""Points of a timeline that are kept."""
+WARM = "warm-"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is the same for all trials of a workload.
+
+    Attributes:
+        arrival: Pods created per second; 0 creates all of them first.
+        config: a KubeSchedulerConfiguration for both schedulers in place of the benchmark's.
+    """
+
+    catalog: Catalog
+    workload: Workload
+    arrival: float = 0.0
+    config: Path | None = None
+
+
+class Trial:
+    """Runs one scheduler; `run` once."""
+
+    def __init__(self, plan: Plan, scheduler: str, progress: Progress) -> None:
+        self._plan = plan
+        self._scheduler = scheduler
+        self._progress = progress
+        self._objects = Objects(plan.catalog, plan.workload)
+        self._total = plan.workload.measured.count
+        self._meter: CpuMeter | None = None
+        self._at_first: CpuTimes | None = None
+
+    def run(self) -> Run:
+        """Set up, measure, tear down.
+
+        Raises:
+            StartError: the control plane or the scheduler did not start.
+            ApiError: an object was refused.
+        """
+        with provide(*schedulers.API_SERVER_FLAGS) as self._cluster:
+            connection = Connection.load(str(self._cluster.kubeconfig))
+            self._client = BulkClient(connection)
+            self._populate()
+            self._watch = BoundWatch(
+                connection, self._client.version(), MEASURED, self._first_is_bound
+            )
+            churn = ChurnThread(self._plan.workload, self._objects, self._client)
+            try:
+                return self._measure(churn)
+            finally:
+                churn.stop()
+                self._watch.stop()
+                self._client.close()
+
+    # Setting up
+
+    def _populate(self) -> None:
+        workload = self._plan.workload
+        self._create("nodes", self._objects.surroundings(), workload.node_count)
+        self._create("placed Pods", self._objects.placed(), workload.placed_count)
+        self._create("gated Pods", self._objects.gated(), sum(g.count for g in workload.gated))
+        if not self._plan.arrival:
+            self._create("Pods to place", self._objects.measured(), self._total)
+
+    def _create(self, what: str, items: Iterable[Item], count: int) -> None:
+        with self._bar(what, count) as bar:
+            self._client.create_all(items, lambda n: self._progress.advance(bar, n))
+
+    @contextmanager
+    def _bar(self, what: str, count: int) -> Iterator[TaskID]:
+        bar = self._progress.add_task(f"{self._scheduler}: {what}", total=count or 1)
+        yield bar
+        self._progress.remove_task(bar)
+
+    # Measuring
+
+    def _measure(self, churn: ChurnThread) -> Run:
+        started = time.monotonic()
+        part = schedulers.start(self._scheduler, self._cluster, self._plan.config)
+        parts = self._cluster.parts
+        meter = self._meter = CpuMeter(part.pid, (parts["kube-apiserver"].pid, parts["etcd"].pid))
+        created: dict[str, float] = {}
+        if self._plan.arrival:
+            self._warm_up()
+            before = meter.read()
+            churn.start()
+            created = self._arrive()
+        else:
+            before = CpuTimes(0.0, 0.0, 0.0)
+            churn.start()
+        with self._bar("placing", self._total) as bar:
+            self._await_bindings(bar, part)
+        churn.stop()
+        after = meter.settle()
+        first = (before if self._plan.arrival else self._at_first) or before
+        return self._judge(part, started, first, after, created)
+
+    def _first_is_bound(self) -> None:
+        if self._meter is not None:
+            self._at_first = self._meter.read()
+
+    def _warm_up(self) -> None:
+        """Wait until the scheduler has its caches: it places a Pod that does not count."""
+        template = self._plan.workload.measured
+        path = ""
+        for item in Objects(self._plan.catalog, self._plan.workload.sized(pods=1)).measured(
+            prefix=WARM
+        ):
+            self._client.create(item)
+            path = f"{item.path}/{item.name}"
+        self._client.wait()
+        wait_until(
+            lambda: b'"nodeName"' in self._client.http.get(path), 120, f"a {template.template} Pod"
+        )
+
+    def _arrive(self) -> dict[str, float]:
+        """Create the measured Pods at their rate; when each was sent."""
+        created: dict[str, float] = {}
+        with self._bar("arriving", self._total) as bar:
+            due = time.monotonic()
+            for item in self._objects.measured():
+                if item.kind == "Pod":
+                    time.sleep(max(0.0, due - time.monotonic()))
+                    created[item.name] = time.monotonic()
+                    due += 1 / self._plan.arrival
+                    self._progress.advance(bar)
+                self._client.create(item)
+        self._client.wait()
+        return created
+
+    def _await_bindings(self, bar: TaskID, part: Part) -> None:
+        times, seen, since = self._watch.times, 0, time.monotonic()
+        while len(times) < self._total:
+            time.sleep(0.2)
+            if len(times) > seen:
+                seen, since = len(times), time.monotonic()
+                self._progress.update(bar, completed=seen)
+            if self._watch.broken:
+                raise RuntimeError(f"the benchmark's watch broke: {self._watch.broken}")
+            if not part.running or time.monotonic() - since > STALL_SECONDS:
+                self._keep_log(part)
+                break
+
+    def _keep_log(self, part: Part) -> None:
+        """Something went wrong; the folder of the control plane goes away, the log is to stay."""
+        FOLDER.mkdir(exist_ok=True)
+        path = FOLDER / f"{self._plan.workload.name}-{self._scheduler}.log"
+        shutil.copy(part.log, path)
+        self._progress.console.print(f"not all Pods were bound; see {path}", highlight=False)
+
+    # What came of it
+
+    def _judge(
+        self,
+        part: Part,
+        started: float,
+        first: CpuTimes,
+        after: CpuTimes,
+        created: dict[str, float],
+    ) -> Run:
+        times = list(self._watch.times.values())
+        run = Run(bound=len(times), total=self._total)
+        if len(times) < 2 or not part.running:
+            return run
+        seconds = times[-1] - times[0]
+        run.pods_per_s = (len(times) - 1) / seconds
+        run.first_bind_s = times[0] - started
+        run.cpu_ms = (after.scheduler - first.scheduler) / len(times) * 1e3
+        run.server_cpu_ms = (after.server - first.server) / len(times) * 1e3
+        run.bench_cpu_ms = (after.bench - first.bench) / len(times) * 1e3
+        run.start_cpu_s = first.scheduler
+        run.rss_mib = peak_rss(part.pid)
+        if created:
+            bound = self._watch.times
+            waits = [bound[name] - sent for name, sent in created.items() if name in bound]
+            cuts = statistics.quantiles(waits, n=100, method="inclusive")
+            run.p50_ms, run.p99_ms = cuts[49] * 1e3, cuts[98] * 1e3
+        own = own_figures(part)
+        run.attempts, run.evaluated, run.points_us = own.attempts, own.evaluated, own.points_us
+        run.events = self._client.count("/api/v1/events")
+        names = [*self._objects.node_names()]
+        run.cpu_spread_m, run.nodes_used = quality(self._client.http, names)
+        run.timeline = _timeline([t - started for t in times])
+        return run
+
+
+def _timeline(times: list[float]) -> list[tuple[float, int]]:
+    step = max(1, len(times) // POINTS)
+    numbers = sorted({*range(0, len(times), step), len(times) - 1})
+    return [(round(times[i], 3), i + 1) for i in numbers]

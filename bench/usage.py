@@ -1,0 +1,111 @@
+"""What a process has used, and what a scheduler says of itself."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from e2e.provider import Part
+from prometheus_client.parser import text_string_to_metric_families
+
+IDLE_SHARE = 0.05
+"""Share of a CPU below which a scheduler has nothing left to do."""
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Seconds of CPU used so far."""
+
+    scheduler: float
+    server: float
+    bench: float
+
+
+class CpuMeter:
+    """Reads the CPU time of the scheduler, of API server and etcd, and of the benchmark itself."""
+
+    def __init__(self, scheduler: int, server: Iterable[int]) -> None:
+        self._scheduler = psutil.Process(scheduler)
+        self._server = [psutil.Process(pid) for pid in server]
+        self._bench = psutil.Process()
+
+    def read(self) -> CpuTimes:
+        """The times of now."""
+        server = sum(_seconds(process) for process in self._server)
+        return CpuTimes(_seconds(self._scheduler), server, _seconds(self._bench))
+
+    def settle(self, timeout: float = 15.0, interval: float = 0.5) -> CpuTimes:
+        """Wait until the scheduler has nothing left to do, such as events to send."""
+        deadline = time.monotonic() + timeout
+        before = self.read()
+        while True:
+            time.sleep(interval)
+            now = self.read()
+            if now.scheduler - before.scheduler < IDLE_SHARE * interval:
+                return before
+            if time.monotonic() > deadline:
+                return now
+            before = now
+
+
+def peak_rss(pid: int) -> float:
+    """The most memory that a process had resident, MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def _seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+@dataclass(frozen=True)
+class OwnFigures:
+    """From a scheduler's /metrics.
+
+    Attributes:
+        attempts: how often it tried to place a Pod.
+        evaluated: nodes looked at per attempt.
+        points_us: microseconds per attempt spent in each extension point; of kube-scheduler a
+            sample, of bayplan all attempts.
+    """
+
+    attempts: int
+    evaluated: float | None
+    points_us: dict[str, float]
+
+
+def own_figures(part: Part) -> OwnFigures:
+    """Ask a scheduler for its metrics."""
+    text = part.endpoint.get("/metrics").decode()
+    attempts = 0.0
+    filters: dict[str, float] = {}
+    evaluated = None
+    seconds: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for name, labels, value, *_ in family.samples:
+            match name:
+                case "scheduler_schedule_attempts_total":
+                    attempts += value
+                case "scheduler_plugin_evaluation_total" if labels["extension_point"] == "Filter":
+                    filters[labels["plugin"]] = filters.get(labels["plugin"], 0) + value
+                case "bayplan_evaluated_nodes_total":
+                    evaluated = value
+                case "scheduler_framework_extension_point_duration_seconds_sum":
+                    point = labels["extension_point"]
+                    seconds[point] = seconds.get(point, 0) + value
+                case "scheduler_framework_extension_point_duration_seconds_count":
+                    point = labels["extension_point"]
+                    counts[point] = counts.get(point, 0) + value
+    total = max(filters.values(), default=evaluated)
+    return OwnFigures(
+        int(attempts),
+        None if total is None or not attempts else round(total / attempts, 1),
+        {p: round(s / counts[p] * 1e6, 1) for p, s in seconds.items() if counts.get(p)},
+    )
