@@ -1,0 +1,167 @@
+"""DefaultPreemption as a part of the pipeline: from a Pod that fits nowhere to one that fits."""
+
+from __future__ import annotations
+
+from tests.builders import PodBuilder
+from tests.preemption.world import PROFILE, World, node, preemptor, victim
+
+from bayplan.api.pod import Pod
+from bayplan.binding.cycle import Binding
+from bayplan.framework.events import Action, Hint, Resource
+from bayplan.inbox import Inbox
+from bayplan.informers.messages import Changed, Removed
+from bayplan.queue.places import Place
+from bayplan.scheduler import Scheduler
+
+
+class Patches:
+    """Writes down nominations."""
+
+    def __init__(self) -> None:
+        self.nominated: list[tuple[str, str | None]] = []
+
+    def patch(self, pod: Pod, condition: object, nominated: str | None) -> None:
+        """See `bayplan.scheduler.StatusWriter`."""
+        self.nominated.append((pod.name, nominated))
+
+
+class Bindings:
+    """Keeps the bindings that were begun."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str]] = []
+        self.in_flight = 0
+
+    def start(self, binding: Binding) -> None:
+        """A Pod has got its node."""
+        self.begun.append((binding.pod.name, binding.pod.node_name))
+
+
+class Pipeline(World):
+    """A world with a scheduler in it."""
+
+    def __init__(self, *pods: PodBuilder) -> None:
+        super().__init__(node("n1"))
+        core = self.core
+        self.patches = Patches()
+        self.scheduler = Scheduler(
+            core.cache,
+            core.queue,
+            Inbox(),
+            core.handlers,
+            core.profiles,
+            core.selector,
+            self.patches,
+            self.events,
+            self.metrics,
+            clock=lambda: self.time,
+        )
+        self.bindings = Bindings()
+        self.scheduler.binder = self.bindings  # type: ignore[assignment]
+        self.version = 0
+        for pod in pods:
+            self.see(pod.node("n1"))
+
+    def see(self, pod: PodBuilder) -> Pod:
+        """The API server shows ``pod`` as it is now."""
+        self.version += 1
+        seen = pod.meta(resourceVersion=str(self.version)).spec(schedulerName=PROFILE).obj()
+        self.core.handlers.apply(Changed("Pod", seen))
+        return seen
+
+    def gone(self, pod: PodBuilder) -> None:
+        """The API server has deleted ``pod``."""
+        self.core.handlers.apply(Removed("Pod", pod.obj()))
+
+    def cycle(self) -> None:
+        """One scheduling cycle."""
+        queued = self.core.queue.pop()
+        assert queued is not None
+        self.scheduler.schedule_one(queued)
+
+    def place(self, pod: Pod) -> Place:
+        """Where ``pod`` is."""
+        queued = self.core.queue.get(pod.uid)
+        assert queued is not None
+        return queued.place
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += seconds
+        self.core.queue.flush()
+
+
+def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
+    a, b = victim("a", 2), victim("b", 2)
+    world = Pipeline(a, b)
+    asks = preemptor()
+    pod = world.see(asks)
+    world.cycle()
+    assert world.patches.nominated == [("preemptor", "n1")]
+    assert world.core.queue.nominator.nominated_node(pod.uid) == "n1"
+    assert world.place(pod) is Place.UNSCHEDULABLE
+
+    # The first victim is gone, the second has not even been asked to go: held back.
+    world.see(asks.nominated("n1"))
+    world.wait(60)
+    world.gone(a)
+    assert world.place(pod) is Place.GATED
+    world.client.answer()
+    world.client.answer()
+
+    # All calls are done. What wakes the Pod is the second victim's end.
+    assert world.place(pod) is Place.GATED
+    world.gone(b)
+    assert world.place(pod) is Place.ACTIVE
+    world.cycle()
+    assert world.bindings.begun == [("preemptor", "n1")]
+
+
+def test_a_victim_seen_to_leave_before_the_answer_came_frees_the_preemptor() -> None:
+    a = victim("a", 4)
+    world = Pipeline(a)
+    pod = world.see(preemptor())
+    world.cycle()
+    world.client.answer()
+    world.wait(60)
+    world.gone(a)
+    assert world.place(pod) is Place.ACTIVE, "the deletion itself is not answered yet"
+
+
+def test_while_its_victims_are_leaving_the_preemptor_takes_no_others() -> None:
+    a, b = victim("a", 4), victim("b", 0)
+    world = Pipeline(a, b)
+    asks = preemptor()
+    pod = world.see(asks)
+    world.cycle()
+    world.client.answer()
+    world.client.answer()
+    world.see(asks.nominated("n1"))
+    condition = {"reason": "PreemptionByScheduler"}
+    world.see(a.terminating().condition("DisruptionTarget", "True", **condition))
+    world.wait(60)
+    world.gone(b)
+    world.cycle()
+    assert world.client.calls == []
+    assert world.place(pod) is Place.UNSCHEDULABLE
+    note = world.events.told[-1][5]
+    assert note.endswith("not eligible due to a terminating pod on the nominated node.")
+    assert world.core.queue.nominator.nominated_node(pod.uid) == "n1"
+
+
+def test_a_nomination_that_came_to_nothing_is_cleared() -> None:
+    world = Pipeline(victim("top", 4, priority=5000))
+    world.see(preemptor().nominated("n1"))
+    world.cycle()
+    assert world.patches.nominated == [("preemptor", "")]
+
+
+def test_deleted_pods_are_registered_for_but_wake_nobody_by_themselves() -> None:
+    world = World(node("n1"))
+    registered = world.plugin.events_to_register()
+    assert [(r.event.resource, r.event.action) for r in registered] == [
+        (Resource.ASSIGNED_POD, Action.DELETE),
+        (Resource.UNSCHEDULED_POD, Action.DELETE),
+    ]
+    pod = preemptor().obj()
+    assert all(r.hint is not None and r.hint(pod, pod, None) is Hint.SKIP for r in registered)

@@ -1,0 +1,210 @@
+"""A whole scheduler core around a small cluster, with a client that writes down what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.workloads import PodDisruptionBudget
+from bayplan.assembly import Core, Surroundings
+from bayplan.client.errors import ApiError
+from bayplan.client.writer import Done
+from bayplan.config import parse_config
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.registry import Registry
+from bayplan.metrics import Metrics
+from bayplan.plugins.default_preemption import DefaultPreemption
+from bayplan.preemption.evaluator import Analysis
+
+PROFILE = "bayplan"
+NOW = 1_800_000_000.0
+PREEMPTED: Json = {"reason": "PreemptionByScheduler"}
+
+
+@dataclass
+class Client:
+    """Keeps every call until the test answers it; ``kinds`` of calls in `refuse` fail at once."""
+
+    calls: list[tuple[str, Pod, Done]] = field(default_factory=list)
+    conditions: dict[str, PodCondition] = field(default_factory=dict)
+
+    def patch_pod_status(
+        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done
+    ) -> None:
+        """A patch of a condition, or of the nominated node."""
+        if condition is not None:
+            self.conditions[pod.name] = condition
+        self.calls.append(("mark" if condition else f"nominate {nominated!r}", pod, on_done))
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """A deletion."""
+        self.calls.append(("delete", pod, on_done))
+
+    @property
+    def sent(self) -> list[tuple[str, str]]:
+        """(verb, name of the Pod), in order."""
+        return [(verb, pod.name) for verb, pod, _ in self.calls]
+
+    def answer(self, error: ApiError | None = None) -> None:
+        """Answer all calls that are there now."""
+        calls, self.calls = self.calls, []
+        for _, _, on_done in calls:
+            on_done(error)
+
+
+@dataclass
+class Events:
+    """Keeps every event."""
+
+    told: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def event(self, *event: Any) -> None:
+        """See `bayplan.framework.interface.EventRecorder`."""
+        self.told.append(event)
+
+
+class World:
+    """Nodes, Pods, budgets, and one profile."""
+
+    def __init__(
+        self,
+        *nodes: NodeBuilder,
+        live: bool = True,
+        extenders: Any = None,
+        registry: Registry | None = None,
+        plugins: str = "",
+        **args: int,
+    ) -> None:
+        self.client = Client()
+        self.events = Events()
+        self.activated: list[Pod] = []
+        self.metrics = Metrics()
+        self.time = NOW
+        registry = registry or Registry()
+        around = Surroundings(
+            events=self.events,
+            client=self.client if live else None,
+            activate=self.activated.extend,
+            extenders=extenders,
+            clock=lambda: self.time,
+            now=lambda: self.time,
+        )
+        config = parse_config(_config(plugins, args), registry.known)
+        self.core = Core(config, registry, around, self.metrics)
+        self.framework = self.core.profiles[PROFILE]
+        for node in nodes:
+            self.core.cache.set_node(node.obj())
+
+    @property
+    def plugin(self) -> DefaultPreemption:
+        """DefaultPreemption, as the profile has it."""
+        plugins = self.framework.plugins.at("postFilter")
+        return next(p for p in plugins if isinstance(p, DefaultPreemption))
+
+    def put(self, node: str, *pods: PodBuilder) -> list[Pod]:
+        """Add Pods that are on ``node``."""
+        placed = [pod.node(node).spec(schedulerName=PROFILE).obj() for pod in pods]
+        for pod in placed:
+            self.core.cache.add(pod)
+        return placed
+
+    def budget(
+        self, name: str, selector: Json | None, allowed: int, disrupted: Iterable[str] = ()
+    ) -> None:
+        """Set a PodDisruptionBudget in the namespace ``default``."""
+        budget = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": selector} if selector is not None else {},
+            "status": {
+                "disruptionsAllowed": allowed,
+                "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
+            },
+        }
+        self.core.cache.objects.set(
+            "PodDisruptionBudget", msgspec.convert(budget, PodDisruptionBudget)
+        )
+
+    def failed(self, pod: Pod) -> tuple[CycleState, FilterFailure]:
+        """Try ``pod``, which must fit nowhere."""
+        state = CycleState()
+        selection = self.core.selector.select(self.framework, state, pod)
+        diagnosis = selection.diagnosis
+        assert diagnosis is not None, f"{pod} fits on {selection.node_name}"
+        rows = diagnosis.rows_with(unresolvable=False)
+        return state, FilterFailure(self.core.cache.nodes, diagnosis, rows)
+
+    def analyse(self, pod: PodBuilder) -> Analysis:
+        """What preemption could do, on all nodes."""
+        preemptor = as_preemptor(pod)
+        return self.plugin.analyse(*_reorder(preemptor, self.failed(preemptor)))
+
+    def preempt(self, pod: PodBuilder | Pod) -> PostFilterResult:
+        """Let DefaultPreemption make room."""
+        preemptor = pod if isinstance(pod, Pod) else as_preemptor(pod)
+        return self.plugin.post_filter(*_reorder(preemptor, self.failed(preemptor)))
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        return self.metrics.registry.get_sample_value(name) or 0.0
+
+
+def _reorder(
+    pod: Pod, failed: tuple[CycleState, FilterFailure]
+) -> tuple[CycleState, Pod, FilterFailure]:
+    state, failure = failed
+    return state, pod, failure
+
+
+def _config(plugins: str, args: dict[str, int]) -> str:
+    lines = [
+        "apiVersion: kubescheduler.config.k8s.io/v1",
+        "kind: KubeSchedulerConfiguration",
+        "profiles:",
+        f"- schedulerName: {PROFILE}",
+    ]
+    if plugins:
+        lines += [f"  plugins: {plugins}"]
+    if args:
+        lines += ["  pluginConfig:", "  - name: DefaultPreemption", "    args:"]
+        lines += [f"      {key}: {value}" for key, value in args.items()]
+    return "\n".join(lines)
+
+
+def as_preemptor(pod: PodBuilder) -> Pod:
+    """The Pod, of this profile."""
+    return pod.spec(schedulerName=PROFILE).obj()
+
+
+def node(name: str, cpu: int = 4, **amounts: Any) -> NodeBuilder:
+    """A node with ``cpu`` CPUs, room for many Pods, and a hostname label."""
+    labelled = make_node(name).label("kubernetes.io/hostname", name)
+    return labelled.capacity(cpu=str(cpu), pods=110, **amounts)
+
+
+def victim(name: str, cpu: int = 1, priority: int = 0, started: int | None = 0) -> PodBuilder:
+    """A Pod that has run since second ``started`` of a certain hour (None: not started yet)."""
+    pod = make_pod(name).req(cpu=str(cpu)).priority(priority)
+    if started is not None:
+        pod.start_time(f"2026-01-01T00:{started // 60:02}:{started % 60:02}Z")
+    return pod
+
+
+def preemptor(cpu: int = 4, priority: int = 1000) -> PodBuilder:
+    """A Pod that wants ``cpu`` CPUs."""
+    return make_pod("preemptor").req(cpu=str(cpu)).priority(priority)
+
+
+def candidates(analysis: Analysis) -> dict[str, tuple[list[str], int]]:
+    """By node: names of the victims, and how many of them are protected."""
+    return {c.node_name: ([p.name for p in c.victims], c.violations) for c in analysis.candidates}
+
+
+def tied(analysis: Analysis) -> list[str]:
+    """The nodes between which nothing decides."""
+    return [c.node_name for c in analysis.tied]
