@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tests.builders import make_pod
 from tests.preemption.world import PROFILE, World, as_preemptor, node, preemptor, victim
 
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.binding.waiting import WaitingPod
 from bayplan.client.errors import NotFound, ServerError
-from bayplan.framework.status import Code
+from bayplan.framework.status import Code, Status
 
 MARK_A, MARK_B = ("mark", "a"), ("mark", "b")
 DELETE_A, DELETE_B = ("delete", "a"), ("delete", "b")
@@ -173,19 +170,20 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
 # Victims that are on their way to the node
 
 
-def waiting(world: World, pod: Pod, **kwargs: Any) -> WaitingPod:
-    waits = WaitingPod(pod, {"Gatekeeper": 60.0}, **kwargs)
-    world.core.waiting.add(waits)
-    return waits
+def waiting(world: World, pod: Pod) -> list[Status]:
+    """Let ``pod`` wait in Permit; the list gets its verdict."""
+    verdicts: list[Status] = []
+    world.core.waiting.add(pod, {"Gatekeeper": 60.0}, verdicts.append)
+    return verdicts
 
 
 def test_a_victim_that_waits_in_permit_loses_its_place_and_is_not_deleted() -> None:
     world = World(node("n1"))
     a, _ = world.put("n1", victim("a", 2), victim("b", 2, started=9))
-    waits = waiting(world, a)
+    verdicts = waiting(world, a)
     pod = as_preemptor(preemptor())
     world.preempt(pod)
-    verdict = waits.wait()
+    (verdict,) = verdicts
     assert verdict.code is Code.ERROR, "it is tried again after a backoff"
     assert verdict.message == "waiting on permit for pod: preempted"
     assert verdict.plugin == "DefaultPreemption"
@@ -197,7 +195,10 @@ def test_a_victim_that_waits_in_permit_loses_its_place_and_is_not_deleted() -> N
 def test_a_victim_that_was_let_go_meanwhile_is_deleted() -> None:
     world = World(node("n1"))
     (a,) = world.put("n1", victim("a", 4))
-    waiting(world, a).allow("Gatekeeper")
+    waiting(world, a)
+    waits = world.core.waiting.get(a.uid)
+    assert waits is not None
+    waits.allow("Gatekeeper")
     world.preempt(preemptor())
     assert world.client.sent == [MARK_A]
 
