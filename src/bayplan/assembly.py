@@ -72,7 +72,7 @@ class Core:
         self, config: EffectiveConfig, registry: Registry, around: Surroundings, metrics: Metrics
     ) -> None:
         self.cache = Cache()
-        self.waiting = WaitingPods()
+        self.waiting = WaitingPods(around.clock)
         self.metrics = metrics
         self.extenders = around.extenders or Extenders()
         nominator = Nominator()

@@ -48,7 +48,7 @@ class Handlers:
             case Changed(kind="Pod", object=pod):
                 self._set_pod(pod)
             case Removed(kind="Pod", object=pod):
-                self._drop_pod(pod.key, pod)
+                self._drop_pod(pod.key, pod.uid)
             case Replaced(kind="Pod", objects=pods):
                 self._replace(pods, set(self.pods), self._set_pod, self._drop_pod)
             case Changed(kind="Node", object=node):
@@ -92,7 +92,7 @@ class Handlers:
 
     def _set_pod(self, pod: Pod) -> None:
         if pod.terminal:
-            self._drop_pod(pod.key, pod)
+            self._drop_pod(pod.key)
             return
         old = self.pods.get(pod.key)
         if old is not None and old.uid != pod.uid:
@@ -120,23 +120,16 @@ class Handlers:
             self._queue.add(pod)
             return
         self._queue.update(old, pod)
-        if self._cache.is_assumed(pod.uid):
-            if pod.deleted is not None and old.deleted is None:
-                self._abandon(pod)
-            return
-        was = old.status.nominated_node_name
-        if was and was != pod.status.nominated_node_name:
-            self._free_nomination(old)
+        leaves = pod.deleted is not None and old.deleted is None
+        if leaves and self._cache.is_assumed(pod.uid):
+            self._abandon(pod)
 
-    def _drop_pod(self, key: str, last: Pod | None = None) -> None:
-        old = self.pods.pop(key, None)
-        pod = old if old is not None else last
-        if pod is None:
+    def _drop_pod(self, key: str, uid: str = "") -> None:
+        """Whoever has that name is gone, or only the Pod with that uid, if it still has it."""
+        pod = self.pods.get(key)
+        if pod is None or uid not in ("", pod.uid):
             return
-        if old is not None and last is not None and old.uid != last.uid:
-            # The removal of a predecessor; the Pod that has the name now stays.
-            self.pods[key] = old
-            pod = last
+        del self.pods[key]
         if pod.node_name:
             self._cache.remove(pod.uid)
             self._queue.assigned_pod_deleted(pod)
@@ -155,15 +148,14 @@ class Handlers:
             self._cache.forget(pod.uid)
         self._queue.assigned_pod_deleted(assumed)
 
-    def _free_nomination(self, pod: Pod) -> None:
-        """Room that was kept for ``pod`` is there for Pods of no higher priority."""
-        self._queue.move_all(
-            events.ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority
-        )
-
     # Nodes
 
     def _set_node(self, node: Node) -> None:
+        version = node.metadata.resource_version
+        row = self._cache.nodes.row(node.name)
+        known = None if row is None else self._cache.nodes.nodes[row]
+        if known is not None and version and known.metadata.resource_version == version:
+            return
         old = self._cache.set_node(node)
         if old is None:
             self._move(events.NODE_ADD, None, node)

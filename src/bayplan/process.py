@@ -46,8 +46,11 @@ bindings waits for the scheduling thread at every step; see docs/performance.md.
 GC_THRESHOLD = 50_000
 """Allocations between two collections of the youngest generation. Nearly nothing here forms
 cycles, and a full collection over a large cluster's objects would stop scheduling."""
-DRAIN_SECONDS = 10.0
-"""How long bindings may take to finish when the process ends."""
+BINDING_WORKERS = 512
+"""Most threads that prepare and bind Pods; made when needed. They are apart from those of blocking
+plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
+DRAIN_SECONDS = 5.0
+"""How long events and conditions may take to be written when the process ends."""
 
 
 class PodStatusWriter:
@@ -85,6 +88,7 @@ class Process:
         self._dispatcher = Dispatcher(connection, qps=client.qps, burst=client.burst)
         self._inbox = Inbox()
         self._pool = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
+        self._binders = ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
         writer = Writer(self._dispatcher, self._http)
         events = EventRecorder(self._dispatcher, config.profiles[0].scheduler_name)
         objects = FullObjects(self._http)
@@ -110,7 +114,7 @@ class Process:
             self._metrics,
         )
         hooks = Hooks(scheduler.nominate, scheduler.bound, self._metrics.permit_waited)
-        scheduler.binder = Binder(self._pool, self._inbox, core.waiting, extenders, hooks)
+        scheduler.binder = Binder(self._binders, self._inbox, core.waiting, extenders, hooks)
         self._informers = Informers(connection, KINDS.values(), self._inbox.post)
         self._debugger = Debugger(core, self._http)
         self._elector = self._make_elector()
@@ -146,13 +150,18 @@ class Process:
         gc.set_threshold(GC_THRESHOLD, 20, 100)
 
     def _end(self) -> None:
-        log.info("Ending: bindings have landed")
+        unfinished = self._scheduler.binder.in_flight
+        log.info("Ending", bindings_in_flight=unfinished)
         self._informers.stop()
         self._dispatcher.close(DRAIN_SECONDS)
         if self._elector is not None:
             self._elector.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._binders):
+            pool.shutdown(wait=False, cancel_futures=True)
         self._health.stop()
+        if unfinished:
+            # Their threads may wait for minutes, and Python would wait for them.
+            os._exit(0)
 
     # Signals
 
@@ -162,10 +171,7 @@ class Process:
         signal.signal(signal.SIGUSR2, self._dump)
 
     def _stop(self, *_: object) -> None:
-        self._scheduler.stopping = True
-        for waiting in self._core.waiting:
-            waiting.reject("", "the scheduler is ending")
-        self._inbox.post(lambda: None)
+        self._scheduler.stop()
 
     def _dump(self, *_: object) -> None:
         self._inbox.post(self._debugger.dump)

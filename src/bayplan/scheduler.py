@@ -31,6 +31,7 @@ from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 from bayplan.handlers import Handlers
 from bayplan.inbox import Inbox
+from bayplan.queue import events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
@@ -40,6 +41,8 @@ log = structlog.get_logger("scheduler")
 
 IDLE_SECONDS = 1.0
 """Longest sleep of the loop: how late it notices that it should stop."""
+DRAIN_SECONDS = 10.0
+"""How long bindings in flight may take to land once it should stop."""
 
 
 class StatusWriter(Protocol):
@@ -87,7 +90,7 @@ class Scheduler:
     Attributes:
         binder: runs binding cycles; set right after construction, since it reports back here.
         active: whether Pods may be scheduled now (this process leads).
-        stopping: take no new Pod, and end once all bindings have landed.
+        stopping: whether it takes no new Pod any more; see `stop`.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class Scheduler:
         profiles: Mapping[str, Framework],
         selector: NodeSelector,
         writer: StatusWriter,
-        events: EventRecorder,
+        event_recorder: EventRecorder,
         recorder: AttemptRecorder,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -110,34 +113,48 @@ class Scheduler:
         self._profiles = profiles
         self._selector = selector
         self._writer = writer
-        self._events = events
+        self._events = event_recorder
         self._recorder = recorder
         self._clock = clock
         self._in_binding: dict[str, QueuedPod] = {}
         self.binder: Binder
         self.active = False
         self.stopping = False
+        self._end_by = float("inf")
 
     def run(self) -> None:
-        """Schedule until `stopping` is set and all bindings have landed."""
-        while not self.stopping or self.binder.in_flight:
-            queued = self._queue.pop() if self.active and not self.stopping else None
+        """Schedule until `stop` is called and the bindings in flight have landed or take too long.
+
+        Pods that wait in Permit by then are turned down.
+        """
+        while not self.stopping:
+            queued = self._queue.pop() if self.active else None
             if queued is not None:
                 self.schedule_one(queued)
             self.take_in(wait=queued is None)
+        self.binder.reject_waiting("the scheduler is ending")
+        while self.binder.in_flight and self._clock() < self._end_by:
+            self.take_in(wait=True)
+
+    def stop(self) -> None:
+        """Take no new Pod, and end. Safe from any thread and from a signal handler."""
+        self._end_by = self._clock() + DRAIN_SECONDS
+        self.stopping = True
+        self._inbox.post(lambda: None)
 
     def take_in(self, *, wait: bool) -> None:
         """Apply what the inbox holds, and do what time has made due."""
         timeout = 0.0
         if wait:
-            timer = self._queue.next_timer() if self.active else None
-            timeout = IDLE_SECONDS if timer is None else min(timer, IDLE_SECONDS)
+            timers = [self._queue.next_timer() if self.active else None, self.binder.next_timer()]
+            timeout = min([IDLE_SECONDS, *(timer for timer in timers if timer is not None)])
         for item in self._inbox.drain(timeout):
             if isinstance(item, list):
                 for message in item:
                     self._handlers.apply(message)
             else:
                 item()
+        self.binder.expire()
         self._queue.flush()
 
     # The scheduling cycle
@@ -214,12 +231,11 @@ class Scheduler:
                 self._undo(binding)
                 self._fail(queued, framework, _rejected_by(status), started)
                 return
-            self._in_binding[pod.uid] = queued
-            self.binder.start(binding)
         except AttemptError:
-            self._in_binding.pop(pod.uid, None)
             self._undo(binding)
             raise
+        self._in_binding[pod.uid] = queued
+        self.binder.start(binding)
 
     def _undo(self, binding: Binding) -> None:
         binding.framework.lifecycle.unreserve(binding.state, binding.pod, binding.pod.node_name)
@@ -241,13 +257,16 @@ class Scheduler:
             self._succeed(queued, binding)
             return
         self._undo(binding)
-        if status.rejected:
-            self._fail(queued, binding.framework, _rejected_by(status), binding.started)
-            self._queue.assigned_pod_deleted(pod)
+        if status.rejected and not binding.permitted:
+            rejection = _rejected_by(status)
         else:
-            self._queue.assigned_pod_deleted(pod)
-            rejection = Rejection("SchedulerError", status.message)
-            self._fail(queued, binding.framework, rejection, binding.started)
+            # No plugin to wait for: PreBind and Bind failures are tried again after a backoff.
+            reason = "Unschedulable" if status.rejected else "SchedulerError"
+            rejection = Rejection(reason, status.message)
+        self._fail(queued, binding.framework, rejection, binding.started)
+        # What it had held is free for others; it would not wake by its own leaving.
+        freed = events.ASSIGNED_POD_DELETE
+        self._queue.move_all(freed, pod, None, lambda other: other.uid != pod.uid)
 
     def _succeed(self, queued: QueuedPod, binding: Binding) -> None:
         pod, seconds = binding.pod, time.perf_counter() - binding.started
@@ -276,13 +295,12 @@ class Scheduler:
         """The attempt failed: back to the queue, and say why on the Pod."""
         result = "unschedulable" if rejection.reason == "Unschedulable" else "error"
         self._recorder.attempt(framework.name, result, time.perf_counter() - started)
-        log.info(
-            "Unable to schedule pod" if result == "unschedulable" else "Error scheduling pod",
-            v=2,
-            pod=queued.pod.key,
-            reason=rejection.reason,
-            message=rejection.message,
-        )
+        pod = queued.pod.key
+        if result == "error":
+            log.error("Error scheduling pod; retrying", pod=pod, err=rejection.message)
+        elif logs.enabled(2):
+            text = "Unable to schedule pod; no fit; waiting"
+            log.info(text, v=2, pod=pod, err=rejection.message)
         place = self._queue.add_unschedulable_if_not_present(
             queued, rejection.unschedulable_plugins, rejection.pending_plugins
         )

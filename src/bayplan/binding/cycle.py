@@ -2,8 +2,8 @@
 
 It begins on the scheduling thread, right after Permit. A Pod that nobody makes wait and that no
 PreBind plugin prepares anything for goes straight to its Bind plugin, which (DefaultBinder) only
-hands a request to the dispatcher. Every other Pod continues on a worker thread. Either way the
-outcome comes back to the scheduling thread as a `Bound` through the inbox.
+hands a request to the dispatcher. Every other Pod continues on a worker thread, once its wait is
+over. Every binding that was started comes back to the scheduling thread through the inbox, once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from bayplan.api.pod import Pod
-from bayplan.binding.waiting import WaitingPod, WaitingPods
+from bayplan.binding.waiting import WaitingPods
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
 from bayplan.framework.stages import AttemptError
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import Status
 from bayplan.inbox import Inbox
 
 
@@ -40,6 +41,7 @@ class Binding:
     Attributes:
         pod: the assumed Pod, its node filled in.
         waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
+        permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
         evaluated: how many nodes were looked at.
         feasible: how many of them fit.
         started: when the attempt began, `time.perf_counter`.
@@ -49,6 +51,7 @@ class Binding:
     framework: Framework
     state: CycleState
     waits: dict[str, float] = field(default_factory=dict)
+    permitted: bool = False
     evaluated: int = 0
     feasible: int = 0
     started: float = field(default_factory=time.perf_counter)
@@ -61,7 +64,7 @@ class Hooks:
     Attributes:
         nominate: tell the API server where the Pod is about to go, since that may take a while.
         bound: it is over, well or not.
-        permit_waited: result and seconds of a wait in Permit; called on the worker.
+        permit_waited: result and seconds of a wait in Permit; called on any thread.
     """
 
     nominate: Callable[[Binding], None]
@@ -88,43 +91,56 @@ class Binder:
         self.in_flight = 0
 
     def start(self, binding: Binding) -> None:
-        """Begin the cycle. Scheduling thread only; raises AttemptError when PreFlight fails."""
-        lifecycle = binding.framework.lifecycle
-        pod = binding.pod
-        flight = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
+        """Begin the cycle. Scheduling thread only."""
         self.in_flight += 1
+        pod, lifecycle = binding.pod, binding.framework.lifecycle
+        try:
+            flight = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
+        except AttemptError as exc:
+            binding.permitted = True
+            self._finish(binding, Status.error(str(exc)))
+            return
         if binding.waits or flight.ok:
             self._hooks.nominate(binding)
         if binding.waits:
-            self._waiting.add(WaitingPod(pod, binding.waits))
-            self._pool.submit(self._wait_and_bind, binding)
-            return
-        if flight.ok or self._blocks(binding):
+            decided = partial(self._decided, binding, time.perf_counter())
+            self._waiting.add(pod, binding.waits, decided)
+        elif flight.ok or self._blocks(binding):
             self._pool.submit(self._prepare_and_bind, binding)
         else:
+            binding.permitted = True
             self._bind(binding)
+
+    def next_timer(self) -> float | None:
+        """Seconds until `expire` may have something to do; None while it has not."""
+        return self._waiting.next_timer()
+
+    def expire(self) -> None:
+        """Turn down the Pods that waited in Permit for too long."""
+        self._waiting.expire()
+
+    def reject_waiting(self, message: str) -> None:
+        """Turn down every Pod that waits in Permit."""
+        for waiting in self._waiting:
+            waiting.reject("", message)
 
     def _blocks(self, binding: Binding) -> bool:
         plugins = binding.framework.plugins
         bind_here = all(p.binds_at_once for p in plugins.at("bind"))
         return not bind_here or bool(plugins.at("postBind")) or self._extenders.binds(binding.pod)
 
-    def _wait_and_bind(self, binding: Binding) -> None:
-        """Worker: wait for the Permit plugins first."""
-        uid = binding.pod.uid
-        waiting = self._waiting.get(uid)
-        assert waiting is not None
-        began = time.perf_counter()
-        status = waiting.wait()
-        self._waiting.remove(uid)
-        self._hooks.permit_waited(str(status.code), time.perf_counter() - began)
-        if not status.ok:
-            self._finish(binding, status)
-            return
-        self._prepare_and_bind(binding)
+    def _decided(self, binding: Binding, began: float, verdict: Status) -> None:
+        """Any thread: the wait in Permit is over."""
+        self._waiting.remove(binding.pod.uid)
+        self._hooks.permit_waited(str(verdict.code), time.perf_counter() - began)
+        if verdict.ok:
+            self._pool.submit(self._prepare_and_bind, binding)
+        else:
+            self._finish(binding, verdict)
 
     def _prepare_and_bind(self, binding: Binding) -> None:
         """Worker: PreBind, then Bind."""
+        binding.permitted = True
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
@@ -146,7 +162,7 @@ class Binder:
         except AttemptError as exc:
             answer = Status.error(str(exc))
         if isinstance(answer, Future):
-            answer.add_done_callback(lambda done: self._finish(binding, _outcome(done)))
+            answer.add_done_callback(lambda done: self._finish(binding, done.result()))
         else:
             self._finish(binding, answer)
 
@@ -162,11 +178,3 @@ class Binder:
     def _land(self, binding: Binding, status: Status) -> None:
         self.in_flight -= 1
         self._hooks.bound(binding, status)
-
-
-def _outcome(done: Future[Status]) -> Status:
-    error = done.exception()
-    if error is not None:
-        return Status.error(str(error))
-    status = done.result()
-    return status if status.code is not Code.SKIP else Status.error("binding was skipped")

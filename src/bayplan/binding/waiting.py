@@ -1,12 +1,14 @@
 """Pods that Permit plugins make wait: allowed by every one of them, rejected by any, or timed out.
 
-The one part of the pipeline that plugins reach from any thread, and so the one with a lock.
+The one part of the pipeline that plugins reach from any thread, and so the one with a lock. A Pod
+that waits occupies no thread: whoever decides about it tells the binding cycle, and silence is
+noticed by the scheduling thread, which calls `WaitingPods.expire` when `next_timer` says so.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bayplan.api.pod import Pod
 from bayplan.framework.status import SUCCESS, Status
@@ -17,14 +19,19 @@ class WaitingPod:
 
     Args:
         pod: the assumed Pod.
-        waits: seconds until a plugin's silence counts as no, by plugin.
+        waits: seconds until a plugin's silence counts as no, by plugin; at least one.
+        decided: called once, with the verdict, by the thread that decides.
+        now: the time by the clock of `WaitingPods`.
     """
 
-    def __init__(self, pod: Pod, waits: Mapping[str, float]) -> None:
+    def __init__(
+        self, pod: Pod, waits: Mapping[str, float], decided: Callable[[Status], None], now: float
+    ) -> None:
         self.pod = pod
-        self._changed = threading.Condition()
-        self._pending = dict(waits)
+        self._lock = threading.Lock()
+        self._pending = {plugin: (now + seconds, seconds) for plugin, seconds in waits.items()}
         self._verdict: Status | None = None
+        self._decided = decided
 
     @property
     def node_name(self) -> str:
@@ -33,62 +40,69 @@ class WaitingPod:
 
     def pending_plugins(self) -> list[str]:
         """The plugins that it still waits for."""
-        with self._changed:
+        with self._lock:
             return sorted(self._pending)
 
     def allow(self, plugin: str) -> None:
         """``plugin`` no longer makes it wait; the last one lets it go."""
-        with self._changed:
+        with self._lock:
             self._pending.pop(plugin, None)
-            if not self._pending and self._verdict is None:
-                self._decide(SUCCESS)
+            if self._pending:
+                return
+        self._decide(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> None:
         """Turn it down for ``plugin``."""
-        with self._changed:
-            if self._verdict is None:
-                self._decide(Status.unschedulable(message).by(plugin))
+        self._decide(Status.unschedulable(message).by(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
         """Take its place away, as an error: it is tried again after a backoff.
 
         False when its fate was sealed already.
         """
-        with self._changed:
+        return self._decide(Status.error(f"waiting on permit for pod: {message}").by(plugin))
+
+    def deadline(self) -> float:
+        """When the first of the pending plugins will have been silent for too long."""
+        with self._lock:
+            return min((deadline for deadline, _ in self._pending.values()), default=float("inf"))
+
+    def expire(self, now: float) -> None:
+        """Turn it down if a plugin has been silent for too long."""
+        with self._lock:
+            late = sorted((d, s, plugin) for plugin, (d, s) in self._pending.items() if d <= now)
+        for _, seconds, plugin in late[:1]:
+            text = f"rejected due to timeout after waiting {_go_duration(seconds)} at plugin "
+            self.reject(plugin, text + plugin)
+
+    def _decide(self, verdict: Status) -> bool:
+        with self._lock:
             if self._verdict is not None:
                 return False
-            self._decide(Status.error(f"waiting on permit for pod: {message}").by(plugin))
-            return True
-
-    def wait(self) -> Status:
-        """Wait for the verdict. Blocks: for binding workers only."""
-        with self._changed:
-            if not self._pending and self._verdict is None:
-                return SUCCESS
-            plugin, seconds = min(self._pending.items(), key=lambda w: w[1], default=("", 0.0))
-            self._changed.wait_for(lambda: self._verdict is not None, timeout=seconds)
-            if self._verdict is None:
-                text = f"rejected due to timeout after waiting {_go_duration(seconds)} at plugin "
-                self._decide(Status.unschedulable(text + plugin).by(plugin))
-            assert self._verdict is not None
-            return self._verdict
-
-    def _decide(self, verdict: Status) -> None:
-        self._verdict = verdict
-        self._changed.notify_all()
+            self._verdict = verdict
+        self._decided(verdict)
+        return True
 
 
 class WaitingPods:
-    """All waiting Pods, by uid."""
+    """All waiting Pods, by uid.
 
-    def __init__(self) -> None:
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._pods: dict[str, WaitingPod] = {}
+        self._next = float("inf")
 
-    def add(self, pod: WaitingPod) -> None:
-        """``pod`` waits from now on."""
+    def add(self, pod: Pod, waits: Mapping[str, float], decided: Callable[[Status], None]) -> None:
+        """``pod`` waits from now on; see `WaitingPod`. Scheduling thread only."""
+        waiting = WaitingPod(pod, waits, decided, self._clock())
         with self._lock:
-            self._pods[pod.pod.uid] = pod
+            self._pods[pod.uid] = waiting
+        self._next = min(self._next, waiting.deadline())
 
     def remove(self, uid: str) -> None:
         """That Pod waits no longer."""
@@ -104,6 +118,19 @@ class WaitingPods:
         with self._lock:
             pods = list(self._pods.values())
         return iter(pods)
+
+    def next_timer(self) -> float | None:
+        """Seconds until `expire` may have something to do; None while it has not."""
+        return max(self._next - self._clock(), 0.0) if self._pods else None
+
+    def expire(self) -> None:
+        """Turn down the Pods that waited for too long. Scheduling thread only."""
+        now = self._clock()
+        if now < self._next:
+            return
+        for pod in self:
+            pod.expire(now)
+        self._next = min((pod.deadline() for pod in self), default=float("inf"))
 
 
 def _go_duration(seconds: float) -> str:

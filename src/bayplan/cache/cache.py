@@ -19,26 +19,10 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.objects import ObjectStore
-
-
-class PodState(Enum):
-    """Where a cached Pod stands."""
-
-    ASSUMED = "assumed"
-    ADDED = "added"
-
-
-@dataclass(slots=True)
-class _Entry:
-    pod: Pod
-    state: PodState
 
 
 class Cache:
@@ -52,26 +36,24 @@ class Cache:
     def __init__(self) -> None:
         self.nodes = NodeTable()
         self.objects = ObjectStore()
-        self._pods: dict[str, _Entry] = {}
+        self._pods: dict[str, Pod] = {}
+        self._assumed: set[str] = set()
         self._orphans: dict[str, dict[str, Pod]] = {}
 
     def pod(self, uid: str) -> Pod | None:
         """The Pod with that uid, with its node filled in, if it counts here."""
-        entry = self._pods.get(uid)
-        return entry.pod if entry else None
+        return self._pods.get(uid)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether that Pod is assumed and its binding not seen yet."""
-        entry = self._pods.get(uid)
-        return entry is not None and entry.state is PodState.ASSUMED
+        return uid in self._assumed
 
     def counts(self) -> dict[str, int]:
-        """Numbers for metrics: nodes, pods, assumed_pods."""
-        assumed = sum(e.state is PodState.ASSUMED for e in self._pods.values())
+        """Numbers for metrics: nodes, pods, assumed_pods; any thread may ask."""
         return {
             "nodes": self.nodes.node_count,
             "pods": len(self._pods),
-            "assumed_pods": assumed,
+            "assumed_pods": len(self._assumed),
         }
 
     # Nodes
@@ -111,40 +93,34 @@ class Cache:
             raise ValueError(f"Pod {pod.key} ({pod.uid}) is in the cache, so it cannot be assumed")
         assumed = pod.on_node(node_name)
         self._count(assumed)
-        self._pods[pod.uid] = _Entry(assumed, PodState.ASSUMED)
+        self._pods[pod.uid] = assumed
+        self._assumed.add(pod.uid)
         return assumed
 
     def forget(self, uid: str) -> Pod | None:
         """An assumed Pod was not bound: it counts no longer. A Pod that was added stays."""
-        entry = self._pods.get(uid)
-        if entry is None or entry.state is not PodState.ASSUMED:
-            return None
-        self._uncount(entry.pod)
-        del self._pods[uid]
-        return entry.pod
+        return self.remove(uid) if uid in self._assumed else None
 
     def add(self, pod: Pod) -> None:
         """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
-        entry = self._pods.get(pod.uid)
-        if entry is None:
+        old = self._pods.get(pod.uid)
+        if old is None:
             self._count(pod)
-            self._pods[pod.uid] = _Entry(pod, PodState.ADDED)
-            return
-        if entry.pod.node_name == pod.node_name and _counts_alike(entry.pod, pod):
+        elif old.node_name == pod.node_name and _counts_alike(old, pod):
             self._swap(pod)
         else:
-            self._uncount(entry.pod)
+            self._uncount(old)
             self._count(pod)
-        entry.pod = pod
-        entry.state = PodState.ADDED
+        self._pods[pod.uid] = pod
+        self._assumed.discard(pod.uid)
 
     def remove(self, uid: str) -> Pod | None:
         """The Pod is gone from the API server."""
-        entry = self._pods.pop(uid, None)
-        if entry is None:
-            return None
-        self._uncount(entry.pod)
-        return entry.pod
+        pod = self._pods.pop(uid, None)
+        self._assumed.discard(uid)
+        if pod is not None:
+            self._uncount(pod)
+        return pod
 
     def _count(self, pod: Pod) -> None:
         row = self.nodes.row(pod.node_name)

@@ -3,7 +3,7 @@
 In-tree plugins are the modules of `bayplan.plugins`, each named after its plugin. Users add theirs
 as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for
 example a mounted ConfigMap. A file is imported once, at the start; every `Plugin` subclass that it
-defines is a plugin.
+defines is a plugin, those excepted whose names begin with ``_``.
 """
 
 from __future__ import annotations
@@ -131,5 +131,6 @@ def _line(exc: Exception, path: Path) -> str:
 def _plugins_of(module: ModuleType) -> Iterator[type[Plugin]]:
     for value in vars(module).values():
         is_plugin = isinstance(value, type) and issubclass(value, Plugin)
-        if is_plugin and value.__module__ == module.__name__:
+        own = is_plugin and value.__module__ == module.__name__
+        if own and not value.__name__.startswith("_"):
             yield value

@@ -14,8 +14,8 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 MIN_FEASIBLE_NODES = 100
 """At least so many feasible nodes are looked for, whatever the percentage."""
 
-_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-_REGION_LABELS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
 class NodeSampler:
