@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from bayplan import logs
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
@@ -60,7 +61,7 @@ class _FilterResult(msgspec.Struct, rename=lambda name: name.replace("_", "")):
     node_names: list[str] | None = None
     failed_nodes: dict[str, str] | None = None
     failed_and_unresolvable_nodes: dict[str, str] | None = None
-    error: str = ""
+    error: str | None = None
 
 
 class _HostPriority(msgspec.Struct):
@@ -69,7 +70,7 @@ class _HostPriority(msgspec.Struct):
 
 
 class _BindingResult(msgspec.Struct):
-    error: str = ""
+    error: str | None = None
 
 
 class _MetaPod(msgspec.Struct):
@@ -228,7 +229,10 @@ class Extenders:
         return rejected
 
     def add_scores(self, pod: Pod, nodes: NodeTable, fit: Fit, totals: IntArray) -> IntArray:
-        """``totals`` plus the extenders' scores; one that fails adds nothing."""
+        """``totals`` plus the extenders' scores; one that fails adds nothing.
+
+        Whatever extenders say, a node that is not feasible comes last.
+        """
         totals = totals.copy()
         rows = np.flatnonzero(fit.feasible).tolist()
         candidates = [node for r in rows if (node := nodes.nodes[r]) is not None]
@@ -242,6 +246,9 @@ class Extenders:
                 row = nodes.row(score.host)
                 if row is not None and fit.feasible[row]:
                     totals[row] += score.score * extender.config.weight * SCALE
+            if logs.enabled(10):
+                _log_scores(extender, pod, scores)
+        totals[~fit.feasible] = np.iinfo(np.int64).min
         return totals
 
     def preemptors(self, pod: Pod) -> list[HttpExtender]:
@@ -264,6 +271,13 @@ class Extenders:
                 return Status.error(str(exc))
             return SUCCESS
         return None
+
+
+def _log_scores(extender: HttpExtender, pod: Pod, scores: Iterable[_HostPriority]) -> None:
+    for score in scores:
+        text = "Extender scored node for pod"
+        who, node = extender.name, score.host
+        log.info(text, v=10, pod=pod.key, extender=who, node=node, score=score.score)
 
 
 def _filter_by(

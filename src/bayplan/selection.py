@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import structlog
 
+from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.extender import REJECTOR, Extenders
@@ -20,7 +22,10 @@ from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.runtime import Framework
 from bayplan.framework.sampling import NodeSampler
 from bayplan.framework.search import Fit
+from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
+
+log = structlog.get_logger("selection")
 
 NO_NODES = "no nodes available to schedule pods"
 TieBreak = Callable[[NodeTable, IntArray], int]
@@ -48,7 +53,6 @@ class Selection:
         fit: the feasible nodes.
         diagnosis: why nothing fits; None where something does.
         rejection: Unschedulable or UnschedulableAndUnresolvable where nothing fits.
-        message: the text of FailedScheduling, without what PostFilter adds.
     """
 
     node_name: str = ""
@@ -77,8 +81,7 @@ class NodeSelector:
         """
         if self._nodes.node_count == 0:
             return Selection(rejection=Status.unresolvable(NO_NODES))
-        fit = framework.search.find(state, pod)
-        self._narrow(framework, state, pod, fit)
+        fit = self._find(framework, state, pod)
         if fit.count == 0:
             assert fit.diagnosis is not None
             return Selection(
@@ -88,9 +91,28 @@ class NodeSelector:
         row = int(best[0]) if len(best) == 1 else self._tie_break(self._nodes, best)
         return Selection(self._nodes.names[row] or "", best, fit)
 
+    def _find(self, framework: Framework, state: CycleState, pod: Pod) -> Fit:
+        """Where ``pod`` can go: its nominated node if it can go there, else all other nodes."""
+        fit = framework.search.find(state, pod)
+        if fit.nominated is not None:
+            if self._agree(pod, fit):
+                return fit
+            fit = framework.search.find(state, pod, nominated_first=False)
+        self._narrow(framework, state, pod, fit)
+        return fit
+
+    def _agree(self, pod: Pod, fit: Fit) -> bool:
+        """Whether no extender objects to the nominated node; one that breaks does."""
+        try:
+            self._extenders.filter(pod, self._nodes, fit)
+        except AttemptError as exc:
+            log.warning("Evaluation failed on nominated node", pod=pod.key, err=str(exc))
+            return False
+        return fit.count > 0
+
     def _narrow(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> None:
         """percentageOfNodesToScore, then extenders."""
-        if fit.nominated is None and framework.percentage < 100 and fit.count:
+        if framework.percentage < 100 and fit.count:
             fit.feasible, fit.evaluated = self._sampler.restrict(fit.feasible, framework.percentage)
             fit.count = int(np.count_nonzero(fit.feasible))
         if self._extenders and fit.count:
@@ -111,4 +133,20 @@ class NodeSelector:
             totals = np.where(fit.feasible, 0, -1)
         if self._extenders:
             totals = self._extenders.add_scores(pod, self._nodes, fit, totals)
+        if logs.enabled(10):
+            self._log_scores(framework, state, pod, fit, totals)
         return np.flatnonzero(totals == totals.max())
+
+    def _log_scores(
+        self, framework: Framework, state: CycleState, pod: Pod, fit: Fit, totals: IntArray
+    ) -> None:
+        """One line a plugin and node, and one a node. Asks the plugins once more."""
+        names = self._nodes.names
+        parts = framework.search.score_parts(state, pod, fit)
+        for part in parts:
+            for row, score in zip(part.rows.tolist(), part.scores.tolist(), strict=True):
+                text = "Plugin scored node for pod"
+                log.info(text, v=10, pod=pod.key, plugin=part.plugin, node=names[row], score=score)
+        for row in np.flatnonzero(fit.feasible).tolist():
+            text = "Calculated node's final score for pod"
+            log.info(text, v=10, pod=pod.key, node=names[row], score=int(totals[row]))

@@ -60,7 +60,7 @@ class Connection:
         self._authorization = ""
         self._read_at = float("-inf")
         self._headers: dict[str, list[str]] = {}
-        self._base, self._connect_to = _address(self.server, configuration.tls_server_name)
+        self._base, self._connect_to = named_address(self.server, configuration.tls_server_name)
         self._options = _options(configuration)
 
     @classmethod
@@ -149,7 +149,7 @@ class Connection:
         return headers
 
 
-def _address(server: str, tls_server_name: str | None) -> tuple[str, str]:
+def named_address(server: str, tls_server_name: str | None) -> tuple[str, str]:
     """Base URL and CONNECT_TO entry, the latter empty unless another TLS name is wanted.
 
     libcurl takes the name for SNI and verification from the URL, so the URL gets that name and

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pycurl
 
+from bayplan.client.connection import named_address
+
 
 class WebhookError(Exception):
     """The extender did not answer, or not with 200."""
@@ -40,6 +42,8 @@ class Webhook:
 
     def __init__(self, url: str, timeout: float, tls: WebhookTls | None) -> None:
         self.url = url.rstrip("/")
+        server_name = tls.server_name if tls and url.startswith("https:") else None
+        self._base, self._connect_to = named_address(self.url, server_name)
         self._timeout_ms = max(1, int(timeout * 1000))
         self._tls = tls
         self._local = threading.local()
@@ -53,7 +57,7 @@ class Webhook:
         handle: pycurl.Curl = self._handle()
         url = f"{self.url}/{verb}"
         chunks: list[bytes] = []
-        handle.setopt(pycurl.URL, url)
+        handle.setopt(pycurl.URL, f"{self._base}/{verb}")
         handle.setopt(pycurl.POSTFIELDS, body)
         handle.setopt(pycurl.WRITEFUNCTION, chunks.append)
         try:
@@ -77,6 +81,8 @@ class Webhook:
         handle.setopt(pycurl.TCP_NODELAY, 1)
         handle.setopt(pycurl.TIMEOUT_MS, self._timeout_ms)
         handle.setopt(pycurl.HTTPHEADER, ["Content-Type: application/json", "Expect:"])
+        if self._connect_to:
+            handle.setopt(pycurl.CONNECT_TO, [self._connect_to])
         if self._tls is not None:
             _secure(handle, self._tls)
         return handle
