@@ -5,6 +5,7 @@ grants and nothing else; and the API server notes (`audit.py`) what of that is u
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +28,8 @@ DEPLOY = ROOT / "deploy"
 CONFIG = DEPLOY / "config.yaml"
 SYSTEM = "kube-system"
 NAME = "bayplan"
+OTHER = "bayplan-other"
+"""schedulerName for a scheduler beside the deployed one."""
 OURS = "bayplan-e2e"
 """Label of the nodes that tests make."""
 SOON = 15.0
@@ -72,6 +75,16 @@ class Bayplan(Part):
         """Lines of the log with that text."""
         lines = (json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{")
         return [line for line in lines if line["event"] == event]
+
+    def holds_what_the_api_server_has(self) -> bool:
+        """Let it compare what it holds with a recount and with the API server (SIGUSR2)."""
+        title = "Comparison with the API server"
+        seen = len(self.lines(title))
+        self.signal(signal.SIGUSR2)
+        wait_until(lambda: len(self.lines(title)) > seen, SOON, "a comparison")
+        compared, counted = self.lines(title)[-1], self.lines("Recount")[-1]
+        sides = [found for key, found in compared.items() if key.startswith(("missing", "surplus"))]
+        return not any([*sides, counted["columns"], counted["counters"]])
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""

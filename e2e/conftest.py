@@ -84,6 +84,17 @@ def start(cluster: Cluster) -> Iterator[Callable[..., Bayplan]]:
 
 
 @pytest.fixture
+def priorities(cluster: Cluster) -> Iterator[None]:
+    """PriorityClasses e2e-low (-10), e2e-high (1000) and e2e-polite (as high, preempts nobody)."""
+    make = ("create", "priorityclass")
+    cluster.kubectl(*make, "e2e-low", "--value=-10")
+    cluster.kubectl(*make, "e2e-high", "--value=1000")
+    cluster.kubectl(*make, "e2e-polite", "--value=1000", "--preemption-policy=Never")
+    yield
+    cluster.kubectl("delete", "priorityclass", "e2e-low", "e2e-high", "e2e-polite")
+
+
+@pytest.fixture
 def own(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     """A cluster that the test may break."""
     if not chosen().owns_parts:

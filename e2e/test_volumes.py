@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import SOON, Cluster, pod
+from e2e.cluster import OURS, SOON, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("deployed")]
@@ -31,11 +31,12 @@ class Storage:
         from kubernetes import client  # noqa: PLC0415
 
         self.core = cluster.api
+        self.namespace = cluster.namespace
         self.api: Any = client.StorageV1Api(cluster.api.api_client)
 
     def storage_class(self, name: str, provisioner: str, **more: Any) -> None:
         """A class that waits for the first consumer."""
-        body = {"metadata": {"name": name}, "provisioner": provisioner} | more
+        body = {"metadata": _ours(name), "provisioner": provisioner} | more
         body["volumeBindingMode"] = "WaitForFirstConsumer"
         self.api.create_storage_class(body, _preload_content=False)
 
@@ -49,7 +50,9 @@ class Storage:
             "resources": {"requests": {"storage": "1Gi"}},
         }
         body = {"metadata": {"name": name}, "spec": spec | more}
-        self.core.create_namespaced_persistent_volume_claim("default", body, _preload_content=False)
+        self.core.create_namespaced_persistent_volume_claim(
+            self.namespace, body, _preload_content=False
+        )
 
     def volume(self, name: str, size: str = "1Gi", node: str = "", **more: Any) -> None:
         """A volume, on one node alone where ``node`` is given."""
@@ -64,13 +67,13 @@ class Storage:
             here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
             terms = [{"matchExpressions": [here]}]
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-        body = {"metadata": {"name": name}, "spec": spec | more}
+        body = {"metadata": _ours(name), "spec": spec | more}
         self.core.create_persistent_volume(body, _preload_content=False)
 
     def bound_volume(self, name: str) -> Json | None:
         """The claim, once it is bound."""
         claim = self.core.read_namespaced_persistent_volume_claim(
-            name, "default", _preload_content=False
+            name, self.namespace, _preload_content=False
         )
         found: Json = json.loads(claim.data)
         return found if found["status"].get("phase") == "Bound" else None
@@ -84,26 +87,31 @@ class Storage:
     def csi_node(self, name: str, count: int) -> None:
         """How many volumes of the driver the node takes."""
         driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": count}}
-        body = {"metadata": {"name": name}, "spec": {"drivers": [driver | {"topologyKeys": []}]}}
+        body = {"metadata": _ours(name), "spec": {"drivers": [driver | {"topologyKeys": []}]}}
         self.api.create_csi_node(body, _preload_content=False)
 
     def clear(self) -> None:
         """Remove all of it, which takes until no Pod uses it."""
         self.core.delete_collection_namespaced_persistent_volume_claim(
-            "default", _preload_content=False
+            self.namespace, _preload_content=False
         )
-        self.core.delete_collection_persistent_volume(_preload_content=False)
-        self.api.delete_collection_storage_class(_preload_content=False)
-        self.api.delete_collection_csi_node(_preload_content=False)
+        ours = {"label_selector": OURS, "_preload_content": False}
+        self.core.delete_collection_persistent_volume(**ours)
+        self.api.delete_collection_storage_class(**ours)
+        self.api.delete_collection_csi_node(**ours)
         wait_until(lambda: not self._left(), SOON, "the end of all claims and volumes")
 
     def _left(self) -> list[Json]:
         claims = self.core.list_namespaced_persistent_volume_claim
         listed = (
-            claims("default", _preload_content=False),
-            self.core.list_persistent_volume(_preload_content=False),
+            claims(self.namespace, _preload_content=False),
+            self.core.list_persistent_volume(label_selector=OURS, _preload_content=False),
         )
         return [item for answer in listed for item in json.loads(answer.data)["items"]]
+
+
+def _ours(name: str) -> Json:
+    return {"name": name, "labels": {OURS: ""}}
 
 
 @pytest.fixture
@@ -167,7 +175,7 @@ def provisioner(storage: Storage) -> Iterator[None]:
         made: set[str] = set()
         while not over.wait(0.1):
             listed = storage.core.list_namespaced_persistent_volume_claim(
-                "default", _preload_content=False
+                storage.namespace, _preload_content=False
             )
             for claim in json.loads(listed.data)["items"]:
                 meta = claim["metadata"]
@@ -175,7 +183,7 @@ def provisioner(storage: Storage) -> Iterator[None]:
                 if claim["spec"]["storageClassName"] != MADE or not node or meta["uid"] in made:
                     continue
                 made.add(meta["uid"])
-                ref = {"kind": "PersistentVolumeClaim", "namespace": "default"}
+                ref = {"kind": "PersistentVolumeClaim", "namespace": storage.namespace}
                 ref |= {"name": meta["name"], "uid": meta["uid"]}
                 name = f"made-for-{meta['name']}"
                 storage.volume(name, node=node, storageClassName=MADE, claimRef=ref)
