@@ -21,6 +21,7 @@ DEFAULT_NON_ZERO: Resources = {"cpu": "100m", "memory": "200Mi"}
 """What scoring counts for a container that asks for no CPU or no memory."""
 
 _POD_LEVEL = ("cpu", "memory")
+_MAX = 2**63 - 1
 _NO_STATUS = PodStatus()
 
 
@@ -72,9 +73,12 @@ def _requests(spec: PodSpec, status: PodStatus) -> Requests:
 
 
 def units(resource: str, amount: Fraction) -> int:
-    """``amount`` in the unit that ``resource`` is counted in, rounded up: milli for cpu."""
+    """``amount`` in the unit that ``resource`` is counted in: milli for cpu.
+
+    Rounded up, and held within 64 bits.
+    """
     scaled = amount * 1000 if resource == "cpu" else amount
-    return -(-scaled.numerator // scaled.denominator)
+    return min(-(-scaled.numerator // scaled.denominator), _MAX)
 
 
 @lru_cache(maxsize=4096)

@@ -71,6 +71,16 @@ class _Allowed:
     with_set: set[str] = field(default_factory=set)
     tried: tuple[int, Status] | None = None
 
+    @property
+    def to_blame(self) -> set[str]:
+        """The plugins that the reason of excluded nodes lists.
+
+        kube-scheduler keeps them in one set with the plugin that rejected the nominated node.
+        """
+        if self.tried is None or not self.tried[1].rejected:
+            return self.with_set
+        return self.with_set | {self.tried[1].plugin}
+
     def take(self, plugin: str, answer: PreFilterAnswer) -> bool:
         """Merge one plugin's answer; False when the search for more is pointless."""
         if isinstance(answer, PreFilterResult):
@@ -275,7 +285,7 @@ class NodeSearch:
             return diagnosis
         taken = dict(taken or {})
         if allowed.names is not None:
-            listed = " ".join(sorted(allowed.with_set))
+            listed = " ".join(sorted(allowed.to_blame))
             status = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
             looked_at = _rows_named(self._nodes, allowed.names)
             diagnosis.exclude(~looked_at, status)
