@@ -1,1 +1,1 @@
-"""Everything that runs against a real control plane: its provider, the scenarios, the demo, the oracle."""
+"""All that runs against a real control plane: its provider, scenarios, the demo, the oracle."""

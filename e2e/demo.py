@@ -1,0 +1,180 @@
+"""`make run`: bayplan on a real control plane, placing the Pods of examples/ as one watches.
+
+With a terminal it goes on until Ctrl-C, which ends all that it started; Pods made meanwhile show,
+too. Without one, or with ONCE=1, it ends by itself: with 0 when every sample Pod is where
+examples/expected.yaml says, else with 1 and the differences.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from e2e.cluster import Bayplan, Cluster, Json
+from e2e.provider import NodeSpec, StartError, Taint, provide
+from e2e.provider.golang import ROOT, BuildError
+from e2e.provider.programs import program
+from e2e.provider.waiting import say, step
+
+EXAMPLES = ROOT / "examples"
+PATIENCE = 60.0
+"""Seconds until the Pods must be where they are expected."""
+REFRESH = 0.25
+ZONE = "topology.kubernetes.io/zone"
+
+
+def main() -> None:
+    """Run the demo; see the module's docstring."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    once = bool(os.environ.get("ONCE")) or not sys.stdout.isatty()
+    try:
+        with provide() as plane:
+            cluster = Cluster(plane, "default" if plane.owns_parts else "bayplan-demo")
+            try:
+                bayplan = prepare(cluster)
+                sys.exit(run_once(cluster, bayplan) if once else watch(cluster, bayplan))
+            finally:
+                cluster.tear_down()
+    except KeyboardInterrupt:
+        say("ended")
+    except (StartError, BuildError) as error:
+        sys.exit(f"error: {error}")
+
+
+def prepare(cluster: Cluster) -> Bayplan:
+    """Bring up all there is to watch: nodes, deploy/, the scheduler, and then the Pods."""
+    with step("setting up the cluster"):
+        cluster.set_up()
+    nodes = list(read_nodes(EXAMPLES / "nodes.yaml"))
+    with step(f"making {len(nodes)} nodes"):
+        cluster.nodes(*nodes)
+    bayplan = cluster.bayplan()
+    cluster.plane.parts["bayplan"] = bayplan
+    with step("starting bayplan as its ServiceAccount"):
+        bayplan.start()
+    cluster.apply(EXAMPLES / "pods")
+    say(f"log: {bayplan.log}")
+    say(f"metrics: {bayplan.endpoint.url}/metrics")
+    return bayplan
+
+
+def read_nodes(path: Path) -> Iterator[NodeSpec]:
+    """The nodes that a file asks for."""
+    for entry in yaml.safe_load(path.read_text()):
+        taints = tuple(Taint(**taint) for taint in entry.pop("taints", ()))
+        yield NodeSpec(**entry, taints=taints)
+
+
+def watch(cluster: Cluster, bayplan: Bayplan) -> int:
+    """Show the Pods until Ctrl-C."""
+    console = Console()
+    say(f"kubectl, if you have none: {program('kubectl')}")
+    print(f"export KUBECONFIG={cluster.plane.kubeconfig}   # Ctrl-C here ends all", flush=True)
+    with Live(console=console, auto_refresh=False) as live:
+        while bayplan.running:
+            live.update(table(cluster.pods(), times(bayplan)), refresh=True)
+            time.sleep(REFRESH)
+    say(f"bayplan has ended; see {bayplan.log}")
+    return 1
+
+
+def run_once(cluster: Cluster, bayplan: Bayplan) -> int:
+    """Wait until the Pods are where they are expected, show them, and say what differs."""
+    expected = yaml.safe_load((EXAMPLES / "expected.yaml").read_text())
+    zones = {node.name: node.zone for node in read_nodes(EXAMPLES / "nodes.yaml")}
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        pods = cluster.pods()
+        wrong = differences(expected, pods, zones)
+        if not wrong or time.monotonic() > deadline or not bayplan.running:
+            break
+        time.sleep(REFRESH)
+    Console().print(table(pods, times(bayplan)))
+    for line in wrong:
+        print(line)
+    print("not as expected" if wrong else f"all {len(pods)} Pods are as expected")
+    return 1 if wrong else 0
+
+
+def differences(expected: Json, pods: Mapping[str, Json], zones: Mapping[str, str]) -> list[str]:
+    """What of `expected` (examples/expected.yaml) is not so, a line each.
+
+    Args:
+        expected: the content of examples/expected.yaml.
+        pods: the Pods, by name.
+        zones: zones by node.
+    """
+    lines = [f"{name}: does not exist" for name in _named(expected) if name not in pods]
+    if lines:
+        return lines
+    nodes = {name: pod["spec"].get("nodeName", "") for name, pod in pods.items()}
+    for name, node in expected["nodes"].items():
+        if nodes[name] != node:
+            lines.append(f"{name}: expected on {node}, is {_where(pods[name])}")
+    for group in expected["apart"]:
+        found = [zones.get(nodes[name], "") for name in group]
+        if len(set(found)) != len(group) or "" in found:
+            where = ", ".join(_where(pods[name]) for name in group)
+            lines.append(f"{', '.join(group)}: expected in different zones, are {where}")
+    for name, words in expected["waiting"].items():
+        if nodes[name] or words not in reason(pods[name]):
+            lines.append(f"{name}: expected to wait ({words}), is {_where(pods[name])}")
+    return lines
+
+
+def _named(expected: Json) -> list[str]:
+    apart = [name for group in expected["apart"] for name in group]
+    return [*expected["nodes"], *apart, *expected["waiting"]]
+
+
+def _where(pod: Json) -> str:
+    node = pod["spec"].get("nodeName")
+    return f"on {node}" if node else f"waiting ({reason(pod) or 'not tried yet'})"
+
+
+def reason(pod: Json) -> str:
+    """Why the Pod waits, or ""."""
+    if pod["spec"].get("nodeName"):
+        return ""
+    if gates := pod["spec"].get("schedulingGates"):
+        return "gated by " + ", ".join(gate["name"] for gate in gates)
+    conditions = pod["status"].get("conditions", [])
+    found = (c for c in conditions if c["type"] == "PodScheduled")
+    return next((c.get("message") or c.get("reason", "") for c in found), "")
+
+
+def times(bayplan: Bayplan) -> dict[str, float]:
+    """Milliseconds from the beginning of the decision to the end of the binding, by Pod."""
+    lines = bayplan.lines("Successfully bound pod to node")
+    return {line["pod"].split("/")[1]: line["ms"] for line in lines}
+
+
+def table(pods: Mapping[str, Json], milliseconds: Mapping[str, float]) -> Table:
+    """The Pods as they are."""
+    made = Table("Pod", "Node", "Took", "Waits because", expand=True)
+    for name, pod in sorted(pods.items(), key=_age):
+        took = f"{milliseconds[name]:.0f} ms" if name in milliseconds else ""
+        made.add_row(name, pod["spec"].get("nodeName", ""), took, _in_short(reason(pod)))
+    return made
+
+
+def _in_short(message: str) -> str:
+    """The part about the nodes, without what preemption has to say."""
+    return message.partition(". ")[0]
+
+
+def _age(entry: tuple[str, Any]) -> tuple[str, str]:
+    name, pod = entry
+    return pod["metadata"]["creationTimestamp"], name
+
+
+if __name__ == "__main__":
+    main()
