@@ -114,7 +114,7 @@ class Core:
         frameworks = self.profiles.values()
         first = next(iter(frameworks))
         return SchedulingQueue(
-            sort_key(first.plugins.at("queueSort")[0]),
+            sort_key(first.lifecycle.queue_sort()),
             around.clock,
             HintTable(
                 {f.name: registrations(f.plugins.at_any(_REJECTING)) for f in frameworks},
@@ -158,6 +158,7 @@ def _instances(
 def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:
     try:
         return cls(profile.plugin_args.get(cls.name), handle)
-    except (ValueError, TypeError) as exc:
-        error = FieldError(f"{path}.pluginConfig", f'plugin "{cls.name}": {exc}')
+    except Exception as exc:
+        text = f'plugin "{cls.name}": {type(exc).__name__}: {exc}'
+        error = FieldError(f"{path}.pluginConfig", text)
         raise ConfigError([error]) from exc

@@ -44,7 +44,8 @@ class Diagnosis(NodeStatuses):
         self._first: IntArray = np.full(len(nodes), -1, np.int64)
         self._codes: IntArray = np.zeros(len(nodes), np.int64)
         self._stages: list[FilterStage] = []
-        self._overrides: dict[int, Status] = {}
+        self._overrides: IntArray = np.full(len(nodes), -1, np.int64)
+        self._statuses: list[Status] = []
 
     def reject_all(self, status: Status) -> None:
         """A PreFilter plugin turned the Pod down on every node."""
@@ -54,15 +55,18 @@ class Diagnosis(NodeStatuses):
 
     def exclude(self, rows: BoolArray, status: Status) -> None:
         """Nodes that a PreFilter plugin's node set leaves out; no plugin is to blame for them."""
-        for row in np.flatnonzero(rows & self.nodes.exists).tolist():
-            self._overrides[row] = status
-        self.fits &= ~rows
+        self._override(np.flatnonzero(rows & self.nodes.exists), status)
 
-    def override(self, row: int, status: Status) -> None:
-        """The node at ``row`` is rejected with ``status``, whatever the plugins said."""
-        self._overrides[row] = status
-        self.fits[row] = False
+    def override(self, rows: IntArray | int, status: Status) -> None:
+        """The nodes at ``rows`` are rejected with ``status``, whatever the plugins said."""
+        self._override(rows, status)
         self._note(status)
+
+    def _override(self, rows: IntArray | int, status: Status) -> None:
+        if status not in self._statuses:
+            self._statuses.append(status)
+        self._overrides[rows] = self._statuses.index(status)
+        self.fits[rows] = False
 
     def run(self, stage: FilterStage, codes: IntArray) -> None:
         """The next Filter plugin answered ``codes``; nodes rejected before keep their status."""
@@ -85,8 +89,8 @@ class Diagnosis(NodeStatuses):
         """The status of the node at ``row``: of the first plugin that rejected it."""
         if self.pre_filter is not None:
             return self.pre_filter
-        if row in self._overrides:
-            return self._overrides[row]
+        if self._overrides[row] >= 0:
+            return self._statuses[self._overrides[row]]
         index = int(self._first[row])
         if index < 0:
             return SUCCESS
@@ -96,12 +100,10 @@ class Diagnosis(NodeStatuses):
         """Every distinct status of rejected nodes, with its rows."""
         if self.pre_filter is not None:
             return [(self.pre_filter, np.flatnonzero(self.nodes.exists))]
-        by_status: dict[Status, list[int]] = {}
-        for row, status in self._overrides.items():
-            by_status.setdefault(status, []).append(row)
-        groups = [(status, np.array(rows)) for status, rows in by_status.items()]
-        free = np.ones(len(self.nodes), np.bool_)
-        free[list(self._overrides)] = False
+        overridden = [np.flatnonzero(self._overrides == i) for i in range(len(self._statuses))]
+        pairs = zip(self._statuses, overridden, strict=True)
+        groups = [(status, rows) for status, rows in pairs if len(rows)]
+        free = self._overrides < 0
         for index, stage in enumerate(self._stages):
             rows = np.flatnonzero((self._first == index) & free)
             codes = self._codes[rows]

@@ -43,7 +43,7 @@ sees there is consistent and holds still. pre_bind, bind and post_bind run on bi
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -224,7 +224,7 @@ class PodNominator(Protocol):
     def nominated_pods(self, node_name: str) -> Iterable[Pod]:
         """Pods nominated to that node."""
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         """Nodes with at least one nominated Pod."""
 
     def nominated_node(self, uid: str) -> str:

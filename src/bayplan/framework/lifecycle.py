@@ -14,8 +14,9 @@ from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import QueuedPod
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.stages import AttemptError
+from bayplan.framework.stages import AttemptError, in_tree
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
 MAX_PERMIT_SECONDS = 15 * 60
@@ -30,6 +31,11 @@ class Lifecycle:
 
     def __init__(self, plugins: PluginSet) -> None:
         self._plugins = plugins
+
+    def queue_sort(self) -> Any:
+        """The QueueSort plugin, so guarded that one that breaks leaves the order of arrival."""
+        plugin = self._plugins.at("queueSort")[0]
+        return plugin if in_tree(plugin) else _GuardedSort(self._plugins, plugin)
 
     def gates(self) -> list[tuple[str, Callable[[Pod], Status | None]]]:
         """(name, method) of the PreEnqueue plugins; one that breaks holds the Pod back."""
@@ -145,6 +151,23 @@ class Lifecycle:
             if not status.ok:
                 raise AttemptError(f'running {point} plugin "{plugin.name}": {status.message}')
         return SUCCESS
+
+
+class _GuardedSort:
+    """A user's QueueSort plugin."""
+
+    def __init__(self, plugins: PluginSet, plugin: Any) -> None:
+        self._plugins = plugins
+        self._plugin = plugin
+        key = getattr(plugin, "sort_key", None)
+        self._less = plugin.less if key is None else lambda a, b: key(a) < key(b)
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Whether ``a`` comes before ``b``."""
+        try:
+            return bool(self._plugins.call(self._plugin, "QueueSort", self._less, a, b))
+        except AttemptError:
+            return a.timestamp < b.timestamp
 
 
 _BIND_ANSWERS = (Status, Future, type(None))

@@ -316,7 +316,8 @@ class NodeSearch:
         if crowded is None:
             return {}
         rows, diagnosis = crowded
-        return {int(rows[i]): diagnosis.status(i) for i in np.flatnonzero(~diagnosis.fits).tolist()}
+        groups = diagnosis.groups()
+        return {row: status for status, found in groups for row in rows[found].tolist()}
 
     # PreScore, Score, NormalizeScore
 

@@ -19,7 +19,6 @@ from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
 from bayplan.framework.status import SUCCESS, Status
 
 T = TypeVar("T")
-_IN_TREE = "bayplan.plugins."
 
 
 class AttemptError(Exception):
@@ -31,6 +30,11 @@ class Caller(Protocol):
 
     def __call__(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
         """``method(*args)``; an exception of the plugin becomes an `AttemptError`."""
+
+
+def in_tree(plugin: Plugin) -> bool:
+    """Whether ``plugin`` is one of ours, whose tests say that it keeps within its bounds."""
+    return type(plugin).__module__.startswith("bayplan.plugins.")
 
 
 def each_node(
@@ -114,7 +118,7 @@ class ScoreStage:
         self.on_pods = Depends.PODS in plugin.score_depends
         self._pool = pool
         self._columns: Any = getattr(plugin, "score_nodes", None)
-        self._trusted = type(plugin).__module__.startswith(_IN_TREE)
+        self._trusted = in_tree(plugin)
 
     def raw(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> IntArray:
         """Raw scores, ``(len(nodes),)``; a one-node plugin is asked about ``feasible`` only.

@@ -6,7 +6,8 @@ Preemption and nominated Pods ask such questions. Every row of a table made with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,25 +31,25 @@ class WhatIf:
         self._nominator = nominator
         self._stateful = [p for p in plugins.at("preFilter") if hasattr(p, "add_pod")]
 
-    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
-        """What if ``other`` were on ``row`` of ``nodes``, a table made by ``take``?"""
-        nodes.add_pod(row, other)
-        for plugin in self._stateful:
-            if plugin.name not in state.skip_filter:
-                self._plugins.call(
-                    plugin, "PreFilter", plugin.add_pod, state, pod, other, nodes, row
-                )
-
-    def remove_pod(
-        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    def add_pods(
+        self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
     ) -> None:
-        """What if ``other`` were gone from ``row`` of ``nodes``, a table made by ``take``?"""
-        nodes.remove_pod(row, other)
+        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``, a table made by ``take``?"""
+        nodes.add_pods(rows, others)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
-                self._plugins.call(
-                    plugin, "PreFilter", plugin.remove_pod, state, pod, other, nodes, row
-                )
+                each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
+                self._plugins.call(plugin, "PreFilter", each)
+
+    def remove_pods(
+        self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
+    ) -> None:
+        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``, a table made by ``take``?"""
+        nodes.remove_pods(rows, others)
+        for plugin in self._stateful:
+            if plugin.name not in state.skip_filter:
+                each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
+                self._plugins.call(plugin, "PreFilter", each)
 
     def run_filters(
         self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
@@ -71,8 +72,8 @@ class WhatIf:
         self.run_filters(state, pod, nodes, diagnosis)
         if crowded is not None:
             rows, with_rivals = crowded
-            for index in np.flatnonzero(~with_rivals.fits).tolist():
-                diagnosis.override(int(rows[index]), with_rivals.status(index))
+            for status, rejected in with_rivals.groups():
+                diagnosis.override(rows[rejected], status)
         return diagnosis
 
     def crowded(
@@ -86,25 +87,43 @@ class WhatIf:
         table = nodes.take(rows)
         # A what-if state is per row of its table: going from one to a part of it is what_if again.
         changed = state.what_if(rows)
-        for index, row in enumerate(rows.tolist()):
-            for rival in rivals[row]:
-                self.add_pod(changed, pod, rival, table, index)
+        added = [(i, rival) for i, row in enumerate(rows.tolist()) for rival in rivals[row]]
+        self.add_pods(changed, pod, [p for _, p in added], table, [i for i, _ in added])
         diagnosis = Diagnosis(table, changed, pod)
         self.run_filters(changed, pod, table, diagnosis)
         return rows, diagnosis
 
     def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """Row -> Pods of equal or higher priority that are nominated to that node."""
-        rivals: dict[int, list[Pod]] = {}
-        for name in self._nominator.nominated_nodes():
-            row = nodes.row(name)
-            if row is None:
-                continue
+        nominator, rivals = self._nominator, {}
+        for row, name in self._nominated_rows(nodes):
             found = [
                 p
-                for p in self._nominator.nominated_pods(name)
+                for p in nominator.nominated_pods(name)
                 if p.priority >= pod.priority and p.uid != pod.uid
             ]
             if found:
                 rivals[row] = found
         return rivals
+
+    def _nominated_rows(self, nodes: NodeTable) -> list[tuple[int, str]]:
+        """Rows of ``nodes`` that Pods are nominated to, with their names."""
+        nominated = self._nominator.nominated_nodes()
+        if len(nodes) < len(nominated):
+            return [
+                (row, n) for row, n in enumerate(nodes.names) if n is not None and n in nominated
+            ]
+        rows = [(nodes.row(name), name) for name in nominated]
+        return [(row, name) for row, name in rows if row is not None]
+
+
+def _each(
+    tell: Callable[[CycleState, Pod, Pod, NodeTable, int], None],
+    state: CycleState,
+    pod: Pod,
+    others: Sequence[Pod],
+    nodes: NodeTable,
+    rows: list[int],
+) -> None:
+    for other, row in zip(others, rows, strict=True):
+        tell(state, pod, other, nodes, row)
