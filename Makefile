@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-export PROVIDER ONCE BAYPLAN_CACHE
+export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -13,7 +13,7 @@ GROUPS := import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["d
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint types unit e2e conformance build-controlplane lock clean
+.PHONY: help venv run test lint types unit e2e conformance build-controlplane bench bench-core soak lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -55,6 +55,15 @@ e2e: build-controlplane ## tests on the real control plane
 
 conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 against kube-scheduler's
 	$(BIN)/python -m e2e.conformance --clusters $(or $(CLUSTERS),500) --seed $(or $(SEED),1) $(ARGS)
+
+bench: build-controlplane ## both schedulers on a real API server; WORKLOAD=a,b|all NODES= PODS= PLACED= ROUNDS= ARRIVAL=
+	$(BIN)/python -m bench.run
+
+bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1
+	$(BIN)/python -m bench.core
+
+soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost
+	$(BIN)/python -m bench.soak
 
 build-controlplane: $(READY) ## get the control plane into .cache (minutes the first time)
 	@echo "== control plane"

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from bayplan.api.kinds import KINDS
 from bench.workloads import Catalog, NodeGroup, PodGroup, Workload
 
@@ -80,9 +82,16 @@ class Objects:
         for number, group in enumerate(self._workload.gated):
             yield from self._pods(group, f"gated-{number}-", 0)
 
-    def measured(self, app: str = "", prefix: str = MEASURED) -> Iterator[Item]:
-        """The Pods to be placed, with what is beside them; ``app`` in place of the group's."""
-        yield from self._pods(self._workload.measured, prefix, 0, app=app)
+    def measured(self, prefix: str = MEASURED) -> Iterator[Item]:
+        """The Pods to be placed, with what is beside them."""
+        yield from self._pods(self._workload.measured, prefix, 0)
+
+    def fresh(self, number: int) -> Iterator[Item]:
+        """One more Pod to be placed, of an application and so of a signature of its own."""
+        name = f"fresh-{number}"
+        group = msgspec.structs.replace(self._workload.measured, count=1, app=name)
+        label = {"metadata": {"labels": {"bench.example/fresh": str(number)}}}
+        yield from self._pods(group, f"{name}-", 0, change=label)
 
     def churned(self, template: str, name: str) -> Item:
         """An object that comes and goes beside the measured Pods."""
@@ -108,10 +117,10 @@ class Objects:
         prefix: str,
         first: int,
         nodes: list[str] | None = None,
-        app: str = "",
+        change: dict[str, Any] | None = None,
     ) -> Iterator[Item]:
         bound = {"spec": {"nodeName": "$NODE"}} if nodes else {}
-        templates = self._variants(group.template, bound)
+        templates = self._variants(group.template, change or bound)
         beside = [self._template(name) for name in group.beside]
         order = random.Random(SEED)
         for i in range(first, first + group.count):
@@ -120,7 +129,7 @@ class Objects:
             for other in beside:
                 yield other.item(name, namespace)
             template = templates[0] if len(templates) == 1 else order.choice(templates)
-            yield template.item(name, namespace, node, app or group.app)
+            yield template.item(name, namespace, node, group.app)
 
     def _variants(self, name: str, change: dict[str, Any]) -> list[Template]:
         """One template, or all of a mix."""

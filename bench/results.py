@@ -21,7 +21,7 @@ class Run(msgspec.Struct):
     Attributes:
         bound: how many of the `total` measured Pods got a node.
         pods_per_s: from the first to the last binding.
-        first_bind_s: from the start of the process to the first binding.
+        first_bind_s: from the start of the process to the first binding; `last_bind_s` to the last.
         cpu_ms: CPU of the scheduler per Pod, from the first binding until it had nothing to do.
         server_cpu_ms: that of API server and etcd together; `bench_cpu_ms` of the benchmark.
         start_cpu_s: CPU of the scheduler up to the first binding.
@@ -39,6 +39,7 @@ class Run(msgspec.Struct):
     total: int = 0
     pods_per_s: float = 0.0
     first_bind_s: float = 0.0
+    last_bind_s: float = 0.0
     cpu_ms: float = 0.0
     server_cpu_ms: float = 0.0
     bench_cpu_ms: float = 0.0
@@ -91,8 +92,8 @@ class CoreFigures(msgspec.Struct):
 
     Attributes:
         pods_per_s: Pods placed per second.
-        next_us: microseconds per placed Pod.
-        first_us: microseconds of the first decision of a signature, median of several.
+        next_us: microseconds of CPU per placed Pod; on an idle machine the inverse of `pods_per_s`.
+        first_us: microseconds of CPU for the first Pod of a signature, median of several.
     """
 
     nodes: int

@@ -29,6 +29,7 @@ FIGURES = (
     Figure("Pods/s, first to last binding", "pods_per_s"),
     Figure("bound Pods", "bound"),
     Figure("start to first binding, s", "first_bind_s", 2),
+    Figure("start to last binding, s", "last_bind_s", 2),
     Figure("creation to binding p50, ms", "p50_ms", 1),
     Figure("creation to binding p99, ms", "p99_ms", 1),
     Figure("scheduler CPU, ms/Pod", "cpu_ms", 3),

@@ -196,7 +196,7 @@ class Trial:
             return run
         seconds = times[-1] - times[0]
         run.pods_per_s = (len(times) - 1) / seconds
-        run.first_bind_s = times[0] - started
+        run.first_bind_s, run.last_bind_s = times[0] - started, times[-1] - started
         run.cpu_ms = (after.scheduler - first.scheduler) / len(times) * 1e3
         run.server_cpu_ms = (after.server - first.server) / len(times) * 1e3
         run.bench_cpu_ms = (after.bench - first.bench) / len(times) * 1e3

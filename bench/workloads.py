@@ -88,6 +88,7 @@ class Workload(Data, frozen=True):
     gated: tuple[PodGroup, ...] = ()
     churn: tuple[Churn, ...] = ()
     fill: str = "plain"
+    aim: float = 0.0
     name: str = ""
 
     @property
@@ -177,4 +178,5 @@ def load_catalog() -> Catalog:
 
 
 def _scaled(group: Any, factor: float) -> Any:
-    return msgspec.structs.replace(group, count=max(1, round(group.count * factor)))
+    count = max(1, round(group.count * factor)) if group.count else 0
+    return msgspec.structs.replace(group, count=count)

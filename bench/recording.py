@@ -1,0 +1,218 @@
+"""The core with no API server: the real scheduler on a real cache, and a client that agrees.
+
+What the API server would send back (a Pod with its node, a nomination, a victim that is gone) comes
+back through the handlers as it does in earnest, but as objects: nothing is encoded or decoded while
+the clock runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bayplan.api.kinds import KINDS
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.assembly import Core, Surroundings
+from bayplan.binding.cycle import Binder, Hooks
+from bayplan.client.errors import ApiError
+from bayplan.config import EffectiveConfig
+from bayplan.framework.registry import Registry
+from bayplan.inbox import Inbox
+from bayplan.informers.messages import Changed, Message, Removed, Replaced
+from bayplan.metrics import Metrics
+from bayplan.scheduler import Scheduler
+from bench.objects import PLACED, Item, Objects
+from bench.workloads import Churn, Workload
+
+Done = Callable[[ApiError | None], None]
+
+NOMINAL_RATE = 400.0
+"""Pods a second that churn is paced for: about what kube-scheduler places."""
+
+
+class RecordingClient:
+    """Agrees to every write, and keeps what the API server would say next.
+
+    Attributes:
+        echo: messages that are due.
+        bound: how many Pods were bound.
+    """
+
+    def __init__(self) -> None:
+        self.echo: list[Message] = []
+        self.bound = 0
+
+    def bind(self, pod: Pod, _node_name: str, on_done: Done) -> None:
+        """As `bayplan.client.writer.Writer.bind`; ``pod`` has its node already."""
+        self.bound += 1
+        self.echo.append(Changed("Pod", pod))
+        on_done(None)
+
+    def patch_pod_status(
+        self, pod: Pod, _condition: PodCondition | None, nominated: str | None, on_done: Done
+    ) -> None:
+        """As `Writer.patch_pod_status`; of conditions nobody here takes notice."""
+        if nominated is not None and nominated != pod.status.nominated_node_name:
+            nominee = copy.copy(pod)
+            nominee.status = msgspec.structs.replace(pod.status, nominated_node_name=nominated)
+            self.echo.append(Changed("Pod", nominee))
+        on_done(None)
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """As `bayplan.scheduler.StatusWriter.patch`."""
+        self.patch_pod_status(pod, condition, nominated, lambda _: None)
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """As `Writer.delete_pod`."""
+        self.echo.append(Removed("Pod", pod))
+        on_done(None)
+
+
+class NoEvents:
+    """Takes events and forgets them."""
+
+    def event(self, *_: object) -> None:
+        """As `bayplan.framework.interface.EventRecorder.event`."""
+
+
+class Placing(NamedTuple):
+    """How many Pods were bound, in how many seconds, with how many seconds of CPU."""
+
+    pods: int
+    seconds: float
+    cpu: float
+
+
+class CoreWorld:
+    """One scheduler and the cluster of a workload, in memory.
+
+    Attributes:
+        client: what was written.
+    """
+
+    def __init__(
+        self, config: EffectiveConfig, registry: Registry, workload: Workload, objects: Objects
+    ) -> None:
+        self.client = RecordingClient()
+        self._objects = objects
+        self._inbox = Inbox()
+        self._pool = ThreadPoolExecutor(2)
+        metrics, events = Metrics(), NoEvents()
+        around = Surroundings(
+            events=events,
+            client=self.client,
+            pool=self._pool,
+            activate=self._activate,
+        )
+        self._core = core = Core(config, registry, around, metrics)
+        self._scheduler = scheduler = Scheduler(
+            core.cache,
+            core.queue,
+            self._inbox,
+            core.handlers,
+            core.profiles,
+            core.selector,
+            self.client,
+            events,
+            metrics,
+        )
+        hooks = Hooks(scheduler.nominate, scheduler.bound, metrics.permit_waited)
+        scheduler.binder = Binder(self._pool, self._inbox, core.waiting, core.extenders, hooks)
+        scheduler.active = True
+        self._placed: dict[str, Pod] = {}
+        self._decisions = 0
+        self._churn = [
+            (max(1, round(churn.every * NOMINAL_RATE)), self._churn_steps(number, churn))
+            for number, churn in enumerate(workload.churn)
+        ]
+        self._fill()
+
+    def feed(self, items: Iterator[Item]) -> None:
+        """Apply objects as if they had just been created."""
+        for item in items:
+            self._apply(Changed(item.kind, _object(item)))
+
+    def place(self, pods: int, seconds: float) -> Placing:
+        """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
+        client, pop = self.client, self._core.queue.pop
+        before, started, cpu = client.bound, perf_counter(), process_time()
+        goal, deadline = before + pods, started + seconds
+        while client.bound < goal and perf_counter() < deadline:
+            queued = pop()
+            if queued is None:
+                if not self._take_in():
+                    break
+                continue
+            self._scheduler.schedule_one(queued)
+            self._take_in()
+            self._keep_churning()
+        return Placing(client.bound - before, perf_counter() - started, process_time() - cpu)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _fill(self) -> None:
+        nodes = []
+        for item in self._objects.surroundings():
+            if item.kind == "Node":
+                nodes.append(_object(item))
+            else:
+                self._apply(Changed(item.kind, _object(item)))
+        self._apply(Replaced("Node", nodes))
+        for item in self._objects.placed():
+            obj = _object(item)
+            self._apply(Changed(item.kind, obj))
+            if self._churn and item.kind == "Pod":
+                self._placed[item.name] = obj
+        self.feed(self._objects.gated())
+
+    def _apply(self, message: Message) -> None:
+        self._core.handlers.apply(message)
+
+    def _take_in(self) -> bool:
+        """Outcomes of bindings, then what the API server would say; whether there was any."""
+        busy = (
+            len(self._inbox) > 0 or bool(self.client.echo) or self._scheduler.binder.in_flight > 0
+        )
+        self._scheduler.take_in(wait=False)
+        echo, self.client.echo = self.client.echo, []
+        for message in echo:
+            self._apply(message)
+        return busy
+
+    def _activate(self, pods: Any) -> None:
+        wanted = list(pods)
+        self._inbox.post(lambda: self._core.queue.activate(wanted))
+
+    def _keep_churning(self) -> None:
+        self._decisions += 1
+        for every, steps in self._churn:
+            if self._decisions % every == 0:
+                next(steps)
+
+    def _churn_steps(self, number: int, churn: Churn) -> Iterator[None]:
+        previous: Message | None = None
+        for index in count():
+            if churn.do == "delete":
+                pod = self._placed.pop(f"{PLACED}{index}", None)
+                if pod is not None:
+                    self._apply(Removed("Pod", pod))
+            else:
+                item = self._objects.churned(churn.template, f"churn-{number}-{index}")
+                obj = _object(item)
+                if previous is not None:
+                    self._apply(previous)
+                self._apply(Changed(item.kind, obj))
+                previous = Removed(item.kind, obj) if churn.do == "recreate" else None
+            yield
+
+
+def _object(item: Item) -> Any:
+    return KINDS[item.kind].decode(item.body)
