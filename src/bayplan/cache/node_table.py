@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -350,6 +350,39 @@ class NodeTable:
         self._count(row, pod, -1)
         self._tell_removed(row, pod)
 
+    def add_pods(self, rows: Sequence[int], pods: Sequence[Pod]) -> None:
+        """Count ``pods[i]`` on ``rows[i]``, for all i."""
+        for row, pod in zip(rows, pods, strict=True):
+            self.pods[row][pod.uid] = pod
+        self._count_all(rows, pods, 1)
+        for row, pod in zip(rows, pods, strict=True):
+            self._tell_added(row, pod)
+
+    def remove_pods(self, rows: Sequence[int], pods: Sequence[Pod]) -> None:
+        """No longer count ``pods[i]`` on ``rows[i]``; see `remove_pod`."""
+        for row, pod in zip(rows, pods, strict=True):
+            del self.pods[row][pod.uid]
+        self._count_all(rows, pods, -1)
+        for row, pod in zip(rows, pods, strict=True):
+            self._tell_removed(row, pod)
+
+    def _count_all(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
+        """`_count` of many Pods, those that request the same in one go."""
+        alike: dict[int, tuple[Requests, list[int]]] = {}
+        for row, pod in zip(rows, pods, strict=True):
+            requests = pod_requests(pod)
+            alike.setdefault(id(requests), (requests, []))[1].append(row)
+            self._count_ports(row, pod, sign)
+            self.pod_journal.append(row)
+        for requests, of_rows in alike.values():
+            index = np.array(of_rows)
+            for resource, amount in requests.amounts.items():
+                if amount:
+                    np.add.at(self.requested(resource), index, sign * amount)
+            np.add.at(self.nonzero_cpu, index, sign * requests.nonzero_cpu)
+            np.add.at(self.nonzero_memory, index, sign * requests.nonzero_memory)
+            np.add.at(self.pod_count, index, sign)
+
     def _count(self, row: int, pod: Pod, sign: int) -> None:
         requests = pod_requests(pod)
         for resource, amount in requests.amounts.items():
@@ -358,13 +391,16 @@ class NodeTable:
         self.nonzero_cpu[row] += sign * requests.nonzero_cpu
         self.nonzero_memory[row] += sign * requests.nonzero_memory
         self.pod_count[row] += sign
+        self._count_ports(row, pod, sign)
+        self.pod_journal.append(row)
+
+    def _count_ports(self, row: int, pod: Pod, sign: int) -> None:
         for port in pod.shape.memo(host_ports):
             self.host_ports[row][port] += sign
             # Where Pods share a port that they should not, kube-scheduler frees it with the first
             # of them. A dry run has to find the victims that it would.
             if not self.host_ports[row][port] or (sign < 0 and self.origin is not None):
                 del self.host_ports[row][port]
-        self.pod_journal.append(row)
 
     def _tell_added(self, row: int, pod: Pod) -> None:
         for listener in self._listeners:

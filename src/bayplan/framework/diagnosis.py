@@ -89,8 +89,9 @@ class Diagnosis(NodeStatuses):
         """The status of the node at ``row``: of the first plugin that rejected it."""
         if self.pre_filter is not None:
             return self.pre_filter
-        if self._overrides[row] >= 0:
-            return self._statuses[self._overrides[row]]
+        override = int(self._overrides[row])
+        if override >= 0:
+            return self._statuses[override]
         index = int(self._first[row])
         if index < 0:
             return SUCCESS

@@ -44,7 +44,7 @@ class WhatIf:
     def remove_pods(
         self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
     ) -> None:
-        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``, a table made by ``take``?"""
+        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``, made by ``take``?"""
         nodes.remove_pods(rows, others)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:

@@ -9,6 +9,7 @@ preemptor no longer fits, the Pod goes again and is a victim. Per row that is wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,9 +103,8 @@ class DryRun:
 
     def _evict_all(self) -> dict[int, Outcome]:
         """Take all lower Pods away; go on with the rows where that helps, say why for the rest."""
-        for index, world in enumerate(self._worlds):
-            for pod in world.lower:
-                self._take(pod, index)
+        gone = [(index, pod) for index, world in enumerate(self._worlds) for pod in world.lower]
+        self._move(self._what_if.remove_pods, gone)
         diagnosis = self._what_if.filter(self._state, self._pod, self._table)
         hopeless = np.flatnonzero(~diagnosis.fits).tolist()
         why: dict[int, Outcome] = {self._worlds[i].row: diagnosis.status(i) for i in hopeless}
@@ -122,13 +122,13 @@ class DryRun:
         turns = [world.turns() for world in self._worlds]
         for turn in range(max(map(len, turns), default=0)):
             back = [(i, pods[turn]) for i, pods in enumerate(turns) if turn < len(pods)]
-            for index, pod in back:
-                self._what_if.add_pod(self._state, self._pod, pod, self._table, index)
+            self._move(self._what_if.add_pods, back)
             fits = self._what_if.filter(self._state, self._pod, self._table).fits
-            for index, pod in back:
-                if not fits[index]:
-                    self._take(pod, index)
-                    self._worlds[index].victims.add(pod.uid)
+            gone = [(index, pod) for index, pod in back if not fits[index]]
+            self._move(self._what_if.remove_pods, gone)
+            for index, pod in gone:
+                self._worlds[index].victims.add(pod.uid)
 
-    def _take(self, pod: Pod, index: int) -> None:
-        self._what_if.remove_pod(self._state, self._pod, pod, self._table, index)
+    def _move(self, move: Callable[..., None], pods: list[tuple[int, Pod]]) -> None:
+        rows = [index for index, _ in pods]
+        move(self._state, self._pod, [pod for _, pod in pods], self._table, rows)

@@ -6,7 +6,7 @@ newer than ``status.nominatedNodeName``, and an update that does not yet carry i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from bayplan.api.pod import Pod
 
@@ -50,7 +50,7 @@ class Nominator:
         pods = self._by_node.get(node_name)
         return tuple(pods.values()) if pods else ()
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         """Nodes with at least one nominated Pod."""
         return self._by_node.keys()
 
