@@ -48,3 +48,24 @@ def test_show_prints_the_effective_configuration(tmp_path: Path) -> None:
 def test_show_without_a_file_prints_the_defaults() -> None:
     shown = parse_config(CliRunner().invoke(app, ["show"]).stdout, IN_TREE)
     assert [profile.scheduler_name for profile in shown.profiles] == ["bayplan"]
+
+
+PLUGIN = """
+from bayplan.framework import Plugin
+
+class Own(Plugin):
+    def filter(self, state, pod, node): ...
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_plugins_of_ones_own_are_known_when_their_folder_is_given(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "own.py").write_text(PLUGIN)
+    file = tmp_path / "own.yaml"
+    enabled = "{multiPoint: {enabled: [{name: Own}]}}"
+    file.write_text(f"{HEADER}profiles: [{{schedulerName: s, plugins: {enabled}}}]\n")
+    asked = [command, str(file)]
+    assert CliRunner().invoke(app, asked).exit_code == 2
+    assert CliRunner().invoke(app, [*asked, f"--plugin-dir={tmp_path}"]).exit_code == 0

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bayplan.config import (
-    IN_TREE,
-    ConfigError,
-    EffectiveConfig,
-    default_configuration,
-    load_config,
-    render_config,
-    resolve_config,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bayplan.config import KnownPlugin
-
-UNUSABLE = 2
-"""Exit code for a configuration that cannot be used."""
+from bayplan.cli import plugins
+from bayplan.config import render_config
 
 app = typer.Typer(
     help="Check a KubeSchedulerConfiguration, or show what it comes to.", no_args_is_help=True
@@ -31,9 +16,12 @@ app = typer.Typer(
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(help="The configuration file.")]) -> None:
+def check(
+    file: Annotated[Path, typer.Argument(help="The configuration file.")],
+    plugin_dir: plugins.PluginDirOption = None,
+) -> None:
     """Say whether FILE can be used; if not, print every error and exit with code 2."""
-    load_or_exit(file, IN_TREE)
+    plugins.load(file, plugin_dir)
     typer.echo(f"{file}: ok")
 
 
@@ -42,28 +30,8 @@ def show(
     file: Annotated[
         Path | None, typer.Argument(help="The configuration file; without it, the defaults.")
     ] = None,
+    plugin_dir: plugins.PluginDirOption = None,
 ) -> None:
     """Print the configuration with every default, each plugin at its extension points."""
-    if file is None:
-        effective = resolve_config(default_configuration(), IN_TREE)
-    else:
-        effective = load_or_exit(file, IN_TREE)
+    _, effective = plugins.load(file, plugin_dir)
     typer.echo(render_config(effective), nl=False)
-
-
-def load_or_exit(
-    file: Path, known: Mapping[str, KnownPlugin], silent: tuple[str, ...] = ()
-) -> EffectiveConfig:
-    """Load the configuration in `file`, warnings on stderr; exit with code 2 when it is wrong.
-
-    Warnings about the fields in `silent` are of no concern here.
-    """
-    try:
-        effective = load_config(file, known)
-    except ConfigError as error:
-        typer.echo("\n".join(error.lines()), err=True)
-        raise typer.Exit(UNUSABLE) from None
-    for warning in effective.warnings:
-        if not warning.path.startswith(silent):
-            typer.echo(f"{file}: warning: {warning}", err=True)
-    return effective

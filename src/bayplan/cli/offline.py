@@ -16,7 +16,7 @@ from rich.console import Console
 from bayplan import logs
 from bayplan.assembly import Core
 from bayplan.cli import plugins
-from bayplan.cli.config import UNUSABLE
+from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
 from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core
 

@@ -8,9 +8,17 @@ from typing import Annotated
 
 import typer
 
-from bayplan.cli.config import UNUSABLE, load_or_exit
-from bayplan.config import EffectiveConfig, default_configuration, resolve_config
+from bayplan.config import (
+    ConfigError,
+    EffectiveConfig,
+    default_configuration,
+    load_config,
+    resolve_config,
+)
 from bayplan.framework.registry import PluginLoadError, Registry
+
+UNUSABLE = 2
+"""Exit code for a configuration or a plugin that cannot be used."""
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="KubeSchedulerConfiguration file.")
@@ -47,4 +55,17 @@ def load(
     if config is None:
         return registry, resolve_config(default_configuration(scheduler_name), registry.known)
     silent = () if elects else ("leaderElection",)
-    return registry, load_or_exit(config, registry.known, silent)
+    return registry, _read(config, registry, silent)
+
+
+def _read(file: Path, registry: Registry, silent: tuple[str, ...]) -> EffectiveConfig:
+    """The configuration in `file`, warnings on stderr, but for those about fields in `silent`."""
+    try:
+        effective = load_config(file, registry.known)
+    except ConfigError as error:
+        typer.echo("\n".join(error.lines()), err=True)
+        raise typer.Exit(UNUSABLE) from None
+    for warning in effective.warnings:
+        if not warning.path.startswith(silent):
+            typer.echo(f"{file}: warning: {warning}", err=True)
+    return effective

@@ -8,7 +8,7 @@ import typer
 
 from bayplan import logs
 from bayplan.cli import plugins
-from bayplan.cli.config import UNUSABLE
+from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
 
 
