@@ -126,12 +126,12 @@ class Recorder:
     def event(
         self,
         regarding: Pod,
-        related: Pod | None,  # noqa: ARG002
+        related: Pod | None,
         type_: str,
         reason: str,
         action: str,
         note: str,
-        controller: str = "",  # noqa: ARG002
+        controller: str = "",
     ) -> None:
         """See `bayplan.framework.interface.EventRecorder`."""
         self.events.append(Event(regarding.name, type_, reason, action, note))
@@ -196,7 +196,6 @@ class Cluster:
             events=self.recorder,
             client=self.client,
             extenders=extenders,
-            activate=lambda pods: self.core.queue.activate(pods),
             tie_break=pick_first_by_name,
             clock=self.clock,
             now=self.clock,

@@ -31,13 +31,18 @@ def configure(verbosity: int = VERBOSITY, *, json: bool = True) -> None:
     """Set up logging for the process, on standard error."""
     global _level
     _level = verbosity
-    renderer: Any = structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer()
+    plain = structlog.dev.plain_traceback
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if json
+        else structlog.dev.ConsoleRenderer(exception_formatter=plain)
+    )
     structlog.configure(
         processors=[
             _drop_verbose,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-            *([structlog.processors.dict_tracebacks] if json else []),
+            *([structlog.processors.format_exc_info] if json else []),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

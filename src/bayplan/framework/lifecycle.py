@@ -33,7 +33,7 @@ class Lifecycle:
         self._plugins = plugins
 
     def queue_sort(self) -> Any:
-        """The QueueSort plugin, so guarded that one that breaks leaves the order of arrival."""
+        """The QueueSort plugin, so guarded that one that breaks gives way to the order of entry."""
         plugin = self._plugins.at("queueSort")[0]
         return plugin if in_tree(plugin) else _GuardedSort(self._plugins, plugin)
 
@@ -154,20 +154,23 @@ class Lifecycle:
 
 
 class _GuardedSort:
-    """A user's QueueSort plugin."""
+    """A user's QueueSort plugin; once it has broken it is asked no more."""
 
     def __init__(self, plugins: PluginSet, plugin: Any) -> None:
         self._plugins = plugins
         self._plugin = plugin
+        self._broken = False
         key = getattr(plugin, "sort_key", None)
         self._less = plugin.less if key is None else lambda a, b: key(a) < key(b)
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` comes before ``b``."""
-        try:
-            return bool(self._plugins.call(self._plugin, "QueueSort", self._less, a, b))
-        except AttemptError:
-            return a.timestamp < b.timestamp
+        if not self._broken:
+            try:
+                return bool(self._plugins.call(self._plugin, "QueueSort", self._less, a, b))
+            except AttemptError:
+                self._broken = True
+        return a.timestamp < b.timestamp
 
 
 _BIND_ANSWERS = (Status, Future, type(None))
