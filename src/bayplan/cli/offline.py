@@ -16,7 +16,6 @@ from rich.console import Console
 from bayplan import logs
 from bayplan.assembly import Core
 from bayplan.cli import plugins
-from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
 from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core
 
@@ -62,7 +61,7 @@ def load(
     except ConfigError as error:
         source = ConfigError(error.errors, str(config)) if config else error
         typer.echo("\n".join(source.lines()), err=True)
-        raise typer.Exit(UNUSABLE) from None
+        raise typer.Exit(plugins.UNUSABLE) from None
 
 
 @contextmanager
@@ -73,7 +72,7 @@ def reporting() -> Iterator[None]:
         yield
     except ClusterFileError as error:
         typer.echo(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from None
+        raise typer.Exit(plugins.UNUSABLE) from None
 
 
 def print_notes(cluster: Cluster) -> None:

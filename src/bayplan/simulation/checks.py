@@ -22,6 +22,8 @@ _AMOUNTS = frozenset(
     {"requests", "limits", "overhead", "podFixed", "allocatable", "capacity", "allocatedResources"}
 )
 
+_MAX = 2**63 - 1
+
 
 class UnusableError(Exception):
     """A field that cannot be read; the text begins with its path."""
@@ -115,7 +117,7 @@ def check_fields(entry: Entry) -> None:
     if not entry.name:
         hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
         raise UnusableError(f"metadata.name: is missing{hint}")
-    _check_amounts(entry.data, "")
+    _check_numbers(entry.data, "")
 
 
 def decode(entry: Entry) -> Any:
@@ -134,17 +136,19 @@ def _path_first(text: str) -> str:
     return f"{path}: {problem}" if path else problem
 
 
-def _check_amounts(value: Any, path: str) -> None:
+def _check_numbers(value: Any, path: str) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):
-            _check_amounts(item, f"{path}[{index}]")
+            _check_numbers(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             where = f"{path}.{key}" if path else key
             if key in _AMOUNTS or key == "maximumVolumeSize":
                 _check_quantities(item, where)
             else:
-                _check_amounts(item, where)
+                _check_numbers(item, where)
+    elif isinstance(value, int) and abs(value) > _MAX:
+        raise UnusableError(f"{path}: is beyond 64 bits")
 
 
 def _check_quantities(value: Any, path: str) -> None:

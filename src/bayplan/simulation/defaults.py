@@ -138,13 +138,18 @@ _SETTERS: dict[str, Callable[[Entry], None]] = {
 
 def _resource_maps(entry: Entry) -> Iterator[dict[str, Any]]:
     """The maps of amounts in ``entry``."""
-    spec, status = entry.spec, entry.status
-    holders = [spec.get("resources", {})]
-    maps = [status.get("capacity"), status.get("allocatable")]
-    if entry.kind == "Pod":
-        holders += [container.get("resources", {}) for container in _containers(spec)]
-        maps.append(spec.get("overhead"))
-    elif entry.kind == "PersistentVolume":
-        maps.append(spec.get("capacity"))
-    maps += [holder.get(part) for holder in holders for part in ("requests", "limits")]
+    match entry.kind:
+        case "Pod":
+            holders = [entry.spec, *_containers(entry.spec)]
+            resources = [holder.get("resources", {}) for holder in holders]
+            maps = [r.get(part) for r in resources for part in ("requests", "limits")]
+            maps.append(entry.spec.get("overhead"))
+        case "Node":
+            maps = [entry.status.get("capacity"), entry.status.get("allocatable")]
+        case "PersistentVolume":
+            maps = [entry.spec.get("capacity")]
+        case "PersistentVolumeClaim":
+            maps = [entry.spec.get("resources", {}).get("requests"), entry.status.get("capacity")]
+        case _:
+            maps = []
     return (amounts for amounts in maps if amounts)

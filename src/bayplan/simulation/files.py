@@ -39,6 +39,9 @@ NAMESPACED = frozenset(
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _TEXT_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 _SHOWN_PLACES = 5
+_DEEP = 200
+_BRACKET = re.compile(r"[\[\]{}]")
+_MANY_LEVELS = re.compile(rf"(?:[-?:] ){{{_DEEP}}}|^ {{{_DEEP * 4}}}", re.MULTILINE)
 
 
 class ClusterFileError(Exception):
@@ -149,15 +152,25 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
 
 def _parse(text: str, line: int, where: str, notes: Notes) -> Any:
     try:
-        document = source.parse(text, large=True)
+        document = source.parse(text, large=not _is_deep(text))
     except ConfigError:
         # Once more, line by line of the whole file, for a message that names the line.
         document = source.parse("\n" * (line - 1) + text)
     for double in document.duplicates:
         notes.add(f"{double.path}: the field is given twice, the last one counts", where)
-    if document.more:
-        notes.add("only its first part is read: a document ends at a line with --- alone", where)
     return _without_null(document.data)
+
+
+def _is_deep(text: str) -> bool:
+    """Whether ``text`` may be nested so deeply that libyaml would exhaust the stack over it."""
+    if _MANY_LEVELS.search(text):
+        return True
+    depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket in "[{" else -1
+        if depth > _DEEP:
+            return True
+    return False
 
 
 def _what(error: Exception) -> str:

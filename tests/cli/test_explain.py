@@ -1,0 +1,336 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import structlog
+import yaml
+from tests.simulation.support import node, pod, write
+from typer.testing import CliRunner
+
+from bayplan.cli.app import app
+
+CLUSTERS = Path(__file__).parent.parent / "simulation" / "clusters"
+RAW, PREEMPTION = CLUSTERS / "raw.yaml", CLUSTERS / "preemption.yaml"
+
+
+@pytest.fixture
+def bayplan():
+    """Runs a command; logging, which it sets up, is as before afterwards."""
+    yield lambda *args, **kwargs: CliRunner().invoke(app, [str(a) for a in args], **kwargs)
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("mode", ["explain", "simulate"])
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_data_is_printed_as_json_or_yaml_and_nothing_else(bayplan, mode, output, load):
+    result = bayplan(mode, "-f", RAW, "-o", output)
+    assert result.exit_code == 0
+    assert load(result.stdout) == json.loads((CLUSTERS / f"raw.{mode}.json").read_text())
+    assert result.stderr == ""
+
+
+def test_yaml_repeats_what_is_said_twice(bayplan):
+    assert "&id" not in bayplan("explain", "-f", RAW, "-o", "yaml").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        pytest.param(
+            "limits-only",
+            ["default/limits-only goes to n3\n", "rejected", "node(s) had untolerated taint(s)"],
+            id="goes-to-a-node",
+        ),
+        pytest.param("tolerant", ["goes to n3", "didn't match Pod's node affinity"], id="only-one"),
+        pytest.param(
+            "gated",
+            ["is held back by SchedulingGates: waiting for scheduling gates: [example.com/later]"],
+            id="gated",
+        ),
+        pytest.param(
+            "too-large",
+            [
+                "stays pending\n",
+                "0/3 nodes are available: 1 node(s) had untolerated",
+                "Insufficient cpu",
+            ],
+            id="pending",
+        ),
+        pytest.param("leaving", ["stays pending", "skip schedule deleting pod"], id="deleting"),
+        pytest.param("team-a/small", ["team-a/small goes to n3\n", "TaintToleration"], id="scored"),
+    ],
+)
+def test_text_says_where_a_pod_goes_or_why_nowhere(bayplan, name, parts):
+    result = bayplan("explain", "-f", RAW, "--pod", name)
+    assert result.exit_code == 0
+    for part in parts:
+        assert part in result.stdout
+
+
+def test_text_tells_of_preemption(bayplan):
+    text = bayplan("explain", "-f", PREEMPTION, "--pod", "high").stdout
+    assert (
+        "Preemption would make room on n1 by evicting default/low-1. n2 would do as well." in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("priorities", "told"),
+    [
+        pytest.param([1], "by evicting default/low-0.\n", id="the-only-one"),
+        pytest.param(
+            [2, 1], "by evicting default/low-1. It is the best of 2 nodes.", id="the-best"
+        ),
+    ],
+)
+def test_text_says_how_many_nodes_preemption_could_choose_from(bayplan, tmp_path, priorities, told):
+    nodes = [node(f"n{i}") for i in range(len(priorities))]
+    large = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+    low = [
+        pod(f"low-{i}", nodeName=f"n{i}", priority=priority, containers=large)
+        for i, priority in enumerate(priorities)
+    ]
+    path = write(tmp_path, *nodes, *low, pod("high", priority=9, containers=large))
+    assert told in bayplan("explain", "-f", path).stdout
+
+
+def test_text_shows_the_best_nodes_first(bayplan, tmp_path):
+    path = write(tmp_path, *(node(f"n{i}") for i in range(9)), pod("p"))
+    lines = bayplan("explain", "-f", path, "--top", 2).stdout.splitlines()
+    assert lines[0] == "default/p goes to one of n0, n1, n2, n3, n4, n5 and 3 more"
+    assert [line.split()[0] for line in lines[1:4]] == ["node", "n0", "n1"]
+    assert lines[4] == "  ... and 7 more nodes that fit"
+
+
+def test_text_says_what_rejected_the_pod_before_nodes_were_looked_at(bayplan):
+    text = bayplan("explain", "-f", CLUSTERS / "volumes.yaml", "--pod", "with-none").stdout
+    assert "default/with-none stays pending, rejected by VolumeRestrictions" in text
+
+
+def test_text_names_the_nominated_node(bayplan):
+    text = bayplan("explain", "-f", CLUSTERS / "nominated.yaml", "--pod", "rival").stdout
+    assert "default/rival goes to n1, for which it is nominated" in text
+
+
+def test_a_cluster_without_pending_pods_is_no_error(bayplan, tmp_path):
+    result = bayplan("explain", "-f", write(tmp_path, node("n1")))
+    assert (result.exit_code, result.stdout) == (0, "There is no pending Pod.\n")
+
+
+@pytest.mark.parametrize("mode", ["explain", "simulate"])
+def test_a_file_comes_from_the_standard_input_too(bayplan, mode):
+    result = bayplan(mode, "-f", "-", "-o", "json", input=RAW.read_text())
+    assert json.loads(result.stdout) == json.loads((CLUSTERS / f"raw.{mode}.json").read_text())
+
+
+@pytest.mark.parametrize("mode", ["explain", "simulate"])
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        pytest.param(None, "No such file or directory", id="no-file"),
+        pytest.param(b"\xff\xfe", "is no UTF-8 text", id="no-text"),
+        pytest.param(b"", "there is neither a Node nor a Pod in it", id="empty"),
+        pytest.param(
+            b"a: [",
+            "document 1 (line 1): line 1: expected the node content",
+            id="broken-and-nothing-else",
+        ),
+        pytest.param(
+            b"kind: Deployment",
+            "kind Deployment is not read, 1 left out",
+            id="unknown-kind-and-nothing-else",
+        ),
+    ],
+)
+def test_a_file_with_nothing_to_judge_ends_with_code_2(bayplan, tmp_path, mode, content, error):
+    path = tmp_path / "c.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    result = bayplan(mode, "-f", path)
+    assert result.exit_code == 2
+    assert f"{path}: " in result.stderr
+    assert error in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("mode", ["explain", "simulate"])
+def test_what_is_left_out_is_said_on_stderr(bayplan, tmp_path, mode):
+    path = write(tmp_path, node("n1"), pod("p"), pod("p"), pod("q", priority="high"))
+    result = bayplan(mode, "-f", path, "-o", "json")
+    assert result.exit_code == 0
+    assert [told["pod"] for told in json.loads(result.stdout)] == ["default/p"]
+    where = f"{path}: document 1 (line 1), items"
+    assert result.stderr.splitlines() == [
+        f"{where}[2]: second Pod default/p; left out",
+        f"{where}[3]: Pod q: spec.priority: Expected `int`, got `str`; left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nobody", ""),
+        ("bound", ": it is on n1"),
+        ("ended", ": it has ended (Succeeded)"),
+    ],
+)
+def test_a_pod_that_is_not_pending_cannot_be_asked_about(bayplan, name, why):
+    result = bayplan("explain", "-f", RAW, "--pod", name)
+    assert result.exit_code == 2
+    assert result.stderr == f"{RAW}: there is no pending Pod default/{name} to judge{why}\n"
+
+
+PROFILES, CONFIG = CLUSTERS / "profiles.yaml", CLUSTERS / "profiles.config.yaml"
+
+
+def test_a_pod_of_no_profile_is_named(bayplan):
+    result = bayplan("explain", "-f", PROFILES, "--config", CONFIG, "-o", "json")
+    assert (
+        result.stderr
+        == f"{PROFILES}: Pod default/stranger is not judged: there is no profile nobody\n"
+    )
+    result = bayplan("explain", "-f", PROFILES, "--config", CONFIG, "--pod", "stranger")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("to judge: no profile is called nobody\n")
+
+
+def test_without_a_configuration_every_pod_is_judged_whatever_scheduler_it_asks_for(bayplan):
+    told = json.loads(bayplan("explain", "-f", PROFILES, "-o", "json").stdout)
+    assert [verdict["pod"] for verdict in told] == [
+        "default/packed",
+        "default/spread",
+        "default/unscored",
+        "default/stranger",
+    ]
+
+
+def test_a_wrong_configuration_ends_with_code_2(bayplan, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("kind: KubeSchedulerConfiguration\n")
+    result = bayplan("explain", "-f", RAW, "--config", config)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"{config}: ")
+
+
+def config_with(folder, **fields):
+    path = folder / "config.yaml"
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    path.write_text(yaml.safe_dump({**head, **fields}))
+    return path
+
+
+def test_extenders_are_not_asked(bayplan, tmp_path):
+    extender = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter"}
+    config = config_with(tmp_path, extenders=[extender])
+    result = bayplan("explain", "-f", PROFILES, "--config", config, "-o", "json")
+    assert result.exit_code == 0
+    assert f"{PROFILES}: the extenders of the configuration are not asked" in result.stderr
+
+
+PLUGIN = """
+from bayplan.framework import Plugin, Status
+
+
+class Picky(Plugin):
+    def pre_filter(self, state, pod, nodes):
+        if pod.name == "breaks-early":
+            raise RuntimeError("too early")
+
+    def filter(self, state, pod, node):
+        if pod.name == "breaks":
+            raise RuntimeError("on a node")
+        if node.name == "n1":
+            return Status.unschedulable("n1 is not liked")
+
+    def reserve(self, state, pod, node_name):
+        if pod.name == "refused":
+            return Status.unschedulable("not today")
+        if pod.name == "breaks-late":
+            raise RuntimeError("too late")
+"""
+
+
+def told_by_program(*args):
+    """What the program prints, run by itself: a logger keeps the stderr that it logs to first."""
+    command = [sys.executable, "-m", "bayplan", *map(str, args)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+@pytest.fixture
+def picky(tmp_path):
+    """Arguments with a plugin of a user that rejects n1 and breaks over some Pods."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "picky.py").write_text(PLUGIN)
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": {"enabled": [{"name": "Picky"}]}},
+    }
+    config = config_with(tmp_path, profiles=[profile])
+    return ["--config", config, "--plugin-dir", folder, "-o", "json"]
+
+
+def test_plugins_of_users_take_part_and_their_faults_are_told(tmp_path, picky):
+    names = ("fine", "breaks", "breaks-early")
+    path = write(tmp_path, node("n1"), node("n2"), *(pod(name) for name in names))
+    fine, breaks, early = told_by_program("explain", "-f", path, *picky)
+    rejected = {"code": "Unschedulable", "plugin": "Picky", "reasons": ["n1 is not liked"]}
+    assert fine["nodes"] == {"n1": rejected, "n2": {"code": "Success"}}
+    assert fine["best"] == ["n2"]
+    assert "on a node" in breaks["message"]
+    assert "best" not in breaks
+    assert "too early" in early["message"]
+    assert early["preFilter"]["code"] == "Error"
+
+
+def test_a_pod_that_reserve_turns_down_takes_no_room(tmp_path, picky):
+    large = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+    names = ("refused", "breaks-late", "fine")
+    path = write(tmp_path, node("n1"), node("n2"), *(pod(n, containers=large) for n in names))
+    refused, late, fine = told_by_program("simulate", "-f", path, *picky)
+    assert refused == {
+        "pod": "default/refused",
+        "node": None,
+        "best": ["n2"],
+        "message": "not today",
+    }
+    assert late["node"] is None
+    assert "too late" in late["message"]
+    assert fine["node"] == "n2"
+
+
+def rows_of(text):
+    """The words of each line, by the first of them."""
+    return {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+
+
+def test_simulate_as_text_sums_up(bayplan):
+    text = bayplan("simulate", "-f", RAW).stdout
+    assert "2 placed, 4 not" in text
+    rows = rows_of(text)
+    assert rows["default/limits-only"] == ["default/limits-only", "n3"]
+    assert rows["default/gated"] == ["default/gated", "-", "held", "back"]
+    assert rows["cpu"] == ["cpu", "10", "0.5", "5%", "3.6", "36%"]
+    assert rows["pods"] == ["pods", "330", "1", "0%", "3", "1%"]
+
+
+def test_a_plugin_that_cannot_be_made_ends_with_code_2(bayplan, tmp_path):
+    path = tmp_path / "plugin.py"
+    broken = "def __init__(self, args, handle):\n        raise ValueError('no')\n\n"
+    path.write_text(PLUGIN.replace("def pre_filter", f"{broken}    def pre_filter"))
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Picky"}]}}}
+    config = config_with(tmp_path, profiles=[profile])
+    result = bayplan("explain", "-f", RAW, "--config", config, "--plugin-dir", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr == f'{config}: profiles[0].pluginConfig: plugin "Picky": ValueError: no\n'
+
+
+def test_resources_that_no_node_has_any_of_have_no_share(bayplan, tmp_path):
+    nothing = {"cpu": "0", "memory": "8Gi", "pods": "10", "example.com/gpu": "2"}
+    path = write(tmp_path, node("n1", allocatable=nothing), pod("p"))
+    rows = rows_of(bayplan("simulate", "-f", path).stdout)
+    assert rows["cpu"] == ["cpu", "0", "0", "-", "0", "-"]
+    assert rows["memory"][1] == "8.0Gi"
+    assert rows["example.com/gpu"][1] == "2"

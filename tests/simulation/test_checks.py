@@ -1,0 +1,152 @@
+import copy
+
+import pytest
+from tests.simulation.support import entry
+
+from bayplan.simulation.admission import by_kind
+from bayplan.simulation.checks import note_dangling, usable
+from bayplan.simulation.files import Notes
+
+PVC = "kind: PersistentVolumeClaim\nmetadata: {name: c}\n"
+
+
+def usable_of(*texts):
+    notes = Notes("f")
+    return list(usable([entry(text) for text in texts], notes)), notes.lines()
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        pytest.param("{kind: Pod}", "Pod: metadata.name: is missing", id="no-name"),
+        pytest.param(
+            "{kind: Pod, metadata: {generateName: x-}}",
+            "Pod: metadata.name: is missing (generateName gives no name here)",
+            id="generated-name",
+        ),
+        pytest.param(
+            "{kind: Pod, metadata: 3}", "Pod: metadata: Expected `object`, got `int`", id="metadata"
+        ),
+        pytest.param(
+            "{kind: Pod, metadata: {name: p, namespace: n}, "
+            "spec: {containers: [{ports: [{hostPort: x}]}]}}",
+            "Pod n/p: spec.containers[0].ports[0].hostPort: Expected `int`, got `str`",
+            id="type",
+        ),
+        pytest.param(
+            "{kind: Pod, metadata: {name: p}, spec: {runtimeClassName: 3}}",
+            "Pod p: spec.runtimeClassName: Expected `str`, got `int`",
+            id="field-that-admission-alone-reads",
+        ),
+        pytest.param(
+            "{kind: Pod, metadata: {name: p}, "
+            "spec: {containers: [{resources: {limits: {cpu: 1x}}}]}}",
+            "Pod p: spec.containers[0].resources.limits.cpu: '1x' is not a quantity "
+            "(examples: 500m, 2, 1.5Gi, 1e3)",
+            id="quantity",
+        ),
+        pytest.param(
+            "{kind: CSIStorageCapacity, metadata: {name: s}, maximumVolumeSize: much}",
+            "CSIStorageCapacity s: maximumVolumeSize: 'much' is not a quantity "
+            "(examples: 500m, 2, 1.5Gi, 1e3)",
+            id="quantity-by-itself",
+        ),
+        pytest.param(
+            "{kind: Node, metadata: {name: n}, "
+            "status: {images: [{sizeBytes: 99999999999999999999}]}}",
+            "Node n: status.images[0].sizeBytes: is beyond 64 bits",
+            id="too-large",
+        ),
+        pytest.param('{kind: Node, metadata: {name: "n\\ud800"}}', "is no JSON", id="no-unicode"),
+        pytest.param(
+            "{kind: RuntimeClass, metadata: {name: r}, overhead: {podFixed: 3}}",
+            "RuntimeClass r: overhead.podFixed: Expected `object`, got `int`",
+            id="kind-that-admission-alone-reads",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_used_is_left_out_by_name_and_field(text, note):
+    found, notes = usable_of(text)
+    assert found == []
+    assert len(notes) == 1
+    assert note in notes[0]
+    assert notes[0].endswith("; left out")
+
+
+def test_of_two_objects_of_one_name_the_first_counts():
+    found, notes = usable_of(
+        "{kind: Pod, metadata: {name: p}, spec: {nodeName: n1}}",
+        "{kind: Pod, metadata: {name: p, namespace: default}, spec: {nodeName: n2}}",
+        "{kind: Pod, metadata: {name: p, namespace: other}}",
+    )
+    assert [(pod.key, pod.spec.get("nodeName")) for pod in found] == [
+        ("default/p", "n1"),
+        ("other/p", None),
+    ]
+    assert notes == ["f: second Pod default/p; left out"]
+
+
+def test_every_object_gets_a_uid_of_its_own():
+    found, notes = usable_of(
+        "{kind: Pod, metadata: {name: a, uid: u}}",
+        "{kind: Pod, metadata: {name: b, uid: u}}",
+        "{kind: Pod, metadata: {name: c}}",
+    )
+    assert [pod.meta["uid"] for pod in found] == ["u", "Pod-default/b", "Pod-default/c"]
+    assert notes == ["f: Pod default/b: metadata.uid: is another object's; it gets a new one"]
+
+
+def test_only_namespaced_kinds_have_a_namespace():
+    found, _ = usable_of(
+        "{kind: Node, metadata: {name: n, namespace: x}}", "{kind: Service, metadata: {name: s}}"
+    )
+    assert [item.key for item in found] == ["n", "default/s"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "notes"),
+    [
+        pytest.param(
+            [f"{PVC}spec: {{volumeName: v}}"],
+            [
+                "f: PersistentVolumeClaim c: spec.volumeName: there is no PersistentVolume v, "
+                "no Pod can use the claim"
+            ],
+            id="claim-without-its-volume",
+        ),
+        pytest.param(
+            [f"{PVC}spec: {{volumeName: v}}", "{kind: PersistentVolume, metadata: {name: v}}"],
+            [],
+            id="claim-with-its-volume",
+        ),
+        pytest.param(
+            [f"{PVC}status: {{phase: Bound}}"],
+            ["f: PersistentVolumeClaim c: spec.volumeName: is missing in a bound claim"],
+            id="bound-to-nothing",
+        ),
+        pytest.param([PVC], [], id="not-bound-yet"),
+        pytest.param(
+            ["{kind: Pod, metadata: {name: p}, spec: {nodeName: n}}"],
+            ["f: Pod p: spec.nodeName: there is no Node n, the Pod counts nowhere"],
+            id="pod-on-no-node",
+        ),
+        pytest.param(
+            [
+                "{kind: Pod, metadata: {name: p}, spec: {nodeName: n}}",
+                "{kind: Node, metadata: {name: n}}",
+            ],
+            [],
+            id="pod-on-a-node",
+        ),
+    ],
+)
+def test_references_to_what_is_not_there_are_noted(objects, notes):
+    told = Notes("f")
+    note_dangling(by_kind(entry(text) for text in objects), told)
+    assert told.lines() == notes
+
+
+def test_checking_changes_nothing_but_metadata():
+    text = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
+    (found,), _ = usable_of(text)
+    assert found.spec == copy.deepcopy(entry(text).spec)

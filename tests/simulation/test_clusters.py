@@ -1,0 +1,48 @@
+"""Small clusters through explain and simulate; what is expected is what kube-scheduler answered.
+
+The answers beside each cluster were printed by e2e/oracle: ``oracle explain -f raw.yaml``.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bayplan.cli.explain import explain_file
+from bayplan.cli.simulate import simulate_file
+
+CLUSTERS = Path(__file__).parent / "clusters"
+NAMES = sorted(path.name.removesuffix(".explain.json") for path in CLUSTERS.glob("*.explain.json"))
+
+
+def _answer(name: str, mode: str) -> list:
+    return json.loads((CLUSTERS / f"{name}.{mode}.json").read_text())
+
+
+def _files(name: str) -> tuple[Path, Path | None]:
+    config = CLUSTERS / f"{name}.config.yaml"
+    return CLUSTERS / f"{name}.yaml", config if config.exists() else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_explain_says_what_kube_scheduler_decides(name: str) -> None:
+    assert explain_file(*_files(name)) == _answer(name, "explain")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_simulate_places_pods_as_kube_scheduler_does(name: str) -> None:
+    assert simulate_file(*_files(name)) == _answer(name, "simulate")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cluster_explained_pod_by_pod_gets_the_same_answers(name: str) -> None:
+    for verdict in _answer(name, "explain"):
+        assert explain_file(*_files(name), pod=verdict["pod"]) == [verdict]
+
+
+def test_the_same_cluster_in_json_is_explained_alike(tmp_path: Path) -> None:
+    items = list(yaml.safe_load_all((CLUSTERS / "raw.yaml").read_text()))
+    path = tmp_path / "raw.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert explain_file(path) == _answer("raw", "explain")
