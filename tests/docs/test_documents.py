@@ -1,0 +1,145 @@
+"""What the documents say about files, commands and metrics is so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from tests.docs.queue_diagram import queue_diagram
+from typer.testing import CliRunner
+
+from bayplan.cli.app import app
+from bayplan.config import parse_config
+from bayplan.framework.registry import Registry
+from bayplan.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def document_id(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
+def test_every_link_within_the_repository_leads_somewhere(path: Path):
+    targets = [link for link in LINK.findall(path.read_text()) if "://" not in link]
+    broken = [link for link in targets if not leads_somewhere(path, link)]
+    assert broken == []
+
+
+def leads_somewhere(path: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = path.parent / name if name else path
+    if not target.exists():
+        return False
+    return not anchor or anchor in anchors(target)
+
+
+def anchors(path: Path) -> set[str]:
+    """As Git forges make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+def test_the_picture_of_the_queue_is_drawn_from_its_table():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert f"begin -->\n{queue_diagram()}\n<!-- queue diagram: end" in text
+
+
+def test_the_list_of_metrics_is_what_there_is():
+    text = (ROOT / "docs" / "operations.md").read_text()
+    listed = set(re.findall(r"^\| `((?:scheduler|bayplan)_\w+)`", text, re.MULTILINE))
+    served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
+    assert listed == {*served, "scheduler_pending_pods", "scheduler_cache_size"}
+
+
+COMMANDS = {
+    "run": ("run",),
+    "explain": ("explain",),
+    "simulate": ("simulate",),
+    "config check": ("config", "check"),
+    "config show": ("config", "show"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_readme_names_every_option_of_the_command(command: str):
+    text = (ROOT / "README.md").read_text()
+    [row] = re.findall(rf"^\| `bayplan {command}\b.*$", text, re.MULTILINE)
+    assert set(re.findall(r"`(--?[a-z-]+)", row)) >= options_of(COMMANDS[command])
+
+
+def options_of(words: tuple[str, ...]) -> set[str]:
+    """The first name of every option, as the help shows them."""
+    group = typer.main.get_command(app)
+    for word in words:
+        group = group.commands[word]  # type: ignore[attr-defined]
+    options = (p for p in group.params if p.param_type_name == "option")
+    return {max(option.opts, key=len) for option in options} - {"--help", "--v"}
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = re.compile(rf"^```{language}\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    return [
+        (f"{document_id(path)}-{index}", block)
+        for path in DOCUMENTS
+        for index, block in enumerate(found.findall(path.read_text()))
+    ]
+
+
+@pytest.mark.parametrize("text", [pytest.param(t, id=name) for name, t in blocks("yaml")])
+def test_every_yaml_block_can_be_read(text: str):
+    assert list(yaml.safe_load_all(text))
+
+
+CONFIGURATIONS = [
+    pytest.param(text, id=name)
+    for name, text in blocks("yaml")
+    if "kind: KubeSchedulerConfiguration" in text
+]
+
+
+@pytest.mark.parametrize("text", CONFIGURATIONS)
+def test_every_whole_configuration_is_a_good_one(text: str):
+    registry = Registry()
+    registry.load_folder(ROOT / "examples" / "plugins" / "avoid_node")
+    parse_config(text, registry.known)
+
+
+def test_the_command_line_is_there():
+    assert CliRunner().invoke(app, ["--version"]).exit_code == 0
+
+
+QUOTED = [
+    pytest.param(text, id=name) for name, text in blocks("console") if text.startswith("$ bayplan ")
+]
+
+
+@pytest.mark.parametrize("text", QUOTED)
+def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: Path):
+    command, _, expected = text.partition("\n")
+    readme = (ROOT / "README.md").read_text()
+    (tmp_path / "my-plugins").mkdir()
+    (tmp_path / "my-plugins" / "avoid_node.py").write_text(first_block("python", readme))
+    (tmp_path / "my-config.yaml").write_text(first_block("yaml", readme, "kind:"))
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    asked = [sys.executable, "-m", "bayplan", *command.removeprefix("$ bayplan ").split()]
+    answer = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert stripped(answer.stdout) == stripped(expected)
+
+
+def first_block(language: str, document: str, needle: str = "") -> str:
+    found = re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)
+    return next(block for block in found if needle in block)
+
+
+def stripped(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
