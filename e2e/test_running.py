@@ -75,9 +75,9 @@ def test_pods_of_kube_scheduler_count_on_the_same_nodes(cluster):
     # Word for word what kube-scheduler says of the same Pod on the same nodes.
     theirs_says = cluster.wait_condition("t-late", text="2 Insufficient cpu")
     assert cluster.condition("o-late")["message"] == theirs_says
+    cluster.delete("t-late")  # two schedulers after one place may both take it
     cluster.delete("t0")
-    cluster.delete("t1")
-    cluster.wait_bound("o-late", "t-late")
+    cluster.wait_bound("o-late")
     assert cluster.overcommitted() == {}
     kube_scheduler.stop()
 
@@ -139,9 +139,10 @@ def test_when_the_leader_is_killed_the_other_replica_goes_on(own):
     assert other.lines("Leading") == []
     second = own.create(*(pod(f"b{i}", cpu="100m") for i in range(50)))
     leader.kill()
-    nodes = own.wait_bound(*first, *second, timeout=30)
+    third = own.create(*(pod(f"c{i}", cpu="100m") for i in range(50)))
+    nodes = own.wait_bound(*first, *second, *third, timeout=30)
     assert other.lines("Leading")
-    assert len(nodes) == 100
+    assert len(nodes) == 150
     assert own.overcommitted() == {}
     bound = [line["pod"] for r in replicas for line in r.lines("Successfully bound pod to node")]
     assert len(bound) == len(set(bound)), "nothing is bound twice"
