@@ -59,6 +59,11 @@ def usable_of(*texts):
         ),
         pytest.param('{kind: Node, metadata: {name: "n\\ud800"}}', "is no JSON", id="no-unicode"),
         pytest.param(
+            "{kind: Pod, metadata: {name: p}, status: {startTime: '2026-01-01T00:00:00'}}",
+            "Pod p: status.startTime: '2026-01-01T00:00:00' has no time zone",
+            id="time-without-zone",
+        ),
+        pytest.param(
             "{kind: RuntimeClass, metadata: {name: r}, overhead: {podFixed: 3}}",
             "RuntimeClass r: overhead.podFixed: Expected `object`, got `int`",
             id="kind-that-admission-alone-reads",

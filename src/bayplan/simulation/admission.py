@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+import msgspec
+
 from bayplan.simulation.files import NAMESPACED, Entry, Json, Notes
 
 Objects = dict[str, list[Entry]]
@@ -57,7 +59,7 @@ def _is_default(entry: Entry) -> bool:
 
 def _created(entry: Entry) -> float:
     text = entry.meta.get("creationTimestamp")
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    return msgspec.convert(text, datetime).timestamp() if text else 0.0
 
 
 class PodAdmission:

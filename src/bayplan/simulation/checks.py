@@ -6,6 +6,7 @@ on the types of all fields that scheduling reads. What does not pass is left out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ _AMOUNTS = frozenset(
     {"requests", "limits", "overhead", "podFixed", "allocatable", "capacity", "allocatedResources"}
 )
 
+_TIMES = frozenset({"creationTimestamp", "deletionTimestamp", "startTime", "lastTransitionTime"})
+_ZONED = re.compile(r".*(?:[Zz]|[+-]\d\d:\d\d)")
 _MAX = 2**63 - 1
 
 
@@ -117,7 +120,7 @@ def check_fields(entry: Entry) -> None:
     if not entry.name:
         hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
         raise UnusableError(f"metadata.name: is missing{hint}")
-    _check_numbers(entry.data, "")
+    _check_values(entry.data, "")
 
 
 def decode(entry: Entry) -> Any:
@@ -136,17 +139,19 @@ def _path_first(text: str) -> str:
     return f"{path}: {problem}" if path else problem
 
 
-def _check_numbers(value: Any, path: str) -> None:
+def _check_values(value: Any, path: str) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):
-            _check_numbers(item, f"{path}[{index}]")
+            _check_values(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             where = f"{path}.{key}" if path else key
             if key in _AMOUNTS or key == "maximumVolumeSize":
                 _check_quantities(item, where)
+            elif key in _TIMES and isinstance(item, str) and not _ZONED.fullmatch(item):
+                raise UnusableError(f"{where}: {item!r} has no time zone")
             else:
-                _check_numbers(item, where)
+                _check_values(item, where)
     elif isinstance(value, int) and abs(value) > _MAX:
         raise UnusableError(f"{path}: is beyond 64 bits")
 
