@@ -24,6 +24,7 @@ class Run(msgspec.Struct):
         first_bind_s: from the start of the process to the first binding; `last_bind_s` to the last.
         cpu_ms: CPU of the scheduler per Pod, from the first binding until it had nothing to do.
         server_cpu_ms: that of API server and etcd together; `bench_cpu_ms` of the benchmark.
+        others_share: part of the machine that other programs used meanwhile; noise, if not small.
         start_cpu_s: CPU of the scheduler up to the first binding.
         rss_mib: peak resident memory of the scheduler.
         p50_ms: from the creation of a Pod to its binding, median; only with a rate of arrival.
@@ -43,6 +44,7 @@ class Run(msgspec.Struct):
     cpu_ms: float = 0.0
     server_cpu_ms: float = 0.0
     bench_cpu_ms: float = 0.0
+    others_share: float = 0.0
     start_cpu_s: float = 0.0
     rss_mib: float = 0.0
     p50_ms: float | None = None

@@ -41,6 +41,7 @@ FIGURES = (
     Figure("nodes used", "nodes_used"),
     Figure("events written", "events"),
     Figure("benchmark's own CPU, ms/Pod", "bench_cpu_ms", 3),
+    Figure("CPU used by other programs, share", "others_share", 2),
 )
 
 

@@ -33,6 +33,7 @@ STALL_SECONDS = 60.0
 POINTS = 200
 """Points of a timeline that are kept."""
 WARM = "warm-"
+EVENTS = "/apis/events.k8s.io/v1/events"
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,14 @@ class Trial:
         created: dict[str, float] = {}
         if self._plan.arrival:
             self._warm_up()
-            before = meter.read()
-            churn.start()
+        before = meter.read()
+        churn.start()
+        if self._plan.arrival:
             created = self._arrive()
-        else:
-            before = CpuTimes(0.0, 0.0, 0.0)
-            churn.start()
         with self._bar("placing", self._total) as bar:
             self._await_bindings(bar, part)
         churn.stop()
-        after = meter.settle()
+        after = meter.settle(lambda: self._client.count(EVENTS))
         first = (before if self._plan.arrival else self._at_first) or before
         return self._judge(part, started, first, after, created)
 
@@ -200,6 +199,7 @@ class Trial:
         run.cpu_ms = (after.scheduler - first.scheduler) / len(times) * 1e3
         run.server_cpu_ms = (after.server - first.server) / len(times) * 1e3
         run.bench_cpu_ms = (after.bench - first.bench) / len(times) * 1e3
+        run.others_share = after.others_share(first)
         run.start_cpu_s = first.scheduler
         run.rss_mib = peak_rss(part.pid)
         if created:
@@ -209,7 +209,7 @@ class Trial:
             run.p50_ms, run.p99_ms = cuts[49] * 1e3, cuts[98] * 1e3
         own = own_figures(part)
         run.attempts, run.evaluated, run.points_us = own.attempts, own.evaluated, own.points_us
-        run.events = self._client.count("/api/v1/events")
+        run.events = self._client.count(EVENTS)
         names = [*self._objects.node_names()]
         run.cpu_spread_m, run.nodes_used = quality(self._client.http, names)
         run.timeline = _timeline([t - started for t in times])

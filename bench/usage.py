@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,20 @@ IDLE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Seconds of CPU used so far."""
+    """Seconds of CPU used so far, ``everything`` by all processes, and of the clock."""
 
-    scheduler: float
-    server: float
-    bench: float
+    scheduler: float = 0.0
+    server: float = 0.0
+    bench: float = 0.0
+    everything: float = 0.0
+    clock: float = 0.0
+
+    def others_share(self, since: CpuTimes) -> float:
+        """The part of the machine that was used by what does not belong to the benchmark."""
+        ours = self.scheduler + self.server + self.bench
+        ours -= since.scheduler + since.server + since.bench
+        capacity = (self.clock - since.clock) * (psutil.cpu_count() or 1)
+        return max(0.0, (self.everything - since.everything - ours) / capacity)
 
 
 class CpuMeter:
@@ -36,20 +45,28 @@ class CpuMeter:
     def read(self) -> CpuTimes:
         """The times of now."""
         server = sum(_seconds(process) for process in self._server)
-        return CpuTimes(_seconds(self._scheduler), server, _seconds(self._bench))
+        times = psutil.cpu_times()
+        everything = sum(times) - times.idle - getattr(times, "iowait", 0.0)
+        return CpuTimes(
+            _seconds(self._scheduler), server, _seconds(self._bench), everything, time.monotonic()
+        )
 
-    def settle(self, timeout: float = 15.0, interval: float = 0.5) -> CpuTimes:
-        """Wait until the scheduler has nothing left to do, such as events to send."""
+    def settle(
+        self, written: Callable[[], int], timeout: float = 30.0, interval: float = 0.5
+    ) -> CpuTimes:
+        """Wait until the scheduler has nothing left to do, such as events to send.
+
+        It has when it uses no CPU and when what it has ``written`` does not become more.
+        """
         deadline = time.monotonic() + timeout
-        before = self.read()
+        before, count = self.read(), written()
         while True:
             time.sleep(interval)
-            now = self.read()
-            if now.scheduler - before.scheduler < IDLE_SHARE * interval:
+            now, more = self.read(), written()
+            idle = now.scheduler - before.scheduler < IDLE_SHARE * interval
+            if (idle and more == count) or time.monotonic() > deadline:
                 return before
-            if time.monotonic() > deadline:
-                return now
-            before = now
+            before, count = now, more
 
 
 def peak_rss(pid: int) -> float:

@@ -65,6 +65,10 @@ class Metrics:
             (),
             seconds,
         )
+        self._evaluated = counter(
+            "bayplan_evaluated_nodes_total",
+            "Nodes that were looked at for Pods, kept results included.",
+        )
         self._pod_attempts = histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts that a Pod needed.",
@@ -141,9 +145,10 @@ class Metrics:
         self._attempts_of(result, profile).inc()
         self._attempt_seconds_of(result, profile).observe(seconds)
 
-    def algorithm(self, seconds: float) -> None:
-        """A node was chosen, or was not."""
+    def algorithm(self, seconds: float, evaluated: int) -> None:
+        """A node was chosen, or was not, among so many that were evaluated."""
         self._algorithm_seconds.observe(seconds)
+        self._evaluated.inc(evaluated)
 
     def scheduled(self, queued: QueuedPod, now: float) -> None:
         """A Pod is bound."""

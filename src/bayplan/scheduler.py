@@ -58,8 +58,8 @@ class AttemptRecorder(Protocol):
     def attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
 
-    def algorithm(self, seconds: float) -> None:
-        """A node was chosen, or was not."""
+    def algorithm(self, seconds: float, evaluated: int) -> None:
+        """A node was chosen, or was not, among so many that were evaluated."""
 
     def scheduled(self, queued: QueuedPod, now: float) -> None:
         """A Pod is bound."""
@@ -170,7 +170,8 @@ class Scheduler:
         state = CycleState()
         try:
             selection = self._selector.select(framework, state, pod)
-            self._recorder.algorithm(time.perf_counter() - started)
+            evaluated = selection.fit.evaluated if selection.fit is not None else 0
+            self._recorder.algorithm(time.perf_counter() - started, evaluated)
             if selection.node_name:
                 self._place(queued, framework, state, selection, started)
             else:
