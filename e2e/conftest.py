@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.audit import Audit
-from e2e.cluster import Bayplan, Cluster
+from e2e.cluster import NAME, Bayplan, Cluster
 from e2e.provider import ControlPlane, provide
 from e2e.provider.choose import chosen
 
@@ -92,6 +92,36 @@ def priorities(cluster: Cluster) -> Iterator[None]:
     cluster.kubectl(*make, "e2e-polite", "--value=1000", "--preemption-policy=Never")
     yield
     cluster.kubectl("delete", "priorityclass", "e2e-low", "e2e-high", "e2e-polite")
+
+
+@pytest.fixture(scope="module")
+def kube_scheduler(shared: Cluster) -> Iterator[str]:
+    """kube-scheduler beside bayplan on the shared cluster; its schedulerName."""
+    part = shared.plane.start_kube_scheduler()
+    yield "default-scheduler"
+    if part is not None:
+        part.stop()
+
+
+@pytest.fixture(params=["deployed", "kube_scheduler"], ids=["bayplan", "kube-scheduler"])
+def scheduler(request: pytest.FixtureRequest) -> str:
+    """The schedulerName of each in turn: what a test says of bayplan is true of kube-scheduler."""
+    found = request.getfixturevalue(request.param)
+    return found if isinstance(found, str) else NAME
+
+
+@pytest.fixture(scope="session")
+def classes(shared: Cluster) -> Iterator[None]:
+    """PriorityClasses above that of other Pods (0): vip, mid, and meek, which evicts nobody."""
+    for name, value, policy in (
+        ("vip", 1000, "PreemptLowerPriority"),
+        ("mid", 100, "PreemptLowerPriority"),
+        ("meek", 1000, "Never"),
+    ):
+        options = (f"--value={value}", f"--preemption-policy={policy}")
+        shared.kubectl("create", "priorityclass", f"e2e-{name}", *options)
+    yield
+    shared.kubectl("delete", "priorityclass", "e2e-vip", "e2e-mid", "e2e-meek")
 
 
 @pytest.fixture
