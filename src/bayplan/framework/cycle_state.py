@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 
+class MissingStateError(LookupError):
+    """A plugin asks for notes that were never made: its earlier extension point did not run."""
+
+
 class CycleState:
     """A plugin's notes on one scheduling cycle, keyed by what the plugin chooses (its name).
 
@@ -28,8 +32,11 @@ class CycleState:
         """Names of plugins whose PreBindPreFlight returned Skip."""
 
     def read(self, key: str) -> Any:
-        """What was written under ``key``; raises KeyError when nothing was."""
-        return self._data[key]
+        """What was written under ``key``; raises MissingStateError when nothing was."""
+        try:
+            return self._data[key]
+        except KeyError:
+            raise MissingStateError(f'error reading "{key}" from cycleState: not found') from None
 
     def get(self, key: str, default: Any = None) -> Any:
         """What was written under ``key``, or ``default``."""

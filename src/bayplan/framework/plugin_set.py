@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
+from bayplan.framework.cycle_state import MissingStateError
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import SUCCESS, Status
@@ -102,6 +103,10 @@ class PluginSet:
             return method(*args)
         except AttemptError:
             raise
+        except MissingStateError as exc:
+            raise AttemptError(
+                f'running {point} plugins: plugin "{plugin.name}" failed with: {exc}'
+            ) from exc
         except Exception as exc:
             self.recorder.plugin_failed(plugin.name, point)
             log.exception("plugin failed", plugin=plugin.name, point=point, profile=self.profile)

@@ -47,7 +47,7 @@ from bayplan.plugins.pod_affinity_state import (
 )
 
 SHAPES_KEPT = 2048
-_SCORE_KEY = "InterPodAffinity/Score"
+_SCORE_KEY = "PreScoreInterPodAffinity"
 _REASONS = {
     AFFINITY: Status.unresolvable("node(s) didn't match pod affinity rules"),
     ANTI_AFFINITY: Status.unschedulable("node(s) didn't match pod anti-affinity rules"),

@@ -49,7 +49,7 @@ from bayplan.plugins.spread_constraints import (
 from bayplan.plugins.spread_state import NO_LABEL, UNEVEN, FilterState, ScoreState, SpreadView
 
 SHAPES_KEPT = 2048
-_SCORE_KEY = "PodTopologySpread/Score"
+_SCORE_KEY = "PreScorePodTopologySpread"
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _REASONS = {
     UNEVEN: Status.unschedulable(_UNEVEN),
