@@ -1,0 +1,84 @@
+"""Amounts in every notation of Kubernetes, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from bayplan.api import quantity
+
+MAX = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("+12", 12),
+        ("-12", -12),
+        ("1.5", Fraction(3, 2)),
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        ("007", 7),
+        ("1n", Fraction(1, 10**9)),
+        ("1u", Fraction(1, 10**6)),
+        ("100m", Fraction(1, 10)),
+        ("1k", 10**3),
+        ("1M", 10**6),
+        ("1G", 10**9),
+        ("1T", 10**12),
+        ("1P", 10**15),
+        ("1E", 10**18),
+        ("1Ki", 2**10),
+        ("1Mi", 2**20),
+        ("1.5Gi", 3 * 2**29),
+        ("1Ti", 2**40),
+        ("1Pi", 2**50),
+        ("1Ei", 2**60),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("12e-1", Fraction(6, 5)),
+        ("1e+2", 100),
+        (5, 5),
+        (0.25, Fraction(1, 4)),
+        (1e22, 10**22),
+    ],
+)
+def test_every_notation_is_read(text: Any, amount: Any) -> None:
+    assert quantity.parse(text) == amount
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "1.2.3", "1 Gi", "1KI", "1K", "1mi", "1e", "e3", "0x10", "1_000", "٣", "--1"]
+)
+def test_anything_else_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(quantity.QuantityError, match=r"is not a quantity \(examples: 500m"):
+        quantity.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "thousandths"),
+    [
+        ("1", 1, 1000),
+        ("1500m", 2, 1500),
+        ("-1500m", -2, -1500),
+        ("100u", 1, 1),
+        ("-100u", -1, -1),
+        ("8Ei", MAX, MAX),
+        ("-8Ei", -MAX, -MAX),
+        ("10P", 10**16, min(10**19, MAX)),
+    ],
+)
+def test_units_are_rounded_away_from_zero_and_held_within_64_bits(
+    text: str, whole: int, thousandths: int
+) -> None:
+    assert quantity.value(text) == whole
+    assert quantity.milli(text) == thousandths
+
+
+def test_cpu_counts_in_thousandths_all_else_in_units() -> None:
+    assert quantity.of("cpu", "1500m") == 1500
+    assert quantity.of("memory", "1500m") == 2

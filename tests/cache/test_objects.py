@@ -1,0 +1,53 @@
+"""The store of all other kinds: keys, replacements, and who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.api.meta import ObjectMeta
+from bayplan.api.workloads import Namespace, Service
+from bayplan.cache.objects import ObjectStore
+
+
+def service(name: str, version: str = "", namespace: str = "default") -> Service:
+    return Service(ObjectMeta(name=name, namespace=namespace, resource_version=version))
+
+
+def test_objects_are_found_by_kind_and_key() -> None:
+    store = ObjectStore()
+    one, other = service("a"), service("a", namespace="other")
+    assert store.set("Service", one) is None
+    store.set("Service", other)
+    store.set("Namespace", Namespace(ObjectMeta(name="a")))
+    assert store.get("Service", "default/a") is one
+    assert store.get("Service", "other/a") is other
+    assert store.get("Service", "a") is None
+    assert store.keys("Service") == {"default/a", "other/a"}
+    assert list(store.all("Service")) == [one, other]
+    assert store.keys("Namespace") == {"a"}
+
+
+def test_a_handler_hears_of_what_is_there_and_of_every_change_after() -> None:
+    store = ObjectStore()
+    first = service("a", "1")
+    store.set("Service", first)
+    heard: list[tuple[Any, Any]] = []
+    store.on_change("Service", lambda old, new: heard.append((old, new)))
+    assert heard == [(None, first)]
+    second = service("a", "2")
+    assert store.set("Service", second) is first
+    assert store.remove("Service", "default/a") is second
+    assert store.remove("Service", "default/a") is None
+    assert heard[1:] == [(first, second), (second, None)]
+
+
+def test_a_shared_index_is_made_once() -> None:
+    store = ObjectStore()
+
+    class Index:
+        def __init__(self, start: int) -> None:
+            self.start = start
+
+    index = store.shared(Index, 1)
+    assert store.shared(Index, 2) is index
+    assert index.start == 1
