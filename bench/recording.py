@@ -123,7 +123,9 @@ class CoreWorld:
             metrics,
         )
         hooks = Hooks(scheduler.nominate, scheduler.bound, metrics.permit_waited)
-        scheduler.binder = Binder(self._pool, self._inbox, core.waiting, core.extenders, hooks)
+        scheduler.binder = Binder(
+            self._pool, self._inbox, core.waiting, core.preparing, core.extenders, hooks
+        )
         scheduler.active = True
         self._placed: dict[str, Pod] = {}
         self._decisions = 0

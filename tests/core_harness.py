@@ -216,7 +216,9 @@ class Cluster:
             self.clock,
         )
         hooks = Hooks(scheduler.nominate, scheduler.bound, self.metrics.permit_waited)
-        scheduler.binder = Binder(self.pool, self.inbox, core.waiting, core.extenders, hooks)
+        scheduler.binder = Binder(
+            self.pool, self.inbox, core.waiting, core.preparing, core.extenders, hooks
+        )
         scheduler.active = True
 
     def plugin(self, cls: type[T]) -> T:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.pod import Pod
+from bayplan.binding.preparing import PreparingPod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
@@ -71,8 +72,10 @@ class Core:
     def __init__(
         self, config: EffectiveConfig, registry: Registry, around: Surroundings, metrics: Metrics
     ) -> None:
+        registry.check(config)
         self.cache = Cache()
         self.waiting = WaitingPods(around.clock)
+        self.preparing: dict[str, PreparingPod] = {}
         self.metrics = metrics
         self.extenders = around.extenders or Extenders()
         nominator = Nominator()
@@ -85,6 +88,7 @@ class Core:
                 counters=self.counters,
                 nominator=nominator,
                 waiting=self.waiting,
+                preparing=self.preparing,
                 events=around.events,
                 extenders=self.extenders,
                 metrics=metrics,
@@ -135,23 +139,16 @@ def _instances(
 ) -> dict[str, list[tuple[Plugin, int]]]:
     """The profile's plugins, each made once, at the points where they run."""
     made: dict[str, Plugin] = {}
-    missing: list[FieldError] = []
     points: dict[str, list[tuple[Plugin, int]]] = {}
     for point, enabled in profile.plugins.items():
         for entry in enabled:
-            plugin = made.get(entry.name)
             cls = registry.plugin_class(entry.name)
-            if cls is None:
-                text = f'plugin "{entry.name}" is not part of this version of bayplan'
-                missing.append(FieldError(f"{path}.plugins.{point}", text))
-                continue
+            assert cls is not None, "the registry was asked to check the configuration"
             if point not in extension_points(cls):
                 continue
-            if plugin is None:
-                plugin = made[entry.name] = _make(cls, profile, handle, path)
-            points.setdefault(point, []).append((plugin, entry.weight))
-    if missing:
-        raise ConfigError(missing)
+            if entry.name not in made:
+                made[entry.name] = _make(cls, profile, handle, path)
+            points.setdefault(point, []).append((made[entry.name], entry.weight))
     return points
 
 

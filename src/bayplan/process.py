@@ -114,7 +114,9 @@ class Process:
             self._metrics,
         )
         hooks = Hooks(scheduler.nominate, scheduler.bound, self._metrics.permit_waited)
-        scheduler.binder = Binder(self._binders, self._inbox, core.waiting, extenders, hooks)
+        scheduler.binder = Binder(
+            self._binders, self._inbox, core.waiting, core.preparing, extenders, hooks
+        )
         self._informers = Informers(connection, KINDS.values(), self._inbox.post)
         self._debugger = Debugger(core, self._http)
         self._elector = self._make_elector()

@@ -157,3 +157,30 @@ def test_one_rejection_in_permit_outweighs_all_waits() -> None:
     cluster.run()
     assert cluster.verdict == ("Unschedulable", "0/1 nodes are available: 1 no.")
     assert list(cluster.core.waiting) == []
+
+
+def test_a_pod_that_is_called_back_during_pre_bind_is_not_bound() -> None:
+    cluster = Cluster(scripted("Prepare", pre_bind=None), bare=True)
+    pod = make_pod("p")
+    cluster.pool.held = True
+    cluster.add(make_node("n1").capacity(pods=10), pod)
+    cluster.run()
+    assert cluster.core.preparing[uid_of(pod)].call_back("preempted by Somebody")
+    cluster.pool.release()
+    cluster.take_in()
+    assert not cluster.bound
+    assert cluster.verdict == ("SchedulerError", "preempted by Somebody")
+    assert cluster.node_of(pod) == ""
+    assert cluster.core.preparing == {}
+    assert cluster.is_at_rest()
+
+
+def test_a_pod_for_which_nothing_is_prepared_cannot_be_called_back() -> None:
+    cluster = Cluster(scripted("Mine", post_bind=None), bare=True)
+    cluster.pool.held = True
+    cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
+    cluster.run()
+    assert cluster.core.preparing == {}
+    cluster.pool.release()
+    cluster.take_in()
+    assert cluster.bound == [("p", "n1")]

@@ -9,6 +9,7 @@ from tests.builders import NodeBuilder, PodBuilder, make_node
 from tests.plugins.harness import filtered, make
 
 from bayplan.api.pod import Pod
+from bayplan.binding.preparing import PreparingPod
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
@@ -25,7 +26,10 @@ class StorageWorld:
         for node in nodes:
             self.add_node(make_node(node) if isinstance(node, str) else node)
         nothing: Any = None
-        self.handle = Handle(self.nodes, self.objects, nothing, nothing, nothing, nothing)
+        self.preparing: dict[str, PreparingPod] = {}
+        self.handle = Handle(
+            self.nodes, self.objects, nothing, nothing, nothing, self.preparing, nothing
+        )
 
     def add_node(self, node: NodeBuilder) -> StorageWorld:
         """Add or replace a node."""

@@ -11,6 +11,7 @@ from tests.builders import make_node, make_pod
 from tests.builders_storage import make_class, make_csi_node, make_pv, make_pvc
 from tests.plugins.storage_world import StorageWorld
 
+from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import Conflict
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
@@ -424,6 +425,24 @@ def test_a_pod_that_is_gone_waits_no_longer(world, plugin):
     world.nodes.remove_pod(world.row(NODE), assumed)
     missing = 'pod "p" not found'
     assert binding.status() == failed(f"pod does not exist any more: {missing}")
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before it writes", "while it waits"])
+def test_a_pod_that_is_called_back_waits_no_longer(world, plugin, early):
+    preparing = world.preparing[POD.uid] = PreparingPod()
+    if early:
+        preparing.call_back("preempted")
+    binding = dynamic(world, plugin).wait_written()
+    preparing.call_back("preempted")
+    assert binding.status() == failed("context canceled")
+
+
+def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(world, plugin):
+    preparing = world.preparing[POD.uid] = PreparingPod()
+    binding = static(world, plugin).wait_written()
+    world.store(bound_volume(), bound_claim())
+    assert binding.status() is None
+    assert preparing.call_back("preempted")
 
 
 def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(world, plugin):

@@ -7,6 +7,7 @@ from tests.builders import make_pod
 from tests.preemption.world import PROFILE, World, as_preemptor, node, preemptor, victim
 
 from bayplan.api.pod import Pod, PodCondition
+from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import NotFound, ServerError
 from bayplan.framework.status import Code, Status
 
@@ -211,3 +212,29 @@ def test_where_all_victims_wait_the_preemptor_is_not_held_back() -> None:
     world.preempt(pod)
     assert world.client.calls == world.activated == []
     assert not gated(world, pod)
+
+
+def preparing(world: World, pod: Pod) -> PreparingPod:
+    """Let ``pod`` be in PreBind."""
+    return world.core.preparing.setdefault(pod.uid, PreparingPod())
+
+
+def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:
+    world = World(node("n1"))
+    (a,) = world.put("n1", victim("a", 4))
+    prepared = preparing(world, a)
+    pod = as_preemptor(preemptor())
+    world.preempt(pod)
+    assert prepared.called_back == "preempted by DefaultPreemption"
+    assert world.client.calls == []
+    note = f"Preempted by pod {pod.uid} on node n1 (in kube-scheduler memory)."
+    assert [(e[0], e[5]) for e in world.events.told] == [(a, note)]
+    assert not gated(world, pod)
+
+
+def test_a_victim_whose_pre_bind_is_over_is_deleted() -> None:
+    world = World(node("n1"))
+    (a,) = world.put("n1", victim("a", 4))
+    assert preparing(world, a).finish()
+    world.preempt(preemptor())
+    assert world.client.sent == [MARK_A]

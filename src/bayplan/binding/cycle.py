@@ -16,6 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from bayplan.api.pod import Pod
+from bayplan.binding.preparing import PreparingPod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
@@ -41,6 +42,7 @@ class Binding:
     Attributes:
         pod: the assumed Pod, its node filled in.
         waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
+        prepares: whether a PreBind plugin has something to do.
         permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
         evaluated: how many nodes were looked at.
         feasible: how many of them fit.
@@ -51,6 +53,7 @@ class Binding:
     framework: Framework
     state: CycleState
     waits: dict[str, float] = field(default_factory=dict)
+    prepares: bool = False
     permitted: bool = False
     evaluated: int = 0
     feasible: int = 0
@@ -80,12 +83,14 @@ class Binder:
         pool: Executor,
         inbox: Inbox,
         waiting: WaitingPods,
+        preparing: dict[str, PreparingPod],
         extenders: ExtenderBinder,
         hooks: Hooks,
     ) -> None:
         self._pool = pool
         self._inbox = inbox
         self._waiting = waiting
+        self._preparing = preparing
         self._extenders = extenders
         self._hooks = hooks
         self.in_flight = 0
@@ -100,13 +105,14 @@ class Binder:
             binding.permitted = True
             self._finish(binding, Status.error(str(exc)))
             return
-        if binding.waits or flight.ok:
+        binding.prepares = flight.ok
+        if binding.waits or binding.prepares:
             self._hooks.nominate(binding)
         if binding.waits:
             decided = partial(self._decided, binding, time.perf_counter())
             self._waiting.add(pod, binding.waits, decided)
-        elif flight.ok or self._blocks(binding):
-            self._pool.submit(self._prepare_and_bind, binding)
+        elif binding.prepares or self._blocks(binding):
+            self._hand_over(binding)
         else:
             binding.permitted = True
             self._bind(binding)
@@ -134,9 +140,15 @@ class Binder:
         self._waiting.remove(binding.pod.uid)
         self._hooks.permit_waited(str(verdict.code), time.perf_counter() - began)
         if verdict.ok:
-            self._pool.submit(self._prepare_and_bind, binding)
+            self._hand_over(binding)
         else:
             self._finish(binding, verdict)
+
+    def _hand_over(self, binding: Binding) -> None:
+        """Any thread: go on on a worker."""
+        if binding.prepares:
+            self._preparing[binding.pod.uid] = PreparingPod()
+        self._pool.submit(self._prepare_and_bind, binding)
 
     def _prepare_and_bind(self, binding: Binding) -> None:
         """Worker: PreBind, then Bind."""
@@ -146,6 +158,9 @@ class Binder:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
         except AttemptError as exc:
             status = Status.error(str(exc))
+        preparing = self._preparing.pop(pod.uid, None)
+        if status.ok and preparing is not None and not preparing.finish():
+            status = Status.error(preparing.called_back)
         if status.ok:
             self._bind(binding)
         else:

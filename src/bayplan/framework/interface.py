@@ -43,7 +43,7 @@ sees there is consistent and holds still. pre_bind, bind and post_bind run on bi
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -257,6 +257,16 @@ class WaitingPods(Protocol):
         """All of them."""
 
 
+class PreparingPod(Protocol):
+    """A Pod in PreBind. Safe to use from any thread."""
+
+    def call_back(self, reason: str) -> bool:
+        """Let it go back to the queue; False when it is too late for that."""
+
+    def on_call_back(self, callback: Callable[[], None]) -> None:
+        """Be told when it is called back; at once if it has been."""
+
+
 @dataclass
 class Handle:
     """What the scheduler gives each plugin.
@@ -267,6 +277,7 @@ class Handle:
         counters: matching Pods per topology domain. Scheduling thread only.
         nominator: Pods nominated to nodes.
         waiting: Pods that wait in Permit.
+        preparing: Pods in PreBind, by uid.
         events: recorder of Kubernetes events.
         extenders: webhooks; DefaultPreemption asks them.
         metrics: where preemptions are counted.
@@ -283,6 +294,7 @@ class Handle:
     counters: DomainCounters
     nominator: PodNominator
     waiting: WaitingPods
+    preparing: Mapping[str, PreparingPod]
     events: EventRecorder
     extenders: Any = None
     metrics: Any = None
@@ -310,6 +322,7 @@ __all__ = [
     "PodNominator",
     "PostFilterResult",
     "PreFilterResult",
+    "PreparingPod",
     "QueuedPod",
     "Status",
     "WaitingPod",

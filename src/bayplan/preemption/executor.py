@@ -103,8 +103,7 @@ class Executor:
     # One victim
 
     def _preempt(self, eviction: _Eviction, victim: Pod) -> None:
-        waiting = self._handle.waiting.get(victim.uid)
-        if waiting is not None and waiting.preempt(self._plugin_name, "preempted"):
+        if self._call_back(victim):
             self._tell(eviction, victim, " (in kube-scheduler memory).")
             eviction.done(victim)
             return
@@ -130,6 +129,14 @@ class Executor:
             eviction.done(victim, error)
 
         self._handle.client.patch_pod_status(victim, condition, None, marked)
+
+    def _call_back(self, victim: Pod) -> bool:
+        """Let a victim that is not bound yet go back to the queue; False if it is too late."""
+        waiting = self._handle.waiting.get(victim.uid)
+        if waiting is not None:
+            return waiting.preempt(self._plugin_name, "preempted")
+        preparing = self._handle.preparing.get(victim.uid)
+        return preparing is not None and preparing.call_back(f"preempted by {self._plugin_name}")
 
     def _tell(self, eviction: _Eviction, victim: Pod, where: str = "") -> None:
         by, node = eviction.preemptor, eviction.candidate.node_name

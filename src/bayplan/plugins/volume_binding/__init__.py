@@ -200,12 +200,15 @@ class VolumeBinding(Plugin):
         mine: _State | None = state.get(self.name)
         return SKIP if mine is None or mine.task is None else Status()
 
-    def pre_bind(self, state: CycleState, _pod: Pod, _node_name: str) -> Status | None:
+    def pre_bind(self, state: CycleState, pod: Pod, _node_name: str) -> Status | None:
         """Write what was assumed and wait until the PV controller has bound it all."""
         mine: _State | None = state.get(self.name)
         if mine is None or mine.task is None:
             return None
         task = mine.task
+        preparing = self.handle.preparing.get(pod.uid)
+        if preparing is not None:
+            preparing.on_call_back(task.give_up)
         trouble = task.run(self.handle.client, self.args.bind_timeout_seconds)
         self._tasks.discard(task)
         return Status.error(trouble) if trouble else None

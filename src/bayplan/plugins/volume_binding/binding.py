@@ -133,6 +133,12 @@ class BindingTask:
             trouble = "context deadline exceeded"
         return f"binding volumes: {trouble}" if trouble else None
 
+    def give_up(self) -> None:
+        """Wait no longer. Any thread."""
+        with self._lock:
+            if not self._outcome.done():
+                self._outcome.set_result("context canceled")
+
     def _write(self, client: Any) -> dict[str, str]:
         """Send what differs from what is stored; returns the resource versions to look out for."""
         versions = {}

@@ -1,0 +1,51 @@
+"""Pods in PreBind: while that lasts, whoever preempts one can call it back instead of deleting it.
+
+The scheduling thread calls back, a binding worker finishes; whichever is first has its way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class PreparingPod:
+    """One Pod, from the moment that it is handed to a worker until its PreBind is over.
+
+    Attributes:
+        called_back: why it was called back; "" while it was not.
+    """
+
+    def __init__(self) -> None:
+        self.called_back = ""
+        self._over = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def call_back(self, reason: str) -> bool:
+        """Let its preparation come to nothing: it goes back to the queue.
+
+        False when it is too late for that.
+        """
+        with self._lock:
+            if self._over:
+                return False
+            callbacks, self._callbacks = self._callbacks, []
+            self.called_back = self.called_back or reason
+        for callback in callbacks:
+            callback()
+        return True
+
+    def on_call_back(self, callback: Callable[[], None]) -> None:
+        """Have a PreBind plugin told, which then need not go on; at once if it has happened."""
+        with self._lock:
+            if not self.called_back:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def finish(self) -> bool:
+        """PreBind is over; False when the Pod was called back before."""
+        with self._lock:
+            self._over = not self.called_back
+            return self._over
