@@ -14,11 +14,11 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from bayplan.config import IN_TREE, KnownPlugin
+from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
 from bayplan.framework.interface import Plugin
 from bayplan.framework.plugin_set import extension_points
 
@@ -93,9 +93,20 @@ class Registry:
             self._classes[name] = cls
         return self._classes[name]
 
-    def sources(self) -> Mapping[str, str]:
-        """Where each plugin comes from, by name."""
-        return dict(self._sources)
+    def check(self, config: EffectiveConfig) -> None:
+        """Raise ConfigError when a profile runs a plugin that bayplan has not."""
+        missing = [
+            FieldError(
+                f"profiles[{index}].plugins.{point}",
+                f'plugin "{entry.name}" is not part of this version of bayplan',
+            )
+            for index, profile in enumerate(config.profiles)
+            for point, enabled in profile.plugins.items()
+            for entry in enabled
+            if self.plugin_class(entry.name) is None
+        ]
+        if missing:
+            raise ConfigError(missing)
 
 
 def _in_tree(name: str) -> type[Plugin] | None:
