@@ -108,6 +108,7 @@ class Answers:
         self.fits = self._static.copy()
         for stage in self.stages.pod_filters:
             self.fits &= self._passes(stage, pod, nodes, self.fits)
+        self._uniform.clear()
         for score in self.stages.scores:
             raw = score.raw(self.state, pod, nodes, self.fits)
             self._raw[score.name] = raw

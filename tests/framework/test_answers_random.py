@@ -1,0 +1,133 @@
+"""Kept answers equal fresh ones: a scheduler that has seen everything decides like a new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.builders import (
+    NodeBuilder,
+    PodBuilder,
+    expressions,
+    labels_are,
+    make_node,
+    make_pod,
+    requirement,
+)
+from tests.core_harness import PROFILE, Cluster
+
+from bayplan.framework.cycle_state import CycleState
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+WEB = labels_are({"app": "web"})
+
+
+def template(number: int, name: str) -> PodBuilder:
+    """Pods that between them reach every row-local plugin, and some of the others."""
+    pod = make_pod(name).label("app", "web" if number % 2 else "db")
+    match number:
+        case 0:
+            pod.req(cpu="1", memory="1Gi")
+        case 1:
+            pod.req(cpu="500m").host_port(80).image("web:1")
+        case 2:
+            pod.req(cpu="1").node_selector({"disk": "ssd"}).toleration(operator="Exists")
+        case 3:
+            pod.req(cpu="250m").pod_anti_affinity(HOST, WEB)
+        case 4:
+            wants = expressions(requirement("disk", "In", "ssd"))
+            pod.req(memory="2Gi").preferred_node_affinity(10, wants).image("db:1")
+        case 5:
+            pod.req(cpu="250m").spread(ZONE, WEB, when="ScheduleAnyway")
+        case _:
+            pod.req(cpu="2").spread(ZONE, labels_are({"app": "db"}))
+    return pod
+
+
+def verdict(cluster: Cluster, number: int) -> Any:
+    """Where a Pod of that template fits and how well, by node; or why nowhere."""
+    pod = template(number, "asks").uid("asks").spec(schedulerName=PROFILE).obj()
+    search, state = cluster.core.profiles[PROFILE].search, CycleState()
+    fit = search.find(state, pod)
+    if fit.count == 0:
+        assert fit.diagnosis is not None
+        return fit.diagnosis.message, sorted(fit.diagnosis.unschedulable_plugins)
+    totals = search.score(state, pod, fit)
+    nodes = cluster.cache.nodes
+    parts = {
+        p.plugin: dict(zip(p.rows.tolist(), p.scores, strict=True))
+        for p in search.score_parts(state, pod, fit)
+    }
+    for info in nodes:
+        if fit.feasible[info.row]:
+            assert totals[info.row] == sum(scores[info.row] for scores in parts.values())
+        else:
+            assert totals[info.row] == -1
+    return {i.name: int(totals[i.row]) for i in nodes if fit.feasible[i.row]}
+
+
+class AnswersMachine(RuleBasedStateMachine):
+    """Random changes; after each of them, kept and fresh answers are compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = Cluster()
+        self.nodes: dict[str, NodeBuilder] = {}
+        self.pods: dict[str, PodBuilder] = {}
+
+    @initialize(count=st.integers(0, 12))
+    def begin(self, count: int) -> None:
+        for i in range(count):
+            self.set_node(i, i % 3, i % 2 == 0, i % 4)
+
+    @rule(i=st.integers(0, 15), zone=st.integers(0, 2), ssd=st.booleans(), kind=st.integers(0, 5))
+    def set_node(self, i: int, zone: int, ssd: bool, kind: int) -> None:
+        name = f"n{i}"
+        node = make_node(name).label(ZONE, f"z{zone}").label(HOST, name)
+        node.capacity(cpu="4", memory="8Gi", pods=6 - kind)
+        if ssd:
+            node.label("disk", "ssd").image(1 << 29, "web:1", "db:1")
+        if kind == 1:
+            node.taint("dedicated", effect="NoSchedule")
+        if kind == 2:
+            node.taint("soft", effect="PreferNoSchedule")
+        if kind == 3:
+            node.unschedulable()
+        self.nodes[name] = node
+        self.kept.add(node)
+
+    @rule(i=st.integers(0, 15))
+    def remove_node(self, i: int) -> None:
+        node = self.nodes.pop(f"n{i}", None)
+        if node is not None:
+            self.kept.remove(node)
+
+    @rule(i=st.integers(0, 9), number=st.integers(0, 6), node=st.integers(0, 15))
+    def set_pod(self, i: int, number: int, node: int) -> None:
+        self.remove_pod(i)
+        pod = self.pods[f"p{i}"] = template(number, f"p{i}").node(f"n{node}")
+        self.kept.add(pod)
+
+    @rule(i=st.integers(0, 9))
+    def remove_pod(self, i: int) -> None:
+        pod = self.pods.pop(f"p{i}", None)
+        if pod is not None:
+            self.kept.remove(pod)
+
+    @rule(numbers=st.lists(st.integers(0, 6), min_size=1, max_size=3))
+    def ask(self, numbers: list[int]) -> None:
+        fresh = Cluster()
+        fresh.add(*self.nodes.values(), *self.pods.values())
+        for number in numbers:
+            assert verdict(self.kept, number) == verdict(fresh, number)
+
+    @invariant()
+    def columns_and_counters_are_right(self) -> None:
+        assert self.kept.cache.nodes.recount() == {}
+        assert not self.kept.core.counters.recount()
+
+
+TestAnswersMachine = AnswersMachine.TestCase
+TestAnswersMachine.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
