@@ -71,7 +71,7 @@ class Answers:
         self._epochs: list[int] = []
         filters = (*stages.static_filters, *stages.pod_filters)
         plugins: list[Any] = [*(s.plugin for s in stages.scores), *(f.plugin for f in filters)]
-        self._with_epoch = [p for p in plugins if hasattr(p, "epoch")]
+        self._with_epoch = [p for p in dict.fromkeys(plugins) if hasattr(p, "epoch")]
         self._call = call
 
     def refresh(self, pod: Pod, nodes: NodeTable) -> None:
