@@ -9,7 +9,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.assembly import Core, Surroundings
 from bayplan.binding.waiting import WaitingPods
-from bayplan.config import load_config
+from bayplan.config import IN_TREE, load_config
 from bayplan.framework import NodeInfo, NodeTable
 from bayplan.framework.registry import Registry
 from bayplan.metrics import Metrics
@@ -47,7 +47,7 @@ def load(folder: Path, nodes: Iterable[Node]) -> Rig:
     """Load the plugin in `folder` with the config.yaml there, into a scheduler without cluster."""
     registry = Registry()
     registry.load_folder(folder)
-    [name] = set(registry.sources()) - set(Registry().sources())
+    [name] = registry.known.keys() - IN_TREE.keys()
     config = load_config(folder / "config.yaml", registry.known)
     core = Core(config, registry, Surroundings(NoEvents()), Metrics())
     [framework] = core.profiles.values()
