@@ -19,7 +19,7 @@ class OracleError(Exception):
 def write_case(case: Case, folder: Path) -> tuple[Path, Path | None]:
     """Write a case as the files that both sides read: the cluster, and its configuration if any."""
     cluster = folder / f"{case.name}.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": case.items}))
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": case.items}) + "\n")
     if case.config is None:
         return cluster, None
     config = folder / f"{case.name}.config.json"

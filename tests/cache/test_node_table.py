@@ -103,6 +103,11 @@ def test_an_empty_label_value_is_a_value() -> None:
     assert nodes.label("zone").find("") == nodes.label("zone").codes[0] != ABSENT
 
 
+def test_of_an_image_that_a_node_lists_twice_the_first_counts() -> None:
+    nodes = table(make_node("a").image(10, "x:1").image(20, "x:1"))
+    assert nodes.image_rows == {"x:1": {row(nodes, "a"): 10}}
+
+
 def test_images_are_known_by_all_their_names() -> None:
     nodes = table(make_node("a").image(10, "x:1", "x@sha"), make_node("b").image(20, "x:1"))
     a, b = row(nodes, "a"), row(nodes, "b")

@@ -300,7 +300,7 @@ class NodeTable:
             _set_label(label, row, key, node)
         for image in node.status.images:
             for image_name in image.names:
-                self.image_rows.setdefault(image_name, {})[row] = image.size_bytes
+                self.image_rows.setdefault(image_name, {}).setdefault(row, image.size_bytes)
 
     def _forget_images(self, row: int, node: Node | None) -> None:
         for image in node.status.images if node else ():
