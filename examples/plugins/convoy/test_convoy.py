@@ -18,13 +18,15 @@ def member(name, size="2", convoy="c"):
 
 
 def waits(rig, pod):
-    """What the scheduler does with a Pod: assume it on its node, then ask for permission."""
+    """What the scheduler does with a Pod: assume it on its node, then ask for permission.
+
+    Returns the verdict that it waits for, once there is one.
+    """
     rig.add(pod)
-    answer = rig.plugin.permit(None, pod, "n")
-    assert answer == (WAIT, 60)
-    waiting = WaitingPod(pod, {"Convoy": 60})
-    rig.waiting.add(waiting)
-    return waiting
+    assert rig.plugin.permit(None, pod, "n") == (WAIT, 60)
+    verdict = []
+    rig.waiting.add(WaitingPod(pod, {"Convoy": 60}, verdict.append, now=0))
+    return verdict
 
 
 def test_a_pod_without_convoy_does_not_wait(rig):
@@ -36,15 +38,17 @@ def test_the_last_pod_of_a_convoy_lets_all_go(rig):
     last = member("b")
     rig.add(last)
     assert rig.plugin.permit(None, last, "n") is SUCCESS
-    assert first.wait() is SUCCESS
-    assert stranger.pending_plugins() == ["Convoy"]
+    assert first == [SUCCESS]
+    assert stranger == []
 
 
 def test_one_that_gives_up_takes_the_others_with_it(rig):
-    first, second = waits(rig, member("a", size="3")), waits(rig, member("b", size="3"))
-    rig.waiting.remove(first.pod.uid)
-    rig.plugin.unreserve(None, first.pod, "n")
-    assert second.wait().message == "another Pod of the convoy gave up"
+    first = member("a", size="3")
+    waits(rig, first)
+    second = waits(rig, member("b", size="3"))
+    rig.waiting.remove(first.uid)
+    rig.plugin.unreserve(None, first, "n")
+    assert [status.message for status in second] == ["another Pod of the convoy gave up"]
 
 
 def test_a_pod_that_replaces_one_that_ended_joins_those_that_run(rig):
