@@ -1,0 +1,290 @@
+"""Extenders: processes of their own that filter, prioritize, preempt and bind.
+
+Each scenario runs under bayplan and under kube-scheduler, both with the same configuration: what is
+expected holds for both, and so for any extender that was written for kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from e2e.cluster import OTHER, SOON, pod
+from e2e.extender_server import Rules
+from e2e.provider import NodeSpec, Part, wait_until
+from e2e.provider.process import Endpoint, free_port
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
+
+HOST = "kubernetes.io/hostname"
+VERBS = {"filter": "filterVerb", "prioritize": "prioritizeVerb", "preempt": "preemptVerb"}
+CACHED = pytest.mark.parametrize("cached", [False, True], ids=["whole objects", "names"])
+"""nodeCacheCapable: whether the extender knows nodes and Pods by itself."""
+
+
+class Server:
+    """An extender process."""
+
+    def __init__(self, cluster, *options, port=0, scheme="http", **rules):
+        self.port = port or free_port()
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        argv = [sys.executable, "-m", "e2e.extender_server", f"--port={self.port}"]
+        argv += [f"--rules={json.dumps(vars(Rules(**rules)))}"]
+        argv += [f"--kubeconfig={cluster.plane.kubeconfig}", *options]
+        log = cluster.plane.folder / f"extender-{self.port}.log"
+        self.part = Part(
+            "extender", argv, log, Endpoint(self.url, cluster.plane._context), "/calls"
+        )
+        self.part.start()
+
+    def calls(self, verb):
+        """What it was asked with that verb."""
+        return [body for v, body in json.loads(self.part.endpoint.get("/calls")) if v == verb]
+
+    def settings(self, *verbs, cached=False, **more):
+        """What a configuration says of it."""
+        return settings(self.url, *verbs, nodeCacheCapable=cached, **more)
+
+
+def settings(url, *verbs, **more):
+    names = VERBS | {"bind": "bindVerb"}
+    return (
+        {"urlPrefix": url, "weight": 1, "httpTimeout": "5s"} | {names[v]: v for v in verbs} | more
+    )
+
+
+@pytest.fixture
+def serve(cluster):
+    """Start an extender with these rules: ``serve(reject={...})``; see `Rules`."""
+    with ExitStack() as stack:
+
+        def serving(*options, **rules):
+            made = Server(cluster, *options, **rules)
+            stack.callback(made.part.kill)
+            return made
+
+        yield serving
+
+
+@pytest.fixture(params=["bayplan", "kube-scheduler"])
+def run(request, cluster, start):
+    """Run the scheduler in question with these extenders."""
+    with ExitStack() as stack:
+
+        def running(*extenders):
+            config = cluster.config(OTHER, extenders=list(extenders))
+            if request.param == "bayplan":
+                start(config)
+            else:
+                stack.callback(cluster.plane.start_kube_scheduler(config).stop)
+
+        yield running
+
+
+def on(node):
+    return {"nodeSelector": {HOST: node}}
+
+
+@CACHED
+def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(cluster, serve, run, cached):
+    cluster.nodes(NodeSpec("a"), NodeSpec("b", labels={"disk": "ssd"}), NodeSpec("c", cpu="1"))
+    extender = serve(reject={"a": "a is haunted"})
+    run(extender.settings("filter", cached=cached))
+    body = pod("p", OTHER, {"app": "web"}, cpu="2")
+    body["spec"]["containers"][0]["env"] = [{"name": "GREETING", "value": "hello"}]
+    cluster.create(body, pod("q", OTHER, **on("a")))
+    assert cluster.wait_bound("p") == {"p": "b"}
+    assert cluster.wait_condition("q", text="haunted") == (
+        "0/3 nodes are available: 1 a is haunted, 2 node(s) didn't match Pod's node "
+        "affinity/selector. no new claims to deallocate, preemption: 0/3 nodes are available: "
+        "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for "
+        "scheduling."
+    )
+    asked = next(a for a in extender.calls("filter") if a["Pod"]["metadata"]["name"] == "p")
+    assert asked["Pod"]["metadata"]["uid"] == cluster.pod("p")["metadata"]["uid"]
+    assert asked["Pod"]["spec"]["containers"][0]["env"] == body["spec"]["containers"][0]["env"]
+    if cached:
+        assert asked.get("Nodes") is None
+        assert sorted(asked["NodeNames"]) == ["a", "b"], "c is too small"
+    else:
+        assert asked.get("NodeNames") is None
+        nodes = {node["metadata"]["name"]: node for node in asked["Nodes"]["items"]}
+        assert sorted(nodes) == ["a", "b"], "c is too small"
+        assert nodes["b"]["metadata"]["labels"]["disk"] == "ssd"
+        assert nodes["b"]["status"]["nodeInfo"].keys() >= {"kubeletVersion", "osImage"}
+
+
+@CACHED
+def test_an_extender_has_its_preference(cluster, serve, run, cached):
+    cluster.nodes(NodeSpec("large", cpu="64"), NodeSpec("small", cpu="4"), NodeSpec("other"))
+    extender = serve(scores={"small": 10})
+    run(extender.settings("prioritize", cached=cached, weight=10))
+    cluster.create(pod("p", OTHER, cpu="1"))
+    assert cluster.wait_bound("p") == {"p": "small"}
+
+
+def test_the_first_that_rejects_a_node_keeps_it_from_the_next(cluster, serve, run):
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"), NodeSpec("c"))
+    first, second = serve(reject={"a": "too old"}), serve(reject={"b": "too noisy"})
+    run(first.settings("filter"), second.settings("filter", cached=True))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_bound("p") == {"p": "c"}
+    assert sorted(second.calls("filter")[0]["NodeNames"]) == ["b", "c"]
+
+
+def test_an_extender_binds(cluster, serve, run):
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"))
+    extender = serve(reject={"a": "no"})
+    run(extender.settings("filter", "bind"))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_bound("p") == {"p": "b"}
+    cluster.wait_event("p", "Scheduled", f"Successfully assigned {cluster.namespace}/p to b")
+    uid = cluster.pod("p")["metadata"]["uid"]
+    (call,) = extender.calls("bind")
+    expected = {"PodName": "p", "PodNamespace": cluster.namespace, "PodUID": uid, "Node": "b"}
+    assert call == expected
+
+
+def test_an_extender_that_fails_to_bind_costs_the_attempt(cluster, serve, run):
+    cluster.nodes(NodeSpec("a"))
+    extender = serve(error={"bind": "the port is closed"})
+    run(extender.settings("bind"))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_condition("p", "SchedulerError") == "the port is closed"
+    wait_until(lambda: len(extender.calls("bind")) > 1, SOON, "another try")
+
+
+def test_only_pods_with_a_managed_resource_are_asked_about(cluster, serve, run):
+    """The extender alone counts the resource, which no node says that it has."""
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"))
+    extender = serve(reject={"a": "no widgets"})
+    managed = [{"name": "example.com/widget", "ignoredByScheduler": True}]
+    run(extender.settings("filter", managedResources=managed))
+    cluster.create(pod("plain", OTHER, **on("a")))
+    wanting = pod("wanting", OTHER)
+    widgets = {"example.com/widget": "1"}
+    wanting["spec"]["containers"][0]["resources"] = {"requests": widgets, "limits": widgets}
+    cluster.create(wanting)
+    assert cluster.wait_bound("plain", "wanting") == {"plain": "a", "wanting": "b"}
+    assert [c["Pod"]["metadata"]["name"] for c in extender.calls("filter")] == ["wanting"]
+
+
+# Faults
+
+
+def test_an_extender_that_is_down_is_passed_over_if_it_may_be(cluster, run):
+    cluster.nodes(NodeSpec("a"))
+    away = f"http://127.0.0.1:{free_port()}"
+    run(settings(away, "filter", "prioritize", "preempt", ignorable=True))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_bound("p") == {"p": "a"}
+
+
+def test_an_extender_that_is_down_is_waited_for_if_it_may_not_be_ignored(cluster, serve, run):
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"))
+    port = free_port()
+    run(settings(f"http://127.0.0.1:{port}", "filter"))
+    cluster.create(pod("p", OTHER))
+    cluster.wait_condition("p", "SchedulerError", f"127.0.0.1:{port}")
+    serve(port=port, reject={"a": "no"})
+    assert cluster.wait_bound("p") == {"p": "b"}
+
+
+def test_an_extender_that_never_answers_is_not_waited_for_longer_than_it_may_take(
+    cluster, serve, run
+):
+    cluster.nodes(NodeSpec("a"))
+    slow = serve(slow=["filter", "prioritize"])
+    run(slow.settings("filter", "prioritize", httpTimeout="300ms", ignorable=True))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_bound("p") == {"p": "a"}
+
+
+def test_an_extender_that_says_that_it_failed_costs_the_attempt(cluster, serve, run):
+    cluster.nodes(NodeSpec("a"))
+    run(serve(error={"filter": "out of order"}).settings("filter"))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_condition("p", "SchedulerError") == "out of order"
+
+
+def test_an_extender_is_reached_by_tls_with_certificates_on_both_sides(cluster, serve, run):
+    authority = cluster.plane.authority
+    server, client = authority.issue("extender", "extender"), authority.issue("caller", "bayplan")
+    extender = serve(
+        f"--cert={server.cert}",
+        f"--key={server.key}",
+        f"--client-ca={authority.cert}",
+        scheme="https",
+        reject={"a": "no"},
+    )
+    files = {
+        "caFile": str(authority.cert),
+        "certFile": str(client.cert),
+        "keyFile": str(client.key),
+    }
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"))
+    run(extender.settings("filter", enableHTTPS=True, tlsConfig=files))
+    cluster.create(pod("p", OTHER))
+    assert cluster.wait_bound("p") == {"p": "b"}
+
+
+# Preemption
+
+
+@pytest.fixture
+def full(cluster):
+    """Two nodes, each full of one Pod of its own; what is on b matters more."""
+
+    def make():
+        cluster.nodes(NodeSpec("a", cpu="1"), NodeSpec("b", cpu="1"))
+        low = pod("on-a", OTHER, cpu="1", **on("a"))
+        mid = pod("on-b", OTHER, cpu="1", priorityClassName="e2e-mid", **on("b"))
+        cluster.create(low, mid)
+        cluster.wait_bound("on-a", "on-b")
+
+    return make
+
+
+@CACHED
+def test_an_extender_saves_a_victim_and_another_is_taken(cluster, serve, run, full, cached):
+    extender = serve(spare=["a"])
+    run(extender.settings("preempt", cached=cached))
+    full()
+    victims = cluster.pods()
+    cluster.create(pod("vip", OTHER, cpu="1", priorityClassName="e2e-vip"))
+    assert cluster.wait_bound("vip") == {"vip": "b"}
+    assert sorted(cluster.pods()) == ["on-a", "vip"]
+    call = extender.calls("preempt")[0]
+    assert call["Pod"]["metadata"]["name"] == "vip"
+    sent, unset = ("NodeNameToMetaVictims", "NodeNameToVictims")[:: 1 if cached else -1]
+    assert not call.get(unset)
+    assert sorted(call[sent]) == ["a", "b"]
+    (victim,) = call[sent]["a"]["Pods"]
+    uid = victims["on-a"]["metadata"]["uid"]
+    assert (victim["UID"] if cached else victim["metadata"]["uid"]) == uid
+    assert call[sent]["a"]["NumPDBViolations"] == 0
+
+
+def test_an_extender_saves_all_victims(cluster, serve, run, full):
+    run(serve(spare=["a", "b"]).settings("preempt", cached=True))
+    full()
+    cluster.create(pod("vip", OTHER, cpu="1", priorityClassName="e2e-vip"))
+    assert cluster.wait_condition("vip") == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "preemption: no candidate node for preemption"
+    )
+    assert sorted(cluster.pods()) == ["on-a", "on-b", "vip"]
+
+
+def test_nobody_is_evicted_where_an_extender_says_that_this_would_not_help(cluster, serve, run):
+    run(serve(hopeless={"a": "a is cursed"}, reject={"b": "b is busy"}).settings("filter"))
+    cluster.nodes(NodeSpec("a"), NodeSpec("b"))
+    cluster.create(pod("vip", OTHER, priorityClassName="e2e-vip"))
+    assert cluster.wait_condition("vip") == (
+        "0/2 nodes are available: 1 a is cursed, 1 b is busy. no new claims to deallocate, "
+        "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
