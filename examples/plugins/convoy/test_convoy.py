@@ -4,7 +4,6 @@ import pytest
 from examples.plugins.support import load
 from tests.builders import make_node, make_pod
 
-from bayplan.binding.waiting import WaitingPod
 from bayplan.framework import SUCCESS, WAIT, Code
 
 
@@ -25,7 +24,7 @@ def waits(rig, pod):
     rig.add(pod)
     assert rig.plugin.permit(None, pod, "n") == (WAIT, 60)
     verdict = []
-    rig.waiting.add(WaitingPod(pod, {"Convoy": 60}, verdict.append, now=0))
+    rig.waiting.add(pod, {"Convoy": 60}, verdict.append)
     return verdict
 
 
