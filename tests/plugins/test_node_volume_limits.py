@@ -15,8 +15,8 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
-from bayplan.plugins.attached_volumes import AttachedVolumes
 from bayplan.plugins.node_volume_limits import LIMIT_EXCEEDED, NodeVolumeLimits
+from bayplan.plugins.shared.attached_volumes import AttachedVolumes
 
 EBS, GCE, AZURE = "ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com"
 

@@ -38,7 +38,7 @@ from bayplan.framework.interface import (
     Status,
 )
 from bayplan.framework.status import SKIP
-from bayplan.plugins.pod_affinity_state import (
+from bayplan.plugins.shared.pod_affinity_state import (
     AFFINITY,
     ANTI_AFFINITY,
     EXISTING_ANTI_AFFINITY,

@@ -20,14 +20,14 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Depends, Handle, Normalizer, Plugin, PreFilterResult
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.node_selectors import (
+from bayplan.plugins.shared.node_selectors import (
     NAME_FIELD,
     Preferences,
     compile_preferences,
     compile_selector,
     required_node_affinity,
 )
-from bayplan.plugins.selector_faults import joined
+from bayplan.plugins.shared.selector_faults import joined
 
 _ENFORCED, _UNMATCHED = 1, 2
 _REASONS = {

@@ -22,7 +22,7 @@ from bayplan.framework.events import (
 )
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.coded_answers import CodedAnswers
+from bayplan.plugins.shared.coded_answers import CodedAnswers
 
 _REASON = Status.unresolvable("node(s) didn't match Pod's required features")
 

@@ -20,7 +20,7 @@ from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Handle, Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.resource_scoring import ScoredResource, scored_resources
+from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
 
 FloatArray = npt.NDArray[np.float64]
 

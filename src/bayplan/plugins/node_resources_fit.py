@@ -28,9 +28,9 @@ from bayplan.framework.events import (
 )
 from bayplan.framework.interface import Depends, Handle, Plugin
 from bayplan.framework.status import Status
-from bayplan.plugins.resource_names import CORE, is_extended, is_scalar
-from bayplan.plugins.resource_scoring import ScoredResource, scored_resources
-from bayplan.plugins.scoring_strategies import strategy
+from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
+from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
+from bayplan.plugins.shared.scoring_strategies import strategy
 
 Needs = tuple[tuple[str, int], ...]
 """(resource, amount) for everything that a Pod requests, in the order of the reasons."""

@@ -18,7 +18,7 @@ from bayplan.framework.events import (
 )
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import Status
-from bayplan.plugins.tolerations import UNSCHEDULABLE_TAINT, tolerated
+from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated
 
 _REASON = Status.unresolvable("node(s) were unschedulable")
 

@@ -19,8 +19,8 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Code, Status
-from bayplan.plugins import csi_nodes
-from bayplan.plugins.attached_volumes import (
+from bayplan.plugins.shared import csi_nodes
+from bayplan.plugins.shared.attached_volumes import (
     AttachedVolumes,
     InlineError,
     NotOwnerError,
@@ -28,9 +28,9 @@ from bayplan.plugins.attached_volumes import (
     inline_volumes,
     is_attachable,
 )
-from bayplan.plugins.claims import claim_uses, not_found, not_owner, uses_claim
-from bayplan.plugins.csi_migration import CsiVolume, plugin_of
-from bayplan.plugins.csi_nodes import CsiNodes
+from bayplan.plugins.shared.claims import claim_uses, not_found, not_owner, uses_claim
+from bayplan.plugins.shared.csi_migration import CsiVolume, plugin_of
+from bayplan.plugins.shared.csi_nodes import CsiNodes
 
 LIMIT_EXCEEDED = Status.unschedulable("node(s) exceed max volume count")
 

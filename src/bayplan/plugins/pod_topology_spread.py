@@ -37,7 +37,7 @@ from bayplan.framework.interface import (
     Status,
 )
 from bayplan.framework.status import SKIP
-from bayplan.plugins.spread_constraints import (
+from bayplan.plugins.shared.spread_constraints import (
     HARD,
     SOFT,
     SYSTEM_CONSTRAINTS,
@@ -46,7 +46,13 @@ from bayplan.plugins.spread_constraints import (
     compile_constraints,
     with_selector,
 )
-from bayplan.plugins.spread_state import NO_LABEL, UNEVEN, FilterState, ScoreState, SpreadView
+from bayplan.plugins.shared.spread_state import (
+    NO_LABEL,
+    UNEVEN,
+    FilterState,
+    ScoreState,
+    SpreadView,
+)
 
 SHAPES_KEPT = 2048
 _SCORE_KEY = "PreScorePodTopologySpread"

@@ -24,8 +24,8 @@ from bayplan.framework.events import (
 )
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.status import Status
-from bayplan.plugins.coded_answers import CodedAnswers
-from bayplan.plugins.tolerations import repelling_taints, repels, tolerated
+from bayplan.plugins.shared.coded_answers import CodedAnswers
+from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated
 
 _REASON = Status.unresolvable("node(s) had untolerated taint(s)")
 _DISCOURAGING = "PreferNoSchedule"

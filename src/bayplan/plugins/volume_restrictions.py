@@ -21,7 +21,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.claims import named_claims, names_claim, not_found
+from bayplan.plugins.shared.claims import named_claims, names_claim, not_found
 
 DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
 CLAIM_IN_USE = Status.unschedulable(

@@ -17,15 +17,21 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.claims import (
+from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
     named_claims,
     names_claim,
     not_found,
 )
-from bayplan.plugins.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from bayplan.plugins.reach import rows_with
+from bayplan.plugins.shared.csi_migration import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ZONE_DELIMITER,
+)
+from bayplan.plugins.shared.reach import rows_with
 
 CONFLICT = Status.unresolvable("node(s) had no available volume zone")
 

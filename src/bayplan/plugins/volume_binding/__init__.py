@@ -21,7 +21,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import EventRegistration
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.claims import (
+from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimUse,
     claim_class,
@@ -30,7 +30,7 @@ from bayplan.plugins.claims import (
     not_found,
     not_owner,
 )
-from bayplan.plugins.csi_nodes import CsiNodes
+from bayplan.plugins.shared.csi_nodes import CsiNodes
 from bayplan.plugins.volume_binding import hints, scoring
 from bayplan.plugins.volume_binding.assume import Volumes
 from bayplan.plugins.volume_binding.binding import BindingTask, is_fully_bound

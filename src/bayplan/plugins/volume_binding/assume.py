@@ -18,9 +18,9 @@ from bayplan.api.storage import (
     VolumeNodeAffinity,
 )
 from bayplan.cache.objects import ObjectStore
-from bayplan.plugins import reach
-from bayplan.plugins.claims import volume_class
-from bayplan.plugins.reach import Reach
+from bayplan.plugins.shared import reach
+from bayplan.plugins.shared.claims import volume_class
+from bayplan.plugins.shared.reach import Reach
 
 T = TypeVar("T", bound=Object)
 

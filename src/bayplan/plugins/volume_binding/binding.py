@@ -28,10 +28,10 @@ from bayplan.api.storage import (
 )
 from bayplan.client.connection import MERGE_PATCH
 from bayplan.client.errors import ApiError
-from bayplan.plugins import reach
-from bayplan.plugins.claims import not_found
-from bayplan.plugins.csi_migration import TranslationError, migrated_affinity, plugin_of
-from bayplan.plugins.csi_nodes import migrated_plugins
+from bayplan.plugins.shared import reach
+from bayplan.plugins.shared.claims import not_found
+from bayplan.plugins.shared.csi_migration import TranslationError, migrated_affinity, plugin_of
+from bayplan.plugins.shared.csi_nodes import migrated_plugins
 from bayplan.plugins.volume_binding.finder import SELECTED_NODE, PodVolumes
 from bayplan.plugins.volume_binding.matching import names
 

@@ -21,11 +21,11 @@ from bayplan.api.storage import (
 )
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.status import Status
-from bayplan.plugins import reach
-from bayplan.plugins.claims import claim_class
-from bayplan.plugins.csi_migration import TranslationError, migrated_affinity, plugin_of
-from bayplan.plugins.csi_nodes import CsiNodes
-from bayplan.plugins.reach import FirstReach
+from bayplan.plugins.shared import reach
+from bayplan.plugins.shared.claims import claim_class
+from bayplan.plugins.shared.csi_migration import TranslationError, migrated_affinity, plugin_of
+from bayplan.plugins.shared.csi_nodes import CsiNodes
+from bayplan.plugins.shared.reach import FirstReach
 from bayplan.plugins.volume_binding.assume import Volumes
 from bayplan.plugins.volume_binding.matching import NO_VOLUME, match, size
 

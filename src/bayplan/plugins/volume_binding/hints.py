@@ -11,8 +11,8 @@ from bayplan.api.storage import (
     StorageClass,
 )
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from bayplan.plugins.claims import uses_claim
-from bayplan.plugins.csi_migration import MIGRATED_PLUGINS
+from bayplan.plugins.shared.claims import uses_claim
+from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
 from bayplan.plugins.volume_binding.finder import volume_limit
 
 

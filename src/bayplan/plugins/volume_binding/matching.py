@@ -17,9 +17,9 @@ from bayplan.api import quantity, selectors
 from bayplan.api.pod import Resources
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.plugins import reach
-from bayplan.plugins.claims import claim_class, volume_class
-from bayplan.plugins.reach import FirstReach, Reach
+from bayplan.plugins.shared import reach
+from bayplan.plugins.shared.claims import claim_class, volume_class
+from bayplan.plugins.shared.reach import FirstReach, Reach
 
 ReachOf = Callable[[PersistentVolume], Reach]
 

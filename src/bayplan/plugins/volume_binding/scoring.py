@@ -16,8 +16,8 @@ from bayplan.api import quantity
 from bayplan.api.pod import Resources
 from bayplan.cache.node_table import IntArray
 from bayplan.config.args import UtilizationShapePoint
-from bayplan.plugins.claims import claim_class
-from bayplan.plugins.scoring_strategies import curve
+from bayplan.plugins.shared.claims import claim_class
+from bayplan.plugins.shared.scoring_strategies import curve
 from bayplan.plugins.volume_binding.finder import FoundVolumes
 from bayplan.plugins.volume_binding.matching import NO_VOLUME
 

@@ -4,7 +4,7 @@ import pytest
 from tests.builders import expressions, make_pod, requirement
 from tests.builders_storage import make_pv
 
-from bayplan.plugins.csi_migration import (
+from bayplan.plugins.shared.csi_migration import (
     CsiVolume,
     TranslationError,
     inline_to_csi,
@@ -13,7 +13,7 @@ from bayplan.plugins.csi_migration import (
     provisioner_driver,
     volume_to_csi,
 )
-from bayplan.plugins.reach import of_affinity
+from bayplan.plugins.shared.reach import of_affinity
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

@@ -9,8 +9,8 @@ from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.plugins.csi_migration import MIGRATED_PLUGINS
-from bayplan.plugins.row_columns import RowColumns
+from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
+from bayplan.plugins.shared.row_columns import RowColumns
 
 NO_LIMIT = 2**62
 _KNOWN = "has a CSINode"

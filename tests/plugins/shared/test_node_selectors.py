@@ -9,12 +9,12 @@ from tests.builders import PodBuilder, expressions, fields, make_node, make_pod,
 from tests.plugins.harness import table_of
 
 from bayplan.api.pod import NodeSelectorTerm, PreferredSchedulingTerm
-from bayplan.plugins.node_selectors import (
+from bayplan.plugins.shared.node_selectors import (
     compile_preferences,
     compile_term,
     required_node_affinity,
 )
-from bayplan.plugins.selector_faults import joined
+from bayplan.plugins.shared.selector_faults import joined
 
 NODES = (
     make_node("a").labels({"zone": "x", "rank": "5"}),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from bayplan.cache.node_table import CodedColumn
-from bayplan.plugins.coded_answers import CodedAnswers
+from bayplan.plugins.shared.coded_answers import CodedAnswers
 
 
 def column(*values: str | None) -> CodedColumn:

@@ -14,7 +14,7 @@ import numpy as np
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.config.args import ScoringStrategy, UtilizationShapePoint
 from bayplan.framework.interface import MAX_NODE_SCORE
-from bayplan.plugins.resource_scoring import ScoredResource
+from bayplan.plugins.shared.resource_scoring import ScoredResource
 
 Strategy = Callable[[Sequence[ScoredResource], NodeTable], IntArray]
 """``strategy(resources, nodes)``: the score of every node, ``(n,)``."""

@@ -17,7 +17,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounters, SelectionCounter
 from bayplan.cache.domains import DomainSpec
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
-from bayplan.plugins.spread_constraints import HOSTNAME, SpreadConstraint
+from bayplan.plugins.shared.spread_constraints import HOSTNAME, SpreadConstraint
 
 UNEVEN, NO_LABEL = 1, 2
 FloatArray = npt.NDArray[np.float64]

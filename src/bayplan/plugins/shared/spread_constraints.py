@@ -16,8 +16,8 @@ from bayplan.cache.domains import DomainSpec
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_terms import PodSelection, content
-from bayplan.plugins.node_selectors import RequiredNodeAffinity, required_node_affinity
-from bayplan.plugins.tolerations import repelling_taints, repels
+from bayplan.plugins.shared.node_selectors import RequiredNodeAffinity, required_node_affinity
+from bayplan.plugins.shared.tolerations import repelling_taints, repels
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from bayplan.cache.requests import Exact, units
-from bayplan.plugins.resource_names import CORE, is_scalar
+from bayplan.plugins.shared.resource_names import CORE, is_scalar
 
 _NONE = Fraction(0)
 

@@ -20,8 +20,8 @@ from bayplan.api.pod import Pod, PodShape, Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.plugins.claims import claim_class, claim_uses, not_owner
-from bayplan.plugins.csi_migration import (
+from bayplan.plugins.shared.claims import claim_class, claim_uses, not_owner
+from bayplan.plugins.shared.csi_migration import (
     CsiVolume,
     TranslationError,
     inline_to_csi,
@@ -29,7 +29,7 @@ from bayplan.plugins.csi_migration import (
     provisioner_driver,
     volume_to_csi,
 )
-from bayplan.plugins.row_columns import RowColumns
+from bayplan.plugins.shared.row_columns import RowColumns
 
 
 class InlineError(ValueError):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from bayplan.api.node import Taint
 from bayplan.api.pod import PodShape, Toleration
-from bayplan.plugins.coded_answers import CodedAnswers
+from bayplan.plugins.shared.coded_answers import CodedAnswers
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """The taint that a cordoned node has; who tolerates it may be placed on one."""

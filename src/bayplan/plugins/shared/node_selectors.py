@@ -20,8 +20,8 @@ from bayplan.api.meta import LabelSelectorRequirement
 from bayplan.api.node import Node
 from bayplan.api.pod import NodeSelector, NodeSelectorTerm, PodShape, PreferredSchedulingTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.plugins.coded_answers import CodedAnswers
-from bayplan.plugins.selector_faults import field_faults, label_faults
+from bayplan.plugins.shared.coded_answers import CodedAnswers
+from bayplan.plugins.shared.selector_faults import field_faults, label_faults
 
 NAME_FIELD = "metadata.name"
 

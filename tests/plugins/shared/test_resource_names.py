@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.plugins.resource_names import is_extended, is_scalar
+from bayplan.plugins.shared.resource_names import is_extended, is_scalar
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.plugins.harness import table_of
 
 from bayplan.api.node import Taint
 from bayplan.api.pod import Toleration
-from bayplan.plugins.tolerations import repelling_taints, repels, tolerated, tolerates
+from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated, tolerates
 
 TAINT = Taint(key="k", value="v", effect="NoSchedule")
 
