@@ -115,6 +115,7 @@ class Cluster:
         self.api: Any = client.CoreV1Api(connect(str(plane.kubeconfig)))
         self._events: Any = client.EventsV1Api(self.api.api_client)
         self.kubeconfig = plane.folder / "bayplan.kubeconfig"
+        self._cordoned: list[str] = []
 
     def set_up(self) -> "Cluster":
         """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
@@ -127,7 +128,7 @@ class Cluster:
             self.kubectl("create", "namespace", self.namespace)
         self.apply(DEPLOY)
         self.kubectl("scale", "deployment", NAME, "--replicas=0", namespace=SYSTEM)
-        self._cordon_others(True)
+        self._cordon_others()
         wait_until(self._has_service_account, SOON, "the namespace's ServiceAccount")
         token_kubeconfig(self.kubeconfig, self.plane.kubeconfig, self.token(NAME))
         return self
@@ -137,7 +138,8 @@ class Cluster:
         if self.plane.owns_parts:
             return
         self.clear()
-        self._cordon_others(False)
+        for name in self._cordoned:
+            self.patch_node(name, unschedulable=False)
         self.kubectl("delete", "-k", str(DEPLOY))
         self.kubectl("delete", "namespace", self.namespace)
 
@@ -145,9 +147,12 @@ class Cluster:
         accounts = self.kubectl("get", "serviceaccounts", "-o=name", namespace=self.namespace)
         return "serviceaccount/default" in accounts
 
-    def _cordon_others(self, cordon: bool) -> None:
+    def _cordon_others(self) -> None:
+        """Cordon the nodes that are not ours, but for those that their owner has cordoned."""
         for node in self._nodes(f"!{OURS}"):
-            self.patch_node(node["metadata"]["name"], unschedulable=cordon)
+            if not node["spec"].get("unschedulable"):
+                self.patch_node(node["metadata"]["name"], unschedulable=True)
+                self._cordoned.append(node["metadata"]["name"])
 
     def token(self, account: str, namespace: str = SYSTEM) -> str:
         """A token of that ServiceAccount."""
