@@ -158,6 +158,13 @@ def profile(
     }
 
 
+def only(*names: str) -> Json:
+    """A profile with just these plugins, in this order."""
+    enabled = [{"name": name} for name in names]
+    points = {"multiPoint": {"enabled": enabled, "disabled": [{"name": "*"}]}}
+    return {"schedulerName": PROFILE, "plugins": points}
+
+
 class Cluster:
     """A scheduler and what it sees.
 

@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 import pytest
-from tests.builders import Json, PodBuilder, make_node, make_pod
-from tests.core_harness import PROFILE, Cluster, profile, uid_of
+from tests.builders import PodBuilder, make_node, make_pod
+from tests.core_harness import Cluster, only, profile, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, PostFilterResult, PreFilterResult, Status
@@ -20,13 +20,6 @@ OOM = RuntimeError("out of luck")
 
 def node(name: str = "n1", cpu: str = "4") -> Any:
     return make_node(name).capacity(cpu=cpu, memory="8Gi", pods=10)
-
-
-def only(*names: str) -> Json:
-    """A profile with just these plugins, in this order."""
-    enabled = [{"name": name} for name in names]
-    points = {"multiPoint": {"enabled": enabled, "disabled": [{"name": "*"}]}}
-    return {"schedulerName": PROFILE, "plugins": points}
 
 
 def test_a_pod_that_fits_is_bound_and_told_so() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.builders import make_node, make_pod
-from tests.core_harness import PROFILE, Cluster, uid_of
+from tests.core_harness import Cluster, only, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, SUCCESS, WAIT, Status
@@ -15,8 +15,7 @@ from bayplan.framework import SKIP, SUCCESS, WAIT, Status
 
 def bound_on_worker(*plugins: Any, order: list[str]) -> bool:
     """Whether the Bind plugin runs on a worker in such a profile."""
-    points = {"multiPoint": {"enabled": [{"name": n} for n in order], "disabled": [{"name": "*"}]}}
-    cluster = Cluster(*plugins, profiles=[{"schedulerName": PROFILE, "plugins": points}])
+    cluster = Cluster(*plugins, profiles=[only(*order)])
     cluster.pool.held = True
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
@@ -49,14 +48,8 @@ def test_a_worker_binds_where_something_may_block(script: dict[str, Any], worker
 def with_future() -> tuple[Cluster, Future[Any], Any]:
     """A cluster in which the binding of a Pod hangs on that future."""
     outcome: Future[Any] = Future()
-    points = {
-        "multiPoint": {
-            "enabled": [{"name": n} for n in ("PrioritySort", "Later")],
-            "disabled": [{"name": "*"}],
-        }
-    }
     later = scripted("Later", bind=lambda: outcome)
-    cluster = Cluster(later, profiles=[{"schedulerName": PROFILE, "plugins": points}])
+    cluster = Cluster(later, profiles=[only("PrioritySort", "Later")])
     pod = make_pod("p")
     cluster.add(make_node("n1").capacity(pods=10), pod)
     cluster.run()

@@ -166,7 +166,7 @@ def test_packages_bring_plugins_by_entry_points(
     if error is None:
         registry.load_installed()
         assert registry.known["Installed"].points == {"score"}
-        with pytest.raises(PluginLoadError, match="is defined by entry point mine = .* already"):
+        with pytest.raises(PluginLoadError, match=r"is defined by entry point mine = .* already"):
             registry.load_installed()
     else:
         with pytest.raises(PluginLoadError, match=f"^entry point mine = .*{error}"):

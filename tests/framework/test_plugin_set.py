@@ -1,0 +1,68 @@
+"""Which methods make a plugin part of which point, and what makes it row-local."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.plugin_set import METHODS, PluginSet, extension_points, is_local
+from bayplan.metrics import Metrics
+
+
+def plugin(name: str = "Mine", **members: Any) -> type[Plugin]:
+    return type(name, (Plugin,), members)
+
+
+def nothing(*_: Any) -> None:
+    """A method."""
+
+
+@pytest.mark.parametrize(
+    ("point", "method"),
+    [(point, method) for point, methods in METHODS.items() for method in methods],
+)
+def test_a_method_makes_a_plugin_part_of_its_point(point: str, method: str) -> None:
+    assert extension_points(plugin(**{method: nothing})) == {point}
+
+
+def test_other_methods_do_not() -> None:
+    assert extension_points(plugin(events_to_register=nothing, add_pod=nothing)) == frozenset()
+
+
+NODE, CLUSTER = Depends.NODE, Depends.CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("members", "local"),
+    [
+        ({"filter": nothing, "filter_depends": NODE}, True),
+        ({"filter": nothing}, False),
+        ({"filter_nodes": nothing, "filter_depends": NODE | CLUSTER}, False),
+        ({"score": nothing, "score_depends": NODE}, True),
+        ({"score_nodes": nothing}, False),
+        ({"filter": nothing, "filter_depends": NODE, "score": nothing}, False),
+        ({"pre_filter": nothing}, False),
+        ({"pre_filter": nothing, "filter_depends": NODE}, True),
+        (
+            {"score": nothing, "score_depends": NODE, "normalize_score": nothing},
+            False,
+        ),
+    ],
+)
+def test_a_plugin_is_row_local_when_all_its_answers_are(
+    members: dict[str, Any], local: bool
+) -> None:
+    assert is_local(plugin(**members)(None, None)) is local  # type: ignore[arg-type]
+
+
+def test_plugins_are_found_by_point_each_once() -> None:
+    a = plugin("A", filter=nothing, score=nothing)(None, None)  # type: ignore[arg-type]
+    b = plugin("B", score=nothing)(None, None)  # type: ignore[arg-type]
+    plugins = PluginSet("p", {"filter": [(a, 0)], "score": [(b, 2), (a, 3)]}, Metrics())
+    assert plugins.at("score") == [b, a]
+    assert plugins.at("permit") == []
+    assert plugins.at_any(["filter", "score"]) == [a, b]
+    assert plugins.all() == [a, b]
+    assert plugins.weights == {"B": 2, "A": 3}
