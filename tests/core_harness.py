@@ -172,6 +172,8 @@ class Cluster:
         plugins: users' plugins; they run in the profile, too, unless ``profiles`` says otherwise.
         bare: whether no other plugins run than these, PrioritySort and DefaultBinder.
         profiles: the profiles of the configuration, see `profile`.
+        extenders: they are asked.
+        extender_config: what the configuration says of one.
         settings: more fields of the configuration.
     """
 
@@ -181,6 +183,7 @@ class Cluster:
         bare: bool = False,
         profiles: list[Json] | None = None,
         extenders: Extenders | None = None,
+        extender_config: Json | None = None,
         **settings: Any,
     ) -> None:
         registry = Registry()
@@ -193,6 +196,8 @@ class Cluster:
             "profiles": profiles or [profile(*names, bare=bare)],
             **settings,
         }
+        if extender_config is not None:
+            config["extenders"] = [extender_config]
         self.clock = Clock()
         self.client = Client()
         self.recorder = Recorder()
