@@ -70,12 +70,12 @@ def main(
     bench = CoreBench(catalog, config.read_text() if config else CONFIG, profile=profile)
     for each in chosen:
         if nodes is not None or placed is not None:
-            console.print(_line(each.name, bench.measure(each.sized(nodes, placed=placed))))
+            _say(each.name, bench.measure(each.sized(nodes, placed=placed)))
             continue
         result = CoreResult(each.name, machine(), now(), [])
         for size in _sizes(each):
             result.sizes.append(bench.measure(size))
-            console.print(_line(each.name, result.sizes[-1]))
+            _say(each.name, result.sizes[-1])
         result.save()
         console.print(_table(result))
 
@@ -153,11 +153,12 @@ def _quiet_collector() -> Iterator[None]:
     gc.unfreeze()
 
 
-def _line(name: str, figures: CoreFigures) -> str:
-    return (
+def _say(name: str, figures: CoreFigures) -> None:
+    console.print(
         f"{name}: {figures.nodes:,} nodes, {figures.placed:,} placed: "
         f"{figures.pods_per_s:,.0f} Pods/s, {figures.next_us:,.0f} us a Pod, "
-        f"first of a signature {figures.first_us:,.0f} us"
+        f"first of a signature {figures.first_us:,.0f} us",
+        soft_wrap=True,
     )
 
 

@@ -20,7 +20,7 @@ class Run(msgspec.Struct):
 
     Attributes:
         bound: how many of the `total` measured Pods got a node.
-        pods_per_s: from the first to the last binding.
+        pods_per_s: from the first to the last binding, or as the workload says from the start.
         first_bind_s: from the start of the process to the first binding; `last_bind_s` to the last.
         cpu_ms: CPU of the scheduler per Pod, from the first binding until it had nothing to do.
         server_cpu_ms: that of API server and etcd together; `bench_cpu_ms` of the benchmark.

@@ -72,7 +72,7 @@ def _compare(plan: Plan, rounds: int, variant: str, names: list[str]) -> None:
                 heading = f"{plan.workload.name} {number + 1}/{rounds}"
                 run = Trial(plan, name, progress).run()
                 runs[name].append(run)
-                console.print(_line(heading, name, run))
+                console.print(_line(heading, name, run), soft_wrap=True)
                 comparison.finished = now()
                 comparison.save()
     console.print(rich_table(comparison))

@@ -26,7 +26,7 @@ class Figure:
 
 
 FIGURES = (
-    Figure("Pods/s, first to last binding", "pods_per_s"),
+    Figure("Pods/s", "pods_per_s"),
     Figure("bound Pods", "bound"),
     Figure("start to first binding, s", "first_bind_s", 2),
     Figure("start to last binding, s", "last_bind_s", 2),

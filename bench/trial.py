@@ -60,6 +60,7 @@ class Trial:
         self._progress = progress
         self._objects = Objects(plan.catalog, plan.workload)
         self._total = plan.workload.measured.count
+        self._from_start = plan.workload.since == "start"
         self._meter: CpuMeter | None = None
         self._at_first: CpuTimes | None = None
 
@@ -123,7 +124,8 @@ class Trial:
             self._await_bindings(bar, part)
         churn.stop()
         after = meter.settle(lambda: self._client.count(EVENTS))
-        first = (before if self._plan.arrival else self._at_first) or before
+        at_first = self._at_first or before
+        first = before if self._plan.arrival or self._from_start else at_first
         return self._judge(part, started, first, after, created)
 
     def _first_is_bound(self) -> None:
@@ -193,8 +195,8 @@ class Trial:
         run = Run(bound=len(times), total=self._total)
         if len(times) < 2 or not part.running:
             return run
-        seconds = times[-1] - times[0]
-        run.pods_per_s = (len(times) - 1) / seconds
+        begin = started if self._from_start else times[0]
+        run.pods_per_s = (len(times) - 1) / (times[-1] - begin)
         run.first_bind_s, run.last_bind_s = times[0] - started, times[-1] - started
         run.cpu_ms = (after.scheduler - first.scheduler) / len(times) * 1e3
         run.server_cpu_ms = (after.server - first.server) / len(times) * 1e3

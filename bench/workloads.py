@@ -89,6 +89,7 @@ class Workload(Data, frozen=True):
     churn: tuple[Churn, ...] = ()
     fill: str = "plain"
     aim: float = 0.0
+    since: Literal["start", "first binding"] = "first binding"
     name: str = ""
 
     @property
