@@ -128,6 +128,7 @@ class NodeSearch:
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
         self._pre_filters = [(p, p.name in plugins.local) for p in plugins.at("preFilter")]
         self._fresh_pre_scores = [p for p in plugins.at("preScore") if p.name not in plugins.local]
+        self._unprepared = _unprepared(plugins)
         self._book = AnswerBook()
         self.what_if = WhatIf(plugins, self._filters, handle.nominator)
 
@@ -353,6 +354,7 @@ class NodeSearch:
         error = answers.score_error
         for plugin in self._fresh_pre_scores:
             error = error or self._pre_score_one(plugin, state, pod, fit.feasible)
+        error = error or self._unprepared
         if error is not None:
             raise AttemptError(error)
         return answers
@@ -369,6 +371,19 @@ class NodeSearch:
             scores = stage.normalized(state, pod, raw[rows])
             parts.append(PluginScores(stage.name, rows, stage.weight * scores))
         return parts
+
+
+def _unprepared(plugins: PluginSet) -> str | None:
+    """The error of the first Score plugin whose PreScore is off and cannot be done without."""
+    prepared = plugins.at("preScore")
+    return next(
+        (
+            f'running Score plugins: plugin "{plugin.name}" failed with: {plugin.unprepared}'
+            for plugin in plugins.at("score")
+            if plugin.unprepared and plugin not in prepared
+        ),
+        None,
+    )
 
 
 def _rows_named(nodes: NodeTable, names: frozenset[str]) -> BoolArray:

@@ -49,8 +49,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None if any(r.amount for r in pod.shape.memo(self._scored)) else SKIP
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
-        """50 to 100; see the module's docstring."""
+        """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
         resources = pod.shape.memo(self._scored)
+        if not any(resource.amount for resource in resources):
+            return np.zeros(len(nodes), np.int64)
         before, after = _balance(resources, nodes)
         scores: IntArray = _HALF + (_HALF + after - before) // 2
         return scores

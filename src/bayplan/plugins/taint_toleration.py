@@ -12,7 +12,7 @@ import numpy as np
 
 from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import (
     Action,
@@ -37,6 +37,7 @@ class TaintToleration(Plugin):
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
     normalizer = Normalizer(reverse=True)
+    unprepared = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
         """1 where a NoSchedule or NoExecute taint is not tolerated."""
@@ -45,6 +46,11 @@ class TaintToleration(Plugin):
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
         """What a code of `filter_nodes` means."""
         return _REASON
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> Status | None:
+        """Nothing to do; but a profile has to have it, see `Plugin.unprepared`."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
         """How many PreferNoSchedule taints the Pod does not tolerate."""
