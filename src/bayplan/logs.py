@@ -1,8 +1,8 @@
 """Logging: structlog, as JSON lines or for the console, with kube-scheduler's ``-v`` levels.
 
 A line is logged with ``v=N`` when it belongs to verbosity N; lines above the chosen level cost a
-comparison. 0 is what always matters, 2 one line a decision, 4 events and attempts, 5 details of
-rejections, 10 the score of every plugin for every node. Errors and warnings always appear.
+comparison. 0 is what always matters, 2 one line a decision, 3 one an attempt, 5 what PostFilter
+plugins made of it, 10 the score of every plugin for every node. Errors and warnings always appear.
 """
 
 from __future__ import annotations

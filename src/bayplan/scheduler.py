@@ -133,7 +133,17 @@ class Scheduler:
                 self.schedule_one(queued)
             self.take_in(wait=queued is None)
         self.binder.reject_waiting("the scheduler is ending")
-        while self.binder.in_flight and self._clock() < self._end_by:
+        self._land_until(self._end_by)
+
+    def land_the_rest(self, seconds: float) -> None:
+        """After `run`: take note of the bindings that still come back, undo those that failed.
+
+        Nothing is said about the failed ones: their Pods are left for whoever schedules next.
+        """
+        self._land_until(self._clock() + seconds)
+
+    def _land_until(self, deadline: float) -> None:
+        while self.binder.in_flight and self._clock() < deadline:
             self.take_in(wait=True)
 
     def stop(self) -> None:
@@ -167,6 +177,8 @@ class Scheduler:
         if self._skip(framework, pod):
             self._queue.done(pod.uid)
             return
+        if logs.enabled(3):
+            log.info("Attempting to schedule pod", v=3, pod=pod.key, attempts=queued.attempts)
         state = CycleState()
         try:
             selection = self._selector.select(framework, state, pod)
@@ -201,6 +213,9 @@ class Scheduler:
             result = framework.post_filter(state, pod, diagnosis)
             diagnosis.post_filter_message = result.status.message
             nominated = result.nominated_node
+            if logs.enabled(5):
+                text = "Status after running PostFilter plugins for pod"
+                log.info(text, v=5, pod=pod.key, code=str(result.status.code), nominated=nominated)
         return Rejection(
             "Unschedulable",
             diagnosis.message,
@@ -258,6 +273,8 @@ class Scheduler:
             self._succeed(queued, binding)
             return
         self._undo(binding)
+        if self._clock() >= self._end_by:
+            return
         if status.rejected and not binding.permitted:
             rejection = _rejected_by(status)
         else:
