@@ -1,0 +1,179 @@
+"""``bayplan run`` up to the point where it needs a cluster: options, plugins, configuration."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import structlog
+from typer.testing import CliRunner, Result
+
+from bayplan import __version__, logs, process
+from bayplan.cli.app import app
+
+KUBECONFIG = """
+    apiVersion: v1
+    kind: Config
+    clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+    users: [{name: u, user: {}}]
+    contexts: [{name: x, context: {cluster: c, user: u}}]
+    current-context: x
+"""
+CONFIG = """
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+"""
+
+
+@pytest.fixture(autouse=True)
+def _logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logging is as it was, afterwards."""
+    before = structlog.get_config()
+    monkeypatch.setattr(logs, "_level", logs.VERBOSITY)
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[process.Process]]:
+    """The processes that would have run."""
+    found: list[process.Process] = []
+
+    def run(self: process.Process) -> None:
+        found.append(self)
+
+    monkeypatch.setattr(process.Process, "run", run)
+    yield found
+    for made in found:
+        made._health._server.server_close()
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(dedent(text))
+    return str(path)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    return write(tmp_path, "kubeconfig", KUBECONFIG)
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, ["run", "--port", "0", *args])
+
+
+def test_everything_right_starts_the_scheduler(ran: list[Any], kubeconfig: str) -> None:
+    result = run("--kubeconfig", kubeconfig)
+    assert (result.exit_code, result.output) == (0, "")
+    assert len(ran) == 1
+
+
+def test_plugins_of_a_folder_run_where_the_configuration_names_them(
+    ran: list[Any], kubeconfig: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    write(
+        folder,
+        "mine.py",
+        """
+        from bayplan.framework import Plugin
+
+        class Mine(Plugin):
+            def score(self, state, pod, node):
+                return 1
+        """,
+    )
+    text = CONFIG + "    profiles: [{plugins: {score: {enabled: [{name: Mine}]}}}]\n"
+    config = write(tmp_path, "config.yaml", text)
+    args = ("--kubeconfig", kubeconfig, "--config", config)
+    assert run(*args, "--plugin-dir", str(folder)).exit_code == 0
+    assert len(ran) == 1
+    without = run(*args)
+    assert without.exit_code == 2
+    assert "config.yaml" in without.output
+    assert 'unknown plugin "Mine"' in without.output
+
+
+@pytest.mark.parametrize("level", ["2", "=10"])
+def test_levels_are_written_as_users_of_kube_scheduler_write_them(
+    ran: list[Any], kubeconfig: str, level: str
+) -> None:
+    flags = [f"-v{level}"] if level.startswith("=") else ["-v", level]
+    assert run("--kubeconfig", kubeconfig, *flags).exit_code == 0
+    assert logs.enabled(int(level.removeprefix("=")))
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        pytest.param(["-v", "11"], "must be a number from 0 to 10", id="too verbose"),
+        pytest.param(["-v", "lots"], "must be a number from 0 to 10", id="no level"),
+        pytest.param(["--log-format", "xml"], "must be json or console", id="format"),
+        pytest.param(["--config", "missing.yaml"], "missing.yaml: ", id="no configuration"),
+        pytest.param(["--plugin-dir", "nowhere"], "nowhere: is not a folder", id="no plugins"),
+        pytest.param(["--kubeconfig", "missing"], "missing", id="no kubeconfig"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_and_ends_with_code_two(
+    ran: list[Any], args: list[str], text: str
+) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert text in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert ran == []
+
+
+def test_a_plugin_file_with_an_error_is_named_with_its_line(ran: list[Any], tmp_path: Path) -> None:
+    write(tmp_path, "mine.py", "import nothing_like_that\n")
+    result = run("--plugin-dir", str(tmp_path))
+    assert result.exit_code == 2
+    assert f"{tmp_path}/mine.py:1: ModuleNotFoundError" in result.output
+    assert ran == []
+
+
+def test_a_plugin_that_refuses_to_start_is_named_with_the_file(
+    ran: list[Any], kubeconfig: str, tmp_path: Path
+) -> None:
+    write(
+        tmp_path,
+        "mine.py",
+        """
+        from bayplan.framework import Plugin
+
+        class Mine(Plugin):
+            def __init__(self, args, handle):
+                raise LookupError("no region")
+
+            def score(self, state, pod, node):
+                return 1
+        """,
+    )
+    text = CONFIG + "    profiles: [{plugins: {score: {enabled: [{name: Mine}]}}}]\n"
+    config = write(tmp_path, "config.yaml", text)
+    result = run("--kubeconfig", kubeconfig, "--config", config, "--plugin-dir", str(tmp_path))
+    assert result.exit_code == 2
+    line = 'profiles[0].pluginConfig: plugin "Mine": LookupError: no region'
+    assert result.output.splitlines() == [f"{config}: {line}"]
+    assert ran == []
+
+
+def test_a_port_that_is_taken_is_said(ran: list[Any], kubeconfig: str) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(app, ["run", "--port", port, "--kubeconfig", kubeconfig])
+    assert result.exit_code == 2
+    assert "in use" in result.output
+    assert ran == []
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"bayplan {__version__}\n")
