@@ -13,8 +13,8 @@ from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.informers.messages import Replaced
 from bayplan.metrics import Metrics
-from bayplan.selection import pick_first_by_name
 from bayplan.simulation.cluster import Cluster
+from bayplan.simulation.name_order import NameOrder
 
 
 class NoEvents:
@@ -44,7 +44,7 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     """
     if config.config.extenders:
         cluster.notes.add("the extenders of the configuration are not asked")
-    around = Surroundings(events=NoEvents(), tie_break=pick_first_by_name)
+    around = Surroundings(events=NoEvents(), tie_break=NameOrder())
     core = Core(config, registry, around, Metrics())
     for framework in core.profiles.values():
         framework.percentage = 100

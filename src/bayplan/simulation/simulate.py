@@ -13,6 +13,7 @@ from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.scheduler import cut_note
 from bayplan.simulation.attempt import Attempt, attempt
+from bayplan.simulation.name_order import NameOrder
 
 Placement = dict[str, Any]
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -46,7 +47,8 @@ def simulate(core: Core, pods: list[Pod]) -> list[Placement]:
 
     Each goes to the first by name of its best nodes. Preemption is only told of: nobody leaves.
     """
-    return [_place(core, attempt(core, pod)) for pod in _in_queue_order(core, pods)]
+    order = NameOrder()
+    return [_place(core, attempt(core, pod), order) for pod in _in_queue_order(core, pods)]
 
 
 def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
@@ -59,13 +61,12 @@ def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
     return [queued.pod for queued in sorted(line, key=sort_key(queue_sort))]
 
 
-def _place(core: Core, tried: Attempt) -> Placement:
+def _place(core: Core, tried: Attempt, order: NameOrder) -> Placement:
     placement: Placement = {"pod": tried.pod.key, "node": None}
     selection = tried.selection
     message = tried.message
     if selection is not None and selection.best is not None:
-        names = core.cache.nodes.names
-        placement["best"] = sorted(names[row] or "" for row in selection.best.tolist())
+        placement["best"] = order.names(core.cache.nodes, selection.best)
         message = _assume(core, tried, selection.node_name)
         if not message:
             placement["node"] = selection.node_name
