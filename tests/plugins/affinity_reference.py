@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from bayplan.api.meta import LabelSelector
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodAffinityTerm, WeightedPodAffinityTerm
+from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import PodAffinityTerm, WeightedPodAffinityTerm
 
 OK = ("Success", "")
 UNMET = ("UnschedulableAndUnresolvable", "node(s) didn't match pod affinity rules")

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tests.plugins.affinity_reference import World, selector_matches
 
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, TopologySpreadConstraint
+from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import TopologySpreadConstraint
 
 OK = ("Success", "")
 UNEVEN = ("Unschedulable", "node(s) didn't match pod topology spread constraints")

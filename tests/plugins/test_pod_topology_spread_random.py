@@ -25,7 +25,8 @@ from tests.plugins.clusters import (
     scores,
 )
 
-from bayplan.api.pod import Pod, TopologySpreadConstraint
+from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import TopologySpreadConstraint
 from bayplan.api.workloads import Service
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.pod_topology_spread import PodTopologySpread

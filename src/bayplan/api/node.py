@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from bayplan.api.meta import Object, Wire
-from bayplan.api.pod import Resources
+from bayplan.api.pod_spec import Resources
 
 
 class Taint(Wire, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.api.meta import LabelSelector, Object, Wire
-from bayplan.api.pod import (
+from bayplan.api.pod_spec import (
     AwsElasticBlockStore,
     AzureDisk,
     CinderVolume,

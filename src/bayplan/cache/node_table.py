@@ -13,56 +13,21 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from bayplan.api import quantity
-from bayplan.api.node import Node, Taint
-from bayplan.api.pod import ContainerPort, Pod, PodShape
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.cache.columns import ABSENT, BoolArray, CodeArray, CodedColumn, IntArray
+from bayplan.cache.host_ports import HostPort, host_ports
 from bayplan.cache.journal import Journal
+from bayplan.cache.node_info import NodeInfo
 from bayplan.cache.requests import Requests, pod_requests
 
-IntArray = npt.NDArray[np.int64]
-CodeArray = npt.NDArray[np.int32]
-BoolArray = npt.NDArray[np.bool_]
-HostPort = tuple[str, str, int]
-"""(host IP, protocol, port)."""
-
-ABSENT = -1
 _ROWS_AT_FIRST = 64
-
-
-class CodedColumn:
-    """A column of values, stored as codes: ``values[codes[row]]``; -1 where there is none."""
-
-    __slots__ = ("_index", "codes", "values")
-
-    def __init__(self, n: int) -> None:
-        self.codes: CodeArray = np.full(n, ABSENT, np.int32)
-        self.values: list[Any] = []
-        self._index: dict[Hashable, int] = {}
-
-    def code(self, value: Any, key: Hashable | None = None) -> int:
-        """The code of ``value``, a new one if need be; ``key`` where the value is unhashable."""
-        key = value if key is None else key
-        code = self._index.get(key)
-        if code is None:
-            code = self._index[key] = len(self.values)
-            self.values.append(value)
-        return code
-
-    def find(self, value: Hashable) -> int:
-        """The code of ``value``, or -1 when no row ever had it."""
-        return self._index.get(value, ABSENT)
-
-    def take(self, rows: IntArray) -> CodedColumn:
-        """The same codes for ``rows`` only; values are shared."""
-        column = CodedColumn(0)
-        column.codes, column.values, column._index = self.codes[rows], self.values, self._index
-        return column
 
 
 class Listener(Protocol):
@@ -80,60 +45,6 @@ class Listener(Protocol):
 
     def node_changed(self, row: int) -> None:
         """The node of ``row`` came, went or changed."""
-
-
-class NodeInfo:
-    """One row, as plugins see it that look at one node at a time. Valid during one call."""
-
-    __slots__ = ("_table", "row")
-
-    def __init__(self, table: NodeTable, row: int) -> None:
-        self._table = table
-        self.row = row
-
-    @property
-    def node(self) -> Node:
-        """The node object."""
-        node = self._table.nodes[self.row]
-        assert node is not None
-        return node
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self.node.name
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The node's labels."""
-        return self.node.labels
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """The node's annotations."""
-        return self.node.metadata.annotations
-
-    @property
-    def taints(self) -> tuple[Taint, ...]:
-        """The node's taints."""
-        return self.node.spec.taints
-
-    @property
-    def pods(self) -> list[Pod]:
-        """The Pods on the node, assumed ones included."""
-        return list(self._table.pods[self.row].values())
-
-    def allocatable(self, resource: str) -> int:
-        """How much of ``resource`` the node has: milli-CPU, bytes or a count."""
-        return int(self._table.allocatable(resource)[self.row])
-
-    def requested(self, resource: str) -> int:
-        """How much of ``resource`` its Pods request, same units."""
-        return int(self._table.requested(resource)[self.row])
-
-    def free(self, resource: str) -> int:
-        """What is left of ``resource``, same units; negative when overcommitted."""
-        return self.allocatable(resource) - self.requested(resource)
 
 
 class NodeTable:
@@ -504,21 +415,6 @@ _PLAIN_COLUMNS = ("exists", "unschedulable", "allowed_pods", *_COUNTED_COLUMNS)
 def _set_label(column: CodedColumn, row: int, key: str, node: Node | None) -> None:
     value = node.labels.get(key) if node else None
     column.codes[row] = ABSENT if value is None else column.code(value)
-
-
-def host_ports(shape: PodShape) -> tuple[HostPort, ...]:
-    """The host ports of a Pod's containers and sidecars, as (IP, protocol, port)."""
-    sidecars = [c for c in shape.spec.init_containers if c.restart_policy == "Always"]
-    return tuple(
-        _host_port(port)
-        for container in (*shape.spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port > 0
-    )
-
-
-def _host_port(port: ContainerPort) -> HostPort:
-    return (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104
 
 
 __all__ = [

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from bayplan.api.pod import PodAffinity, PodAffinityTerm, PodShape, WeightedPodAffinityTerm
+from bayplan.api.pod import PodShape
+from bayplan.api.pod_spec import PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 
 _NO_LABELS: Labels = {}

@@ -13,7 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from bayplan.api import quantity
-from bayplan.api.pod import Container, Pod, PodShape, PodSpec, PodStatus, Resources
+from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.api.pod_spec import Container, PodSpec, Resources
 
 Exact = dict[str, Fraction]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from pydantic import AfterValidator, Field
 
-from bayplan.api import pod
+from bayplan.api import pod_spec
 from bayplan.config.scalars import Duration, Int32, Int64, Items, Text, zero_means
 from bayplan.config.types import Wire
 
@@ -69,11 +69,11 @@ class NodeAffinityArgs(Wire):
 
     added_affinity: NodeAffinity | None = None
 
-    def node_affinity(self) -> pod.NodeAffinity | None:
+    def node_affinity(self) -> pod_spec.NodeAffinity | None:
         """The added affinity as the structs that Pods have."""
         if self.added_affinity is None:
             return None
-        return msgspec.convert(_wire(self.added_affinity), pod.NodeAffinity)
+        return msgspec.convert(_wire(self.added_affinity), pod_spec.NodeAffinity)
 
 
 class ResourceSpec(Wire):
@@ -151,10 +151,10 @@ class PodTopologySpreadArgs(Wire):
     default_constraints: Items[TopologySpreadConstraint] = ()
     defaulting_type: Annotated[str, zero_means("System")] = "System"
 
-    def constraints(self) -> tuple[pod.TopologySpreadConstraint, ...]:
+    def constraints(self) -> tuple[pod_spec.TopologySpreadConstraint, ...]:
         """The default constraints as the structs that Pods have."""
         return tuple(
-            msgspec.convert(_wire(constraint), pod.TopologySpreadConstraint)
+            msgspec.convert(_wire(constraint), pod_spec.TopologySpreadConstraint)
             for constraint in self.default_constraints
         )
 

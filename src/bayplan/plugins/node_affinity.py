@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from bayplan.api.node import Node
-from bayplan.api.pod import NodeAffinity as NodeAffinitySpec
-from bayplan.api.pod import NodeSelectorTerm, Pod, PodShape
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod_spec import NodeAffinity as NodeAffinitySpec
+from bayplan.api.pod_spec import NodeSelectorTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import NodeAffinityArgs
 from bayplan.framework.cycle_state import CycleState

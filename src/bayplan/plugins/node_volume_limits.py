@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayplan.api.pod import Pod, Volume
+from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.api.pod import Pod, PodShape, Volume
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState

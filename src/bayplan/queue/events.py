@@ -11,7 +11,8 @@ from functools import cache
 
 from bayplan.api import quantity
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, Resources
+from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import Resources
 from bayplan.cache.requests import pod_requests
 from bayplan.framework.events import Action, ClusterEvent, Resource
 

@@ -15,7 +15,7 @@ import msgspec
 from bayplan.api import quantity
 from bayplan.api.kinds import KINDS
 from bayplan.api.meta import ObjectMeta
-from bayplan.api.pod import Resources, Toleration
+from bayplan.api.pod_spec import Resources, Toleration
 from bayplan.api.workloads import PriorityClass
 from bayplan.simulation.files import NAMESPACED, Entry, Notes
 

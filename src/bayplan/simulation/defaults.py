@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from bayplan.api import quantity
-from bayplan.api.pod import PodSpec, PodStatus
+from bayplan.api.pod import PodStatus
+from bayplan.api.pod_spec import PodSpec
 from bayplan.cache.requests import exact_requests
 from bayplan.simulation.files import Entry, Json
 

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import PodBuilder, expressions, fields, make_node, make_pod, requirement
 from tests.plugins.harness import table_of
 
-from bayplan.api.pod import NodeSelectorTerm, PreferredSchedulingTerm
+from bayplan.api.pod_spec import NodeSelectorTerm, PreferredSchedulingTerm
 from bayplan.plugins.shared.node_selectors import (
     compile_preferences,
     compile_term,

@@ -6,7 +6,7 @@ from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.api.node import Taint
-from bayplan.api.pod import Toleration
+from bayplan.api.pod_spec import Toleration
 from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated, tolerates
 
 TAINT = Taint(key="k", value="v", effect="NoSchedule")

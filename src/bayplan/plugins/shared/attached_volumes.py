@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.api.pod import Pod, PodShape, Volume
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.objects import ObjectStore

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bayplan.api.meta import LabelSelectorRequirement
-from bayplan.api.pod import NodeSelector, NodeSelectorTerm, Volume
+from bayplan.api.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"

@@ -18,7 +18,8 @@ import numpy as np
 from bayplan.api import selectors
 from bayplan.api.meta import LabelSelectorRequirement
 from bayplan.api.node import Node
-from bayplan.api.pod import NodeSelector, NodeSelectorTerm, PodShape, PreferredSchedulingTerm
+from bayplan.api.pod import PodShape
+from bayplan.api.pod_spec import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.plugins.shared.coded_answers import CodedAnswers
 from bayplan.plugins.shared.selector_faults import field_faults, label_faults

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayplan.api import selectors
 from bayplan.api.meta import LabelSelector, LabelSelectorRequirement
-from bayplan.api.pod import NodeSelectorTerm
+from bayplan.api.pod_spec import NodeSelectorTerm
 from bayplan.api.storage import TopologySelectorTerm, VolumeNodeAffinity
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 

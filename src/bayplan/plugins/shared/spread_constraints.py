@@ -10,7 +10,8 @@ from typing import Any
 
 from bayplan.api.meta import LabelSelector
 from bayplan.api.node import Node
-from bayplan.api.pod import PodShape, TopologySpreadConstraint
+from bayplan.api.pod import PodShape
+from bayplan.api.pod_spec import TopologySpreadConstraint
 from bayplan.api.selectors import Predicate, SelectorError, all_of, equals, label_selector
 from bayplan.cache.domains import DomainSpec
 from bayplan.cache.node_table import BoolArray, NodeTable

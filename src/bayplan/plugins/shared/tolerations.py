@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.api.node import Taint
-from bayplan.api.pod import PodShape, Toleration
+from bayplan.api.pod import PodShape
+from bayplan.api.pod_spec import Toleration
 from bayplan.plugins.shared.coded_answers import CodedAnswers
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from bayplan.api import quantity, selectors
-from bayplan.api.pod import Resources
+from bayplan.api.pod_spec import Resources
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.plugins.shared import reach

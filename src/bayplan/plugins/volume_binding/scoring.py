@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.api import quantity
-from bayplan.api.pod import Resources
+from bayplan.api.pod_spec import Resources
 from bayplan.cache.node_table import IntArray
 from bayplan.config.args import UtilizationShapePoint
 from bayplan.plugins.shared.claims import claim_class
