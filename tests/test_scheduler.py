@@ -304,6 +304,39 @@ def test_a_users_queue_sort_plugin_sets_the_order() -> None:
     assert [pod for pod, _ in cluster.bound] == ["a", "b", "c"]
 
 
+def test_a_state_that_breaks_when_it_is_tried_out_costs_its_pod_the_attempt() -> None:
+    class Fragile:
+        def what_if(self, rows: Any) -> Any:
+            raise OOM
+
+    class Leaves(scripted("Leaves", pre_filter=None, filter=None)):  # type: ignore[misc]
+        def pre_filter(self, state: Any, pod: Any, nodes: Any) -> None:
+            state.write("Leaves", Fragile())
+
+    cluster = Cluster(Leaves, bare=True)
+    pod = make_pod("p").nominated("n1")
+    cluster.add(node(), pod)
+    cluster.run()
+    assert cluster.verdict == ("SchedulerError", "RuntimeError: out of luck")
+    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.is_at_rest()
+
+
+def test_a_plugin_that_throws_what_is_no_answer_is_undone() -> None:
+    class Strange(Status):
+        @property
+        def ok(self) -> bool:
+            raise OOM
+
+    cluster = Cluster(scripted("Bad", reserve=Strange()), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    assert cluster.verdict == ("SchedulerError", "RuntimeError: out of luck")
+    assert cluster.node_of(pod) == ""
+    assert cluster.is_at_rest()
+
+
 def test_a_filter_error_on_one_node_ends_the_attempt_though_others_fit() -> None:
     def broken_node(node: Any) -> Status | None:
         return Status.error("disk unreadable") if node.name == "n2" else None
@@ -859,6 +892,25 @@ def test_the_loop_does_not_wait_for_ever_for_a_binding() -> None:
     cluster.inbox.post(late)
     cluster.scheduler.run()
     assert cluster.in_flight == 1
+
+
+def test_bindings_that_land_late_are_still_taken_note_of() -> None:
+    cluster = Cluster()
+    cluster.client.slow = True
+    ends, fails = make_pod("ends"), make_pod("fails")
+    cluster.add(node(), ends, fails)
+    cluster.run()
+    first, second = cluster.client.waiting
+    cluster.scheduler.stop()
+    cluster.clock.time += DRAIN_SECONDS
+    cluster.scheduler.run()
+    assert cluster.in_flight == 2
+    first(None)
+    second(RuntimeError("refused"))
+    cluster.scheduler.land_the_rest(1.0)
+    assert cluster.in_flight == 0
+    assert (cluster.node_of(ends), cluster.node_of(fails)) == ("n1", "")
+    assert [event.pod for event in cluster.recorder.events] == ["ends"], "that is for the next one"
 
 
 def test_while_it_does_not_lead_it_schedules_nothing_and_keeps_up() -> None:

@@ -191,6 +191,11 @@ class Scheduler:
                 self._fail(queued, framework, rejection, started)
         except AttemptError as exc:
             self._fail(queued, framework, Rejection("SchedulerError", str(exc)), started)
+        except Exception as exc:
+            # What a plugin hands out (states, statuses) may break anywhere it is looked at.
+            log.exception("attempt broke", pod=pod.key, profile=framework.name)
+            text = f"{type(exc).__name__}: {exc}"
+            self._fail(queued, framework, Rejection("SchedulerError", text), started)
 
     def _skip(self, framework: Framework, pod: Pod) -> bool:
         """A Pod that is being deleted, or is assumed already, needs no node."""
@@ -247,7 +252,7 @@ class Scheduler:
                 self._undo(binding)
                 self._fail(queued, framework, _rejected_by(status), started)
                 return
-        except AttemptError:
+        except Exception:
             self._undo(binding)
             raise
         self._in_binding[pod.uid] = queued

@@ -117,24 +117,27 @@ class PluginSet:
         self, kinds: tuple[type, ...], plugin: Plugin, point: str, method: Any, *args: Any
     ) -> Any:
         """Like `call`; an answer that is of none of ``kinds`` counts as an exception, too."""
-        return self.call(plugin, point, _checked, kinds, method, *args)
+        answer = self.call(plugin, point, method, *args)
+        return answer if isinstance(answer, kinds) else self._refuse(plugin, point, answer, kinds)
 
     def status(self, plugin: Plugin, point: str, method: Any, *args: Any) -> Status:
         """Like `call`, for methods that answer with a Status, or with None for Success."""
-        status: Status | None = self.ask(_STATUS, plugin, point, method, *args)
-        return SUCCESS if status is None else status
+        status: Any = self.call(plugin, point, method, *args)
+        if status is None:
+            return SUCCESS
+        if not isinstance(status, Status):
+            self._refuse(plugin, point, status, (Status,))
+        return status  # type: ignore[no-any-return]
+
+    def _refuse(self, plugin: Plugin, point: str, answer: Any, kinds: tuple[type, ...]) -> None:
+        names = " or ".join(kind.__name__ for kind in kinds)
+        error = TypeError(f"{answer!r} was returned, not a {names}")
+        self.call(plugin, point, _raise, error)
 
     def time(self, point: str, started: float, status: str = "Success") -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
         self.recorder.extension_point(point, self.profile, status, perf_counter() - started)
 
 
-_STATUS = (Status, type(None))
-
-
-def _checked(kinds: tuple[type, ...], method: Callable[..., T], *args: Any) -> T:
-    answer = method(*args)
-    if not isinstance(answer, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{answer!r} was returned, not a {names}")
-    return answer
+def _raise(error: Exception) -> None:
+    raise error
