@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from bayplan.api import pod
+from bayplan.api import pod_spec
 from bayplan.config.args import NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs
 from bayplan.config.names import extended_resource, label_value, qualified_name
 
@@ -18,7 +18,7 @@ def test_added_affinity_becomes_the_structs_that_pods_have() -> None:
         ],
     }
     args = NodeAffinityArgs.model_validate({"addedAffinity": affinity})
-    assert args.node_affinity() == msgspec.convert(affinity, pod.NodeAffinity)
+    assert args.node_affinity() == msgspec.convert(affinity, pod_spec.NodeAffinity)
     assert NodeAffinityArgs().node_affinity() is None
 
 
@@ -31,7 +31,7 @@ def test_default_constraints_become_the_structs_that_pods_have() -> None:
         "matchLabelKeys": ["app"],
     }
     args = PodTopologySpreadArgs.model_validate({"defaultConstraints": [constraint]})
-    assert args.constraints() == (msgspec.convert(constraint, pod.TopologySpreadConstraint),)
+    assert args.constraints() == (msgspec.convert(constraint, pod_spec.TopologySpreadConstraint),)
     assert PodTopologySpreadArgs().constraints() == ()
 
 
