@@ -19,6 +19,7 @@ from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.extender import Extenders
+from bayplan.framework.events import EventRegistration
 from bayplan.framework.interface import EventRecorder, Handle, Plugin
 from bayplan.framework.plugin_set import extension_points
 from bayplan.framework.registry import Registry
@@ -121,7 +122,7 @@ class Core:
             sort_key(first.lifecycle.queue_sort()),
             around.clock,
             HintTable(
-                {f.name: registrations(f.plugins.at_any(_REJECTING)) for f in frameworks},
+                {f.name: _registrations(f) for f in frameworks},
                 extenders=bool(self.extenders),
             ),
             {f.name: f.lifecycle.gates() for f in frameworks},
@@ -150,6 +151,18 @@ def _instances(
                 made[entry.name] = _make(cls, profile, handle, path)
             points.setdefault(point, []).append((made[entry.name], entry.weight))
     return points
+
+
+def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
+    """What may wake the Pods that this profile's plugins reject."""
+    found: list[tuple[str, EventRegistration]] = []
+    for plugin in framework.plugins.at_any(_REJECTING):
+        try:
+            found += registrations([plugin])
+        except Exception as exc:
+            text = f'plugin "{plugin.name}": events_to_register: {type(exc).__name__}: {exc}'
+            raise ConfigError([FieldError("profiles", text)]) from exc
+    return found
 
 
 def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:

@@ -393,3 +393,39 @@ def test_codes_of_unhashable_values_go_by_their_key() -> None:
     assert column.code(["a"], "a") == column.code(["a"], "a") == 0
     assert column.code(["b"], "b") == 1
     assert column.values == [["a"], ["b"]]
+
+
+def test_many_pods_at_once_are_as_good_as_one_by_one() -> None:
+    rows = [0, 1, 0, 2, 0]
+    pods = [
+        make_pod(f"m{i}").req(cpu="1", memory=f"{i % 2}Mi").host_port(90 + i).obj()
+        for i in range(5)
+    ]
+    one_by_one, at_once = (world()[0] for _ in range(2))
+    listening = Listening(at_once)
+    at_once.listen(listening)
+    for row, pod in zip(rows, pods, strict=True):
+        one_by_one.add_pod(row, pod)
+    at_once.add_pods(rows, pods)
+    assert at_once.recount() == one_by_one.recount() == {}
+    assert at_once.requested("memory").tolist() == one_by_one.requested("memory").tolist()
+    assert at_once.host_ports[0] == one_by_one.host_ports[0]
+    assert [(what, who) for what, who, _ in listening.told] == [("+", f"m{i}") for i in range(5)]
+    assert at_once.pod_journal.position == one_by_one.pod_journal.position
+    at_once.remove_pods(rows, pods)
+    assert at_once.recount() == {}
+    assert at_once.pod_count[:6].tolist() == [1] * 6
+    assert [(what, who) for what, who, _ in listening.told[5:]] == [
+        ("-", f"m{i}") for i in range(5)
+    ]
+
+
+def test_a_port_that_several_share_is_freed_by_the_last() -> None:
+    nodes = table(make_node("a"))
+    pods = [make_pod(name).host_port(80).obj() for name in "pq"]
+    for pod in pods:
+        nodes.add_pod(0, pod)
+    nodes.remove_pod(0, pods[0])
+    assert nodes.host_ports[0] == {("0.0.0.0", "TCP", 80): 1}
+    nodes.remove_pod(0, pods[1])
+    assert not nodes.host_ports[0]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.builders import make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile
+from tests.scripted import scripted
 
 from bayplan.assembly import Core, Surroundings
 from bayplan.config import ConfigError, parse_config
@@ -245,6 +246,13 @@ def test_a_plugin_that_bayplan_does_not_have_is_named(monkeypatch: pytest.Monkey
     lines = caught.value.lines()
     missing = 'plugin "NodeResourcesFit" is not part of this version of bayplan'
     assert f"profiles[0].plugins.filter: {missing}" in lines
+
+
+def test_a_plugin_that_cannot_say_what_it_waits_for_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Cluster(scripted("Mute", filter=None, events_to_register=RuntimeError("oops")))
+    text = 'profiles: plugin "Mute": events_to_register: RuntimeError: oops'
+    assert caught.value.lines() == [text]
 
 
 def test_one_plugin_is_one_object_at_all_its_points() -> None:
