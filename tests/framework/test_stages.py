@@ -12,6 +12,7 @@ from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import NodeTable
+from bayplan.framework import stages
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.plugin_set import PluginSet
@@ -148,6 +149,24 @@ def test_a_filter_that_breaks_ends_the_attempt(members: Any, text: str) -> None:
     stage = FilterStage(plugin(**members), call())
     with pytest.raises(AttemptError, match=f'running Filter plugin "Mine": {text}'):
         stage.codes(STATE, POD, table, table.exists)
+
+
+def test_statuses_are_remembered_through_an_attempt_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stages, "MAX_STATUSES", 10)
+    texts = iter(range(1000))
+    stage = FilterStage(plugin(filter=lambda *_: Status.unschedulable(f"{next(texts)}")), call())
+    table = nodes()
+    begin = stage.codes(STATE, POD, table, table.exists)
+    for _ in range(5):
+        stage.codes(STATE, POD, table, table.exists)
+    assert stage.status(STATE, POD, int(begin[3])).message == "3", "the attempt goes on"
+    stage.begin()
+    after = stage.codes(STATE, POD, table, table.exists)
+    assert after[:4].tolist() == [1, 2, 3, 4]
+    stage.begin()
+    assert stage.status(STATE, POD, 1).message == "24"
 
 
 def test_a_code_without_a_meaning_ends_the_attempt() -> None:

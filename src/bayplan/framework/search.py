@@ -124,6 +124,7 @@ class NodeSearch:
         call, weights = plugins.call, plugins.weights
         self._filters = [FilterStage(p, call, pool) for p in plugins.at("filter")]
         self._scores = [ScoreStage(p, weights[p.name], call, pool) for p in plugins.at("score")]
+        self._one_node_filters = [f for f in self._filters if f.one_node]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
         self._pre_filters = [(p, p.name in plugins.local) for p in plugins.at("preFilter")]
@@ -199,6 +200,8 @@ class NodeSearch:
         ``nominated_first``: where the Pod fits its nominated node, look no further.
         """
         started = perf_counter()
+        for stage in self._one_node_filters:
+            stage.begin()
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
         self._plugins.time("PreFilter", started, str((allowed.status or SUCCESS).code))

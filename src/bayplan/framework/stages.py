@@ -44,6 +44,10 @@ def each_node(
     return pool.map(ask, nodes) if plugin.blocking and pool else map(ask, nodes)
 
 
+MAX_STATUSES = 10_000
+"""Distinct statuses of a one-node Filter plugin that are remembered beyond one attempt."""
+
+
 class FilterStage:
     """One Filter plugin of a profile. Methods raise `AttemptError` when the plugin breaks."""
 
@@ -55,8 +59,14 @@ class FilterStage:
         self.on_pods = Depends.PODS in plugin.filter_depends
         self._pool = pool
         self._columns: Any = getattr(plugin, "filter_nodes", None)
+        self.one_node = self._columns is None
         self._known: list[Status] = [SUCCESS]
         self._codes: dict[Status, int] = {}
+
+    def begin(self) -> None:
+        """An attempt begins: nobody has codes of earlier ones any more."""
+        if len(self._known) > MAX_STATUSES:
+            self._known, self._codes = [SUCCESS], {}
 
     def codes(
         self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray
