@@ -113,7 +113,9 @@ class NodeSelector:
     def _narrow(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> None:
         """percentageOfNodesToScore, then extenders."""
         if framework.percentage < 100 and fit.count:
-            fit.feasible, fit.evaluated = self._sampler.restrict(fit.feasible, framework.percentage)
+            fit.feasible, fit.evaluated = self._sampler.restrict(
+                fit.feasible, framework.percentage, fit.among
+            )
             fit.count = int(np.count_nonzero(fit.feasible))
         if self._extenders and fit.count:
             rejected = self._extenders.filter(pod, self._nodes, fit)

@@ -102,3 +102,14 @@ def test_the_order_follows_nodes_that_come_and_go() -> None:
     found, looked_at = sampler.restrict(nodes.exists, 10)
     assert looked_at == 100
     assert nodes.row("new") in np.flatnonzero(found)
+
+
+def test_the_percentage_is_of_the_nodes_that_pre_filter_left() -> None:
+    nodes, sampler = sampler_of(1000)
+    among = nodes.exists.copy()
+    among[400:] = False
+    found, looked_at = sampler.restrict(nodes.exists & among, 50, among)
+    assert looked_at == 200
+    assert np.flatnonzero(found).tolist() == list(range(200))
+    found, _ = sampler.restrict(nodes.exists & among, 50, among)
+    assert np.flatnonzero(found).tolist() == list(range(200, 400))

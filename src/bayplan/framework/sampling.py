@@ -27,16 +27,23 @@ class NodeSampler:
         self._order: IntArray = np.empty(0, np.int64)
         self._position = -1
 
-    def restrict(self, feasible: BoolArray, percentage: int) -> tuple[BoolArray, int]:
-        """The part of ``feasible`` to score, and how many nodes were looked at for it."""
-        order = self._current_order()
+    def restrict(
+        self, feasible: BoolArray, percentage: int, among: BoolArray | None = None
+    ) -> tuple[BoolArray, int]:
+        """The part of ``feasible`` to score, and how many nodes were looked at for it.
+
+        ``among`` are the nodes that PreFilter left, where it left some out: the percentage is of
+        those.
+        """
+        everything = self._current_order()
+        order = everything if among is None else everything[among[everything]]
         wanted = nodes_to_find(percentage, len(order))
-        turned = np.roll(order, -self._start)
+        turned = np.roll(order, -(self._start % max(len(order), 1)))
         found = np.cumsum(feasible[turned])
         looked_at = len(turned)
         if len(found) and found[-1] > wanted:
             looked_at = int(np.searchsorted(found, wanted)) + 1
-        self._start = (self._start + looked_at) % max(len(order), 1)
+        self._start = (self._start + looked_at) % max(len(everything), 1)
         sample = np.zeros_like(feasible)
         sample[turned[:looked_at]] = True
         return feasible & sample, looked_at

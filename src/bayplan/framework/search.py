@@ -37,6 +37,7 @@ class Fit:
         count: how many nodes are feasible.
         evaluated: how many nodes were looked at.
         nominated: the row of the nominated node, where the Pod is taken there unscored.
+        among: (n,) bool, the nodes that PreFilter left; None where it left all.
         diagnosis: why not elsewhere; made only where nothing is feasible.
     """
 
@@ -44,6 +45,7 @@ class Fit:
     count: int
     evaluated: int
     nominated: int | None = None
+    among: BoolArray | None = None
     diagnosis: Diagnosis | None = None
 
 
@@ -239,8 +241,9 @@ class NodeSearch:
         nodes = self._nodes
         feasible = answers.fits
         failed = answers.failed
-        if allowed.names is not None:
-            feasible = feasible & _rows_named(nodes, allowed.names)
+        among = None if allowed.names is None else _rows_named(nodes, allowed.names)
+        if among is not None:
+            feasible = feasible & among
         for stage in self._fresh_filters:
             if stage.name not in state.skip_filter:
                 codes = stage.codes(state, pod, nodes, feasible)
@@ -251,7 +254,7 @@ class NodeSearch:
             feasible = feasible.copy()
             feasible[list(taken)] = False
             failed = failed or any(status.code is Code.ERROR for status in taken.values())
-        fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count)
+        fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count, among=among)
         if fit.count == 0 or failed:
             fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
             error = fit.diagnosis.error()
