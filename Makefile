@@ -43,7 +43,7 @@ lint: $(READY) ## ruff, and the contracts between the layers
 types: $(READY) ## mypy --strict
 	@echo "== types"
 	$(BIN)/mypy
-	$(BIN)/mypy --strict e2e/provider e2e/conformance e2e/audit.py e2e/cluster.py e2e/conftest.py e2e/demo.py e2e/proxy.py
+	$(BIN)/mypy --strict e2e/provider e2e/conformance e2e/audit.py e2e/cluster.py e2e/conftest.py e2e/demo.py e2e/proxy.py bench
 
 unit: $(READY) ## tests that need no cluster
 	@echo "== unit tests"

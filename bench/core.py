@@ -38,7 +38,7 @@ PLACED = (0, 50_000, 150_000)
 WARM_PODS = 20
 FRESH_PODS = 7
 MOST_PODS = 5_000
-SECONDS = 3.0
+SECONDS = 10.0
 """Longest time that the measured Pods of one size are timed for."""
 PROFILE_LINES = 30
 
@@ -128,7 +128,10 @@ class CoreBench:
         times = []
         for number in range(FRESH_PODS):
             world.feed(objects.fresh(number))
-            times.append(world.place(1, SECONDS).cpu)
+            placing = world.place(1, SECONDS)
+            if not placing.pods:
+                return 0.0
+            times.append(placing.cpu)
         return statistics.median(times) * 1e6
 
     @contextmanager
