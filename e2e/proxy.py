@@ -24,6 +24,7 @@ class Proxy:
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._broken = False
+        self._silent = False
         self.port = free_port()
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -39,11 +40,15 @@ class Proxy:
     def cut(self) -> None:
         """Break all connections; new ones are closed as soon as they are made."""
         with self._lock:
-            self._broken = True
+            self._broken, self._silent = True, False
             for connection in self._connections:
                 with suppress(OSError):  # the other thread may have closed it
                     connection.shutdown(socket.SHUT_RDWR)
             self._connections.clear()
+
+    def silence(self) -> None:
+        """Swallow what the server says until `cut`: requests take effect, and nobody is told."""
+        self._silent = True
 
     def mend(self) -> None:
         """Let connections through again."""
@@ -76,8 +81,10 @@ class Proxy:
 
     def _forward(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
+            answers = source.getpeername()[:2] == self._target
             while chunk := source.recv(CHUNK):
-                sink.sendall(chunk)
+                if not (answers and self._silent):
+                    sink.sendall(chunk)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_RDWR)
         with self._lock:

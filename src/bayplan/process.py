@@ -49,6 +49,8 @@ cycles, and a full collection over a large cluster's objects would stop scheduli
 BINDING_WORKERS = 512
 """Most threads that prepare and bind Pods; made when needed. They are apart from those of blocking
 plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
+LANDING_SECONDS = 2.0
+"""How long requests that are under way may take once no further binding is sent."""
 DRAIN_SECONDS = 5.0
 """How long events and conditions may take to be written when the process ends."""
 
@@ -85,7 +87,9 @@ class Process:
         client = config.config.client_connection
         connection = Connection.load(kubeconfig or client.kubeconfig or None)
         self._http = Http(connection)
-        self._dispatcher = Dispatcher(connection, qps=client.qps, burst=client.burst)
+        self._dispatcher = Dispatcher(
+            connection, qps=client.qps, burst=client.burst, may_send=self._may_write
+        )
         self._inbox = Inbox()
         self._pool = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
         self._binders = ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
@@ -152,6 +156,8 @@ class Process:
         gc.set_threshold(GC_THRESHOLD, 20, 100)
 
     def _end(self) -> None:
+        self._dispatcher.end_bindings()
+        self._scheduler.land_the_rest(LANDING_SECONDS)
         unfinished = self._scheduler.binder.in_flight
         log.info("Ending", bindings_in_flight=unfinished)
         self._informers.stop()
@@ -203,6 +209,10 @@ class Process:
     def _lead(self) -> None:
         self._scheduler.active = True
         log.info("Leading")
+
+    def _may_write(self) -> bool:
+        """Not when the Lease has run out and nobody has noticed yet, as after a long sleep."""
+        return self._elector is None or self._elector.is_leader
 
     def _lose(self) -> None:
         if self._scheduler.stopping:

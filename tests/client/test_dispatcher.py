@@ -309,6 +309,56 @@ def test_what_is_left_at_the_deadline_fails(bench):
     assert isinstance(left["/unsent"], errors.Closed)
 
 
+def test_once_bindings_are_ended_none_is_sent_and_all_else_is(bench):
+    gate = bench.server.script = Gate()
+    dispatcher = bench.start(max_in_flight=1)
+    bench.submit("/sent")
+    gate.wait_for(1)
+    bench.submit("/unsent")
+    bench.submit("/status", Lane.STATUS)
+    dispatcher.end_bindings()
+    gate.open.set()
+    outcomes = dict(bench.outcome() for _ in range(3))
+    assert isinstance(outcomes.pop("/unsent"), errors.Closed)
+    assert not any(isinstance(outcome, errors.ApiError) for outcome in outcomes.values())
+    bench.submit("/late")
+    assert isinstance(bench.error(), errors.Closed)
+    assert sorted(bench.paths()) == ["/sent", "/status"]
+
+
+def test_a_binding_that_waits_for_its_next_try_has_none_once_bindings_are_ended(bench):
+    bench.server.script = lambda exchange: (
+        exchange.error(429, Retry_After="60") if exchange.path == "/slow" else exchange.answer()
+    )
+    dispatcher = bench.start(max_in_flight=1)
+    bench.submit("/slow")
+    bench.submit("/quick")
+    assert bench.outcome()[0] == "/quick"
+    dispatcher.end_bindings()
+    path, outcome = bench.outcome()
+    assert path == "/slow"
+    assert isinstance(outcome, errors.Closed)
+
+
+def test_nothing_is_sent_while_that_is_not_allowed(bench):
+    bench.server.script = answer
+    allowed, asked = threading.Event(), Queue()
+
+    def may_send() -> bool:
+        asked.put(None)
+        return allowed.is_set()
+
+    dispatcher = bench.start(may_send=may_send)
+    bench.submit("/a")
+    for _ in range(2):  # the first may have been before there was anything to send
+        asked.get(timeout=5)
+        dispatcher.wake()
+    assert bench.paths() == []
+    allowed.set()
+    dispatcher.wake()
+    assert bench.outcome() == ("/a", b"fine")
+
+
 def test_one_that_never_started_can_be_closed(server):
     ended: list[Outcome] = []
     dispatcher = Dispatcher(server.connection())

@@ -218,6 +218,25 @@ def test_a_candidate_can_be_stopped_while_it_waits(lease, candidate):
     assert not candidate.stopped.is_set()
 
 
+@pytest.mark.parametrize("writes", [1, 2], ids=["made", "renewed"])
+def test_what_we_wrote_counts_from_before_we_sent_it(lease, server, writes):
+    """Others may have seen it long before the answer came, when we slept in between."""
+    now = 0.0
+
+    def slowly(exchange: Exchange) -> None:
+        nonlocal now
+        lease(exchange)
+        if exchange.command != "GET" and lease.written.qsize() == writes:
+            now += QUICK.lease_duration
+
+    server.script = slowly
+    elector = Candidate(server, clock=lambda: now).elector
+    elector._leading = True
+    for i in range(writes):
+        assert elector._try(1)
+        assert elector.is_leader == (i + 1 < writes)
+
+
 def test_a_hanging_server_cannot_hide_the_loss(lease, server, candidate):
     candidate.elector.start()
     assert candidate.started.wait(5)

@@ -1,5 +1,7 @@
 """The table of retry rules."""
 
+import sys
+
 import pytest
 
 from bayplan.client import errors
@@ -34,3 +36,7 @@ def test_a_call_is_sent_again_only_where_that_is_safe_and_useful(error, tries, i
 
 def test_the_delay_is_spread_so_that_many_clients_do_not_come_back_together():
     assert retry_delay(errors.Unreachable(""), 1, 5, False, lambda: 0.5) == pytest.approx(0.15)
+
+
+def test_there_is_no_end_to_tries_where_there_is_to_be_none():
+    assert retry_delay(errors.Unreachable(""), 100_000, sys.maxsize, False, lambda: 0.0) == 10

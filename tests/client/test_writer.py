@@ -106,6 +106,30 @@ def test_a_binding_in_doubt_is_looked_up(bench, script, expected):
     assert ending is None if expected is None else type(ending) is expected
 
 
+def test_a_binding_in_doubt_stays_in_doubt_for_as_long_as_nobody_can_tell(bench, monkeypatch):
+    monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
+    bench.server.script = one_after_another(*[hang_up] * 12, pod_answer(nodeName="node-1"))
+    assert bench.bind() is None
+
+
+def test_a_binding_that_found_no_connection_is_in_doubt(bench, monkeypatch):
+    monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
+    submit = bench.dispatcher.submit
+    asked = []
+
+    def lookups_only(request):
+        asked.append(request)
+        if request.method == "POST":
+            request.on_done(errors.Unreachable("no connection"))
+        else:
+            submit(request)
+
+    monkeypatch.setattr(bench.dispatcher, "submit", lookups_only)
+    bench.server.script = pod_answer(nodeName="node-1")
+    assert bench.bind() is None
+    assert [request.method for request in asked] == ["POST", "GET"]
+
+
 @pytest.mark.parametrize("uid", ["uid-1", "uid-2"])
 def test_a_pod_is_deleted_under_its_uid(bench, uid):
     bench.server.script = lambda exchange: exchange.answer(200)

@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 EVENTS_IN_FLIGHT = 16
 """Few, so that a burst of bindings never finds the connections taken by events."""
 LONGEST_PAUSE = 1.0
+ENDING = "the scheduler is ending"
 
 
 @dataclass(slots=True)
@@ -64,7 +65,17 @@ class _Transfer:
 
 
 class Dispatcher:
-    """Sends what is submitted; `start` it once, `close` it once."""
+    """Sends what is submitted; `start` it once, `close` it once.
+
+    Args:
+        connection: to the API server.
+        qps: requests a second, for events and for all else; 0 is no limit.
+        burst: how many of them may go at once.
+        max_in_flight: how many may be under way.
+        may_send: asked before each request; nothing is sent while it says no.
+        clock: monotonic seconds.
+        jitter: random numbers in [0, 1).
+    """
 
     def __init__(
         self,
@@ -73,6 +84,7 @@ class Dispatcher:
         qps: float = 0.0,
         burst: int = 0,
         max_in_flight: int = 64,
+        may_send: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -80,6 +92,7 @@ class Dispatcher:
         self._clock = clock
         self._jitter = jitter
         self._max_in_flight = max_in_flight
+        self._may_send = may_send
         self._lanes: tuple[deque[Request], ...] = (deque(), deque(), deque())
         self._event_source: Callable[[], Request | None] | None = None
         # kube-scheduler has a client of its own for events, each with the configured limits.
@@ -94,6 +107,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._asleep = False
         self._news = False
+        self._binds = True
         self._ended = False
         self._deadline: float | None = None
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -111,7 +125,7 @@ class Dispatcher:
             if not ended:
                 self._lanes[request.lane].append(request)
         if ended:
-            request.on_done(Closed("the scheduler is ending"))
+            request.on_done(Closed(ENDING))
         else:
             self.wake()
 
@@ -128,6 +142,11 @@ class Dispatcher:
         if self._asleep:
             self._asleep = False
             self._wake_writer.send(b"\0")
+
+    def end_bindings(self) -> None:
+        """Send nothing of `Lane.BIND` any more: what has not been sent fails, with `Closed`."""
+        self._binds = False
+        self.wake()
 
     def close(self, timeout: float = 5.0) -> bool:
         """Finish what was submitted, within ``timeout`` seconds; what is left then fails.
@@ -180,11 +199,13 @@ class Dispatcher:
     def _fill(self) -> float:
         """Start what may start; returns the seconds until the rate limit lets the next one go."""
         self._news = False
+        if not self._binds:
+            self._drop_bindings()
         now = self._clock()
         while self._retries and self._retries[0][0] <= now:
             request = heapq.heappop(self._retries)[2]
             self._lanes[request.lane].appendleft(request)
-        while len(self._active) < self._max_in_flight:
+        while len(self._active) < self._max_in_flight and self._may_send():
             lane = self._next_lane()
             if lane is None:
                 break
@@ -198,6 +219,15 @@ class Dispatcher:
             limit.take()
             self._send(next_request)
         return LONGEST_PAUSE
+
+    def _drop_bindings(self) -> None:
+        left = [entry for entry in self._retries if entry[2].lane is Lane.BIND]
+        if left:
+            self._retries = [entry for entry in self._retries if entry[2].lane is not Lane.BIND]
+            heapq.heapify(self._retries)
+        self._lanes[Lane.BIND].extend(request for _, _, request in left)
+        while self._lanes[Lane.BIND]:
+            self._report(self._lanes[Lane.BIND].popleft(), Closed(ENDING))
 
     def _next_lane(self) -> Lane | None:
         for lane in (Lane.BIND, Lane.STATUS):
@@ -330,7 +360,7 @@ class Dispatcher:
             self._ended = True
         left = [request for _, _, request in self._retries]
         for request in itertools.chain(left, *self._lanes):
-            self._report(request, Closed("the scheduler is ending"))
+            self._report(request, Closed(ENDING))
         for transfer in itertools.chain(self._idle, self._active.values()):
             transfer.handle.close()
         self._multi.close()

@@ -108,7 +108,11 @@ class ServerError(ApiError):
 
 
 class Unreachable(ApiError):
-    """No connection came about, so the server has not seen the request."""
+    """No connection came about, so the server has not seen the request.
+
+    With one exception: libcurl sends a request again by itself when a connection that was used
+    before breaks under it. If there is no other connection then, this is what comes out.
+    """
 
     fault = Fault.NETWORK
     never_sent = True

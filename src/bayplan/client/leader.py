@@ -155,8 +155,9 @@ class LeaderElector:
         """Returns when leading is lost or `stop` was called."""
         deadline = self._clock() + self._lock.renew_deadline
         while not self._stop.wait(min(self._lock.retry_period, max(0, deadline - self._clock()))):
-            if self._try(deadline - self._clock()):
-                deadline = self._clock() + self._lock.renew_deadline
+            began = self._clock()
+            if self._try(deadline - began):
+                deadline = began + self._lock.renew_deadline
             elif self._clock() >= deadline or self.leader != self.identity:
                 log.error("leadership was lost", leader=self.leader, identity=self.identity)
                 return
@@ -199,7 +200,9 @@ class LeaderElector:
             "metadata": {"name": self._lock.name, "namespace": self._lock.namespace},
             "spec": self._held({}, transitions=0),
         }
-        self._observe(_decode(self._http.post(self._lock.collection, _encode(lease), timeout)))
+        began = self._clock()
+        created = self._http.post(self._lock.collection, _encode(lease), timeout)
+        self._observe(_decode(created), began)
         return True
 
     def _write(self, lease: Lease, timeout: float) -> bool:
@@ -222,12 +225,17 @@ class LeaderElector:
 
     def _put(self, lease: Lease, changes: Lease, timeout: float) -> None:
         body = lease | {"spec": _spec(lease) | changes}
-        self._observe(_decode(self._http.put(self._lock.path, _encode(body), timeout)))
+        began = self._clock()
+        self._observe(_decode(self._http.put(self._lock.path, _encode(body), timeout)), began)
 
-    def _observe(self, lease: Lease) -> None:
-        """Remember the record, and when we first saw it like this."""
+    def _observe(self, lease: Lease, written_at: float | None = None) -> None:
+        """Remember the record, and when we first saw it like this.
+
+        What we have written counts from before that: others may have seen it long before we had
+        the answer, and it is for their sake that we stop.
+        """
         if _spec(self._lease) != _spec(lease):
-            self._observed_at = self._clock()
+            self._observed_at = self._clock() if written_at is None else written_at
         self._lease = lease
 
     def _report(self) -> None:

@@ -17,6 +17,8 @@ from bayplan.client.errors import ApiError, TooManyRequests, Unauthorized
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
+MOST_DOUBLINGS = 10
+"""More would not change the delay, and after many tries overflow."""
 THROTTLED_TRIES = 10
 """How often a 429 is tried, whatever the caller's own limit: the server only asks for patience."""
 
@@ -44,5 +46,6 @@ def retry_delay(
 def _delay(error: ApiError, tries: int, jitter: Callable[[], float]) -> float:
     if error.retry_after:
         return error.retry_after
-    backoff = min(FIRST_DELAY * 2.0 ** (tries - 1), LONGEST_DELAY)
+    doublings = min(tries - 1, MOST_DOUBLINGS)
+    backoff = min(FIRST_DELAY * 2.0**doublings, LONGEST_DELAY)
     return backoff * (1 + jitter())

@@ -2,9 +2,11 @@
 
 The first three go through the `Dispatcher` and report to a callback on its thread. Retry rules:
 
-- A binding in doubt (broken connection, no answer, 5xx) is looked up: it took effect if that very
-  Pod now is on that very node. Bindings carry the Pod's uid, so a Pod that was deleted and made
-  anew under the same name is never bound by mistake.
+- A binding in doubt (no connection, a broken one, no answer, 5xx) is looked up until there is an
+  answer: it took effect if that very Pod now is on that very node. Until then the Pod stays
+  assumed, else its room would be given away while the watch that would show it is broken, too.
+  Bindings carry the Pod's uid, so a Pod that was deleted and made anew under the same name is
+  never bound by mistake.
 - Status patches and deletions may be sent again, since doing them twice is doing them once; both
   carry the uid as well. Deleting what is gone already is success.
 
@@ -13,6 +15,7 @@ Volume objects are few; they are written by plain calls that wait.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +25,7 @@ import msgspec
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
-from bayplan.client.errors import ApiError, Conflict, NotFound
+from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
 from bayplan.client.http import Http
 from bayplan.client.request import Lane, Outcome, Request
 
@@ -66,7 +69,9 @@ class Writer:
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, ApiError) or _is_bound_to(outcome, node_name):
                 on_done(None)
-            elif outcome.outcome_unknown:
+            elif outcome.outcome_unknown or isinstance(outcome, Unreachable):
+                # libcurl sends a request again by itself when a connection that it had used before
+                # breaks, so the one that could not be sent may have been sent the first time.
                 self._find_out(pod, node_name, outcome, on_done)
             else:
                 on_done(outcome)
@@ -144,7 +149,15 @@ class Writer:
             on_done(None if bound else error)
 
         self._dispatcher.submit(
-            Request("GET", _pod_path(pod), done, lane=Lane.BIND, content_type=JSON, idempotent=True)
+            Request(
+                "GET",
+                _pod_path(pod),
+                done,
+                lane=Lane.BIND,
+                content_type=JSON,
+                idempotent=True,
+                max_tries=sys.maxsize,
+            )
         )
 
 
