@@ -45,6 +45,8 @@ def used() -> Metrics:
     metrics.rejected("NodeName", "default-scheduler", 1)
     metrics.rejected("NodeName", "default-scheduler", -1)
     metrics.permit_waited("Success", 2.0)
+    metrics.request("server:6443", "POST", "201")
+    metrics.request("server:6443", "POST", "<error>")
     metrics.preemption(3)
     metrics.preemption(0)
     return metrics
@@ -56,6 +58,13 @@ P = "profile=default-scheduler"
 @pytest.mark.parametrize(
     ("name", "samples"),
     [
+        (
+            "rest_client_requests",
+            {
+                "rest_client_requests_total code=201 host=server:6443 method=POST": 1,
+                "rest_client_requests_total code=<error> host=server:6443 method=POST": 1,
+            },
+        ),
         (
             "scheduler_schedule_attempts",
             {f"scheduler_schedule_attempts_total {P} result=scheduled": 1},

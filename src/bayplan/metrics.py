@@ -15,6 +15,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -122,6 +123,13 @@ class Metrics:
             "Exceptions raised by plugins.",
             ("plugin", "extension_point"),
         )
+        self._requests = counter(
+            "rest_client_requests_total",
+            "Requests to the API server by method and status code, or <error> without an answer.",
+            ("code", "method", "host"),
+        )
+        ProcessCollector(registry=registry)
+        self._requests_of = cache(self._requests.labels)
         self._attempts_of = cache(self._attempts.labels)
         self._attempt_seconds_of = cache(self._attempt_seconds.labels)
         self._point_seconds_of = cache(self._point_seconds.labels)
@@ -179,6 +187,10 @@ class Metrics:
     def permit_waited(self, result: str, seconds: float) -> None:
         """A Pod waited in Permit."""
         self._permit_seconds.labels(result).observe(seconds)
+
+    def request(self, host: str, method: str, code: str) -> None:
+        """A request to the API server ended; a watch counts once, when it is answered."""
+        self._requests_of(code, method, host).inc()
 
     def preemption(self, victims: int) -> None:
         """A preemption was tried; with ``victims`` > 0 it found some."""

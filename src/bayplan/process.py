@@ -13,6 +13,8 @@ import signal
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -98,6 +100,7 @@ class Process:
         objects = FullObjects(self._http)
         extenders = Extenders(HttpExtender(e, objects) for e in config.config.extenders)
         self._metrics = Metrics()
+        connection.observe = partial(self._metrics.request, urlsplit(connection.server).netloc)
         around = Surroundings(
             events=events,
             client=writer,

@@ -129,3 +129,16 @@ def test_a_forbidden_call_says_what_is_forbidden(server, http):
     with pytest.raises(errors.Forbidden) as caught:
         http.get("/api/v1/pods")
     assert str(caught.value) == why
+
+
+def test_every_request_is_observed_with_its_code(server):
+    seen: list[tuple[str, str]] = []
+    connection = Connection(Configuration(host=server.url))
+    connection.observe = lambda method, code: seen.append((method, code))
+    server.script = lambda exchange: exchange.answer(200, {})
+    Http(connection).get("/a")
+    nowhere = Connection(Configuration(host="http://127.0.0.1:1"))
+    nowhere.observe = connection.observe
+    with pytest.raises(errors.Unreachable):
+        Http(nowhere, max_tries=1).post("/b", b"{}")
+    assert seen == [("GET", "200"), ("POST", "<error>")]

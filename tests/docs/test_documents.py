@@ -56,7 +56,7 @@ def test_the_picture_of_the_queue_is_drawn_from_its_table():
 
 def test_the_list_of_metrics_is_what_there_is():
     text = (ROOT / "docs" / "operations.md").read_text()
-    listed = set(re.findall(r"^\| `((?:scheduler|bayplan)_\w+)`", text, re.MULTILINE))
+    listed = set(re.findall(r"^\| `((?:scheduler|bayplan|rest|process)_\w+)`", text, re.MULTILINE))
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
     assert listed == {*served, "scheduler_pending_pods", "scheduler_cache_size"}
 

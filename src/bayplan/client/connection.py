@@ -30,6 +30,8 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 CREDENTIALS_AGE = 10.0
 """Seconds for which a bearer token is used before it is looked at again."""
+NO_ANSWER = "<error>"
+"""What counts as the status code of a request that was not answered, as in client-go."""
 CONNECT_TIMEOUT_MS = 10_000
 SILENCE_MS = 30_000
 KEEPALIVE_IDLE_S = 30
@@ -41,6 +43,8 @@ class Connection:
 
     Attributes:
         server: URL of the API server as the credentials name it, without a trailing slash.
+        observe: told method and status code of every request; the code is ``<error>`` where no
+            answer came. Called on the thread that sent it.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Connection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.server: str = configuration.host.rstrip("/")
+        self.observe: Callable[[str, str], None] = lambda _method, _code: None
         self._configuration = configuration
         self._token_file = token_file
         self._user_agent = user_agent

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import pycurl
 import structlog
 
-from bayplan.client.connection import Connection
+from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
 from bayplan.client.request import Lane, Outcome, Request
@@ -277,10 +277,16 @@ class Dispatcher:
         remaining, succeeded, failed = self._multi.info_read()
         for handle in succeeded:
             transfer = self._active[handle]
+            self._observe(transfer, str(handle.getinfo(pycurl.RESPONSE_CODE)))
             self._release(transfer, self._outcome(transfer))
         for handle, code, text in failed:
+            self._observe(self._active[handle], NO_ANSWER)
             self._release(self._active[handle], self._connection.error(handle, code, text))
         return bool(remaining or succeeded or failed)
+
+    def _observe(self, transfer: _Transfer, code: str) -> None:
+        assert transfer.request is not None
+        self._connection.observe(transfer.request.method, code)
 
     def _outcome(self, transfer: _Transfer) -> Outcome:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pycurl
 
-from bayplan.client.connection import JSON, Connection
+from bayplan.client.connection import JSON, NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Unauthorized, from_status
 from bayplan.client.retry import retry_delay
 
@@ -102,7 +102,9 @@ class Http:
         try:
             handle.perform()
         except pycurl.error as error:
+            self.connection.observe(method, NO_ANSWER)
             raise self.connection.error(handle, *error.args) from None
+        self.connection.observe(method, str(handle.getinfo(pycurl.RESPONSE_CODE)))
         return answer(handle, b"".join(chunks))
 
     def _handle(self) -> pycurl.Curl:

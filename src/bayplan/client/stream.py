@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pycurl
 
-from bayplan.client.connection import Connection
+from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import Closed, Unauthorized
 from bayplan.client.http import answer, prepare
 
@@ -54,6 +54,7 @@ class Stream:
         if self._aborted:
             raise Closed("the stream was aborted")
         handle, complaint, self._raised = self._handle, list[bytes](), None
+        self._status = b""
         prepare(handle, "GET", self._connection.url(path), None)
         handle.setopt(pycurl.HTTPHEADER, self._connection.headers())
         handle.setopt(pycurl.LOW_SPEED_LIMIT, 1)
@@ -67,6 +68,8 @@ class Stream:
                 raise Closed("the stream was aborted") from None
             if self._raised is not None:
                 raise self._raised from None
+            if not self._status:
+                self._connection.observe("GET", NO_ANSWER)
             raise self._connection.error(handle, *error.args) from None
         try:
             answer(handle, b"".join(complaint))
@@ -94,8 +97,10 @@ class Stream:
         def read(line: bytes) -> None:
             if line.startswith(b"HTTP/"):
                 self._status = line.split(b" ", 2)[1]
-            elif line == b"\r\n" and self._status == HTTP_OK:
-                on_open()
+            elif line == b"\r\n":
+                self._connection.observe("GET", self._status.decode())
+                if self._status == HTTP_OK:
+                    on_open()
 
         return read
 
