@@ -345,6 +345,7 @@ def test_an_api_server_that_takes_few_requests_at_a_time(new_cluster):
         bayplan = load.start(load.cluster.config())
         stack.callback(bayplan.kill)
         load.all_is_well(bayplan)
+        assert b'code="429"' in load.api_server.endpoint.get("/metrics")
 
 
 @pytest.mark.parametrize("qps", [200, 20], ids=["time for all bindings", "too little time"])
