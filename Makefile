@@ -13,7 +13,7 @@ GROUPS := import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["d
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint types unit e2e conformance build-controlplane bench bench-core soak lock clean
+.PHONY: help venv run test lint types unit e2e load conformance build-controlplane bench bench-core soak lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -64,6 +64,9 @@ bench-core: $(READY) ## decisions with no API server, and how their cost grows; 
 
 soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost
 	$(BIN)/python -m bench.soak
+
+load: build-controlplane ## faults in the middle of load, at full size (`make e2e` runs them smaller)
+	BAYPLAN_LOAD=full $(BIN)/pytest e2e/test_faults_under_load.py $(ARGS)
 
 build-controlplane: $(READY) ## get the control plane into .cache (minutes the first time)
 	@echo "== control plane"
