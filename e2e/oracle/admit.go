@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"sort"
@@ -33,7 +34,23 @@ func (c *cluster) admit() {
 		c.admitPriority(pod)
 		addDefaultTolerations(pod)
 		mergeLabelKeys(pod)
+		asStored(pod)
 	}
+}
+
+// asStored gives the Pod the quantities that a client reads. What a user wrote as 0.10Gi, the API
+// server stores as 107374182400m; only the latter may be added to: a quantity with a fraction of a
+// binary unit shares its digits with its copies, so that a sum changes what it was made from.
+func asStored(pod *v1.Pod) {
+	data, err := json.Marshal(pod)
+	if err != nil {
+		panic(err) // It was read from JSON.
+	}
+	stored := v1.Pod{}
+	if err := json.Unmarshal(data, &stored); err != nil {
+		panic(err)
+	}
+	*pod = stored
 }
 
 func (c *cluster) addImpliedNamespaces() {

@@ -138,3 +138,16 @@ def test_a_simulation_that_leaves_out_pods_differs() -> None:
     expected = [{"pod": "default/a", "node": None, "message": "no"}]
     (difference,) = compare_simulations(expected, [])
     assert difference.what == "simulate.length"
+
+
+def test_the_errors_that_parallel_dry_runs_met_come_in_any_order() -> None:
+    def judged(*errors: str) -> list[dict[str, Any]]:
+        told = f"preemption: [{', '.join(f'running {e}' for e in errors)}]"
+        message = f"0/9 nodes are available: 9 x. {told}"
+        return [{"pod": "a/b", "message": message, "postFilter": {"message": told}}]
+
+    assert not compare_explanations(
+        judged("p: one, or two", "q: 3"), judged("q: 3", "p: one, or two")
+    )
+    (difference,) = compare_explanations(judged("p: 1", "q: 3"), judged("q: 3", "p: 2"))
+    assert difference.what == "postFilter.message"
