@@ -28,7 +28,7 @@ from bayplan.informers.messages import Changed, Message, Removed
 from bayplan.metrics import Metrics
 from bayplan.queue.places import Place
 from bayplan.scheduler import Scheduler
-from bayplan.selection import pick_first_by_name
+from bayplan.simulation.name_order import NameOrder
 
 PROFILE = "bayplan"
 Done = Callable[[Exception | None], None]
@@ -208,7 +208,7 @@ class Cluster:
             events=self.recorder,
             client=self.client,
             extenders=extenders,
-            tie_break=pick_first_by_name,
+            tie_break=NameOrder(),
             clock=self.clock,
             now=self.clock,
         )

@@ -18,7 +18,8 @@ from bayplan.extender import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
-from bayplan.selection import Selection, pick_at_random, pick_first_by_name
+from bayplan.selection import Selection, pick_at_random
+from bayplan.simulation.name_order import NameOrder
 
 
 def node(name: str, **labels: str) -> NodeBuilder:
@@ -59,7 +60,7 @@ def test_without_score_plugins_all_nodes_are_equally_good() -> None:
 
 def test_a_tie_is_broken_by_name_or_by_chance() -> None:
     nodes = table_of(node("b"), node("a"), node("c"))
-    assert pick_first_by_name(nodes, np.array([0, 1, 2])) == nodes.row("a")
+    assert NameOrder()(nodes, np.array([0, 1, 2])) == nodes.row("a")
     counts = Counter(pick_at_random(nodes, np.array([0, 2])) for _ in range(400))
     assert set(counts) == {0, 2}
     assert min(counts.values()) > 100

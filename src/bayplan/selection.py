@@ -37,12 +37,6 @@ def pick_at_random(_: NodeTable, rows: IntArray) -> int:
     return int(rows[random.randrange(len(rows))])
 
 
-def pick_first_by_name(nodes: NodeTable, rows: IntArray) -> int:
-    """The best row whose node comes first in the alphabet: the same at every run."""
-    candidates: list[int] = rows.tolist()
-    return min(candidates, key=lambda row: nodes.names[row] or "")
-
-
 @dataclass
 class Selection:
     """Where a Pod goes, or why nowhere.
@@ -52,7 +46,7 @@ class Selection:
         best: rows of all nodes as good as the chosen one.
         fit: the feasible nodes.
         diagnosis: why nothing fits; None where something does.
-        rejection: Unschedulable or UnschedulableAndUnresolvable where nothing fits.
+        rejection: why, where there is no node at all to diagnose.
     """
 
     node_name: str = ""
@@ -84,9 +78,7 @@ class NodeSelector:
         fit = self._find(framework, state, pod)
         if fit.count == 0:
             assert fit.diagnosis is not None
-            return Selection(
-                fit=fit, diagnosis=fit.diagnosis, rejection=Status.unschedulable("no fit")
-            )
+            return Selection(fit=fit, diagnosis=fit.diagnosis)
         best = self._best(framework, state, pod, fit)
         row = int(best[0]) if len(best) == 1 else self._tie_break(self._nodes, best)
         return Selection(self._nodes.names[row] or "", best, fit)

@@ -19,7 +19,8 @@ from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
 from bayplan.informers.messages import Changed
 from bayplan.metrics import Metrics
-from bayplan.selection import Selection, pick_first_by_name
+from bayplan.selection import Selection
+from bayplan.simulation.name_order import NameOrder
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugins.md"
 SOURCES: dict[str, str] = {
@@ -86,7 +87,7 @@ def rig(folder: Path, name: str, nodes: Iterable[Node], config: Any = None, **ar
         "profiles": [profile],
     }
     events = Events()
-    around = Surroundings(events, tie_break=pick_first_by_name)
+    around = Surroundings(events, tie_break=NameOrder())
     core = Core(parse_config(yaml.safe_dump(document), registry.known), registry, around, Metrics())
     framework = core.profiles[PROFILE]
     for node in nodes:
