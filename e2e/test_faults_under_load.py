@@ -205,6 +205,11 @@ class Load:
         wait_until(lambda: not self.cluster._nodes(OURS), IN_TIME, "the end of all nodes")
 
 
+pytestmark = pytest.mark.skipif(
+    "BAYPLAN_LOAD" not in os.environ, reason="minutes of faults under load: make load"
+)
+
+
 @pytest.fixture(scope="module")
 def breakable(new_cluster):
     if not chosen().owns_parts:
