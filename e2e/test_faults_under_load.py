@@ -25,7 +25,6 @@ from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
 from e2e.test_faults import says_no_traceback
 
-pytestmark = pytest.mark.e2e
 
 FULL = os.environ.get("BAYPLAN_LOAD") == "full"
 NODES, PER_NODE = (100, 20) if FULL else (40, 12)
@@ -205,9 +204,12 @@ class Load:
         wait_until(lambda: not self.cluster._nodes(OURS), IN_TIME, "the end of all nodes")
 
 
-pytestmark = pytest.mark.skipif(
-    "BAYPLAN_LOAD" not in os.environ, reason="minutes of faults under load: make load"
-)
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        "BAYPLAN_LOAD" not in os.environ, reason="minutes of faults under load: make load"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
