@@ -25,7 +25,6 @@ from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
 from e2e.test_faults import says_no_traceback
 
-
 FULL = os.environ.get("BAYPLAN_LOAD") == "full"
 NODES, PER_NODE = (100, 20) if FULL else (40, 12)
 PODS = NODES * PER_NODE
