@@ -106,10 +106,29 @@ def test_a_binding_in_doubt_is_looked_up(bench, script, expected):
     assert ending is None if expected is None else type(ending) is expected
 
 
-def test_a_binding_in_doubt_stays_in_doubt_for_as_long_as_nobody_can_tell(bench, monkeypatch):
+def refuse(status: int, reason: str) -> Callable[[Exchange], None]:
+    return lambda exchange: exchange.error(status, reason)
+
+
+NO_ANSWERS = {
+    "broken": hang_up,
+    "forbidden": refuse(403, "Forbidden"),
+    "unauthorized": refuse(401, "Unauthorized"),
+    "too many requests": refuse(429, "TooManyRequests"),
+    "internal error": fail,
+}
+
+
+@pytest.mark.parametrize("no_answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_a_binding_in_doubt_stays_in_doubt_for_as_long_as_nobody_can_tell(
+    bench, monkeypatch, no_answer
+):
     monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
-    bench.server.script = one_after_another(*[hang_up] * 12, pod_answer(nodeName="node-1"))
+    bench.server.script = one_after_another(
+        hang_up, *[no_answer] * 12, pod_answer(nodeName="node-1")
+    )
     assert bench.bind() is None
+    assert len(bench.server.requests) == 14
 
 
 def test_a_binding_that_found_no_connection_is_in_doubt(bench, monkeypatch):

@@ -32,7 +32,7 @@ from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
 from bayplan.client.request import Lane, Outcome, Request
-from bayplan.client.retry import retry_delay
+from bayplan.client.retry import lookup_delay, retry_delay
 from bayplan.client.throttle import TokenBucket
 
 log = structlog.get_logger(__name__)
@@ -319,6 +319,8 @@ class Dispatcher:
     def _retry_delay(self, request: Request, error: ApiError) -> float | None:
         if isinstance(error, Unauthorized):
             self._connection.forget_credentials()
+        if request.must_know:
+            return lookup_delay(error, request.tries, self._jitter)
         return retry_delay(
             error, request.tries, request.max_tries, request.idempotent, self._jitter
         )

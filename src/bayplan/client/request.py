@@ -31,6 +31,7 @@ class Request:
         timeout: seconds per try.
         idempotent: doing it twice is as good as once, so it may be sent again in doubt.
         max_tries: how often it is sent at most, see `bayplan.client.retry`.
+        must_know: a look-up that only the object or its absence ends, whatever the other limits.
         tries: how often it was sent so far.
     """
 
@@ -43,4 +44,5 @@ class Request:
     timeout: float = 30.0
     idempotent: bool = False
     max_tries: int = 5
+    must_know: bool = False
     tries: int = 0

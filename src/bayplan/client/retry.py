@@ -7,13 +7,16 @@
 | 5xx, connection broken, no answer | if doing it twice is as good as once | Retry-After/backoff |
 | 401                               | once, with credentials read afresh   | at once             |
 | anything else                     | never: the answer would be the same  |                     |
+
+A look-up that must be answered knows no limit: it is sent again after whatever is not an answer, a
+refusal included, since a server that has just started refuses all until it has read its roles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.client.errors import ApiError, TooManyRequests, Unauthorized
+from bayplan.client.errors import ApiError, NotFound, TooManyRequests, Unauthorized
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
@@ -41,6 +44,11 @@ def retry_delay(
         return _delay(error, tries, jitter) if tries < max(max_tries, THROTTLED_TRIES) else None
     harmless = error.never_sent or (error.outcome_unknown and idempotent)
     return _delay(error, tries, jitter) if harmless and tries < max_tries else None
+
+
+def lookup_delay(error: ApiError, tries: int, jitter: Callable[[], float]) -> float | None:
+    """Seconds until a look-up is sent again, or None if ``error`` is an answer: no such object."""
+    return None if isinstance(error, NotFound) else _delay(error, tries, jitter)
 
 
 def _delay(error: ApiError, tries: int, jitter: Callable[[], float]) -> float:

@@ -15,8 +15,6 @@ Volume objects are few; they are written by plain calls that wait.
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +24,7 @@ import msgspec
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
-from bayplan.client.errors import ApiError, Closed, Conflict, NotFound, Unreachable
+from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
 from bayplan.client.http import Http
 from bayplan.client.request import Lane, Outcome, Request
 
@@ -38,10 +36,6 @@ _BINDING = (
     '"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}"}},'
     '"target":{{"kind":"Node","name":"{node}"}}}}'
 )
-
-
-LOOK_AGAIN_SECONDS = 1.0
-"""Between two look-ups of a binding in doubt that the server refused to answer."""
 
 
 class Writer:
@@ -147,33 +141,14 @@ class Writer:
         return self._http.patch(path, body, content_type)
 
     def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
-        """Report success if the binding that ended in ``error`` took effect, else the error.
-
-        Only the Pod itself, or its absence, is an answer. A server that has just started may deny
-        the look-up (it has not read its roles yet): that says nothing about the binding.
-        """
+        """Report success if the binding that ended in ``error`` took effect, else the error."""
 
         def done(outcome: Outcome) -> None:
-            if isinstance(outcome, ApiError) and not isinstance(outcome, NotFound | Closed):
-                again = threading.Timer(
-                    LOOK_AGAIN_SECONDS, self._find_out, (pod, node_name, error, on_done)
-                )
-                again.daemon = True
-                again.start()
-                return
             bound = isinstance(outcome, bytes) and _binding_of(outcome) == (pod.uid, node_name)
             on_done(None if bound else error)
 
         self._dispatcher.submit(
-            Request(
-                "GET",
-                _pod_path(pod),
-                done,
-                lane=Lane.BIND,
-                content_type=JSON,
-                idempotent=True,
-                max_tries=sys.maxsize,
-            )
+            Request("GET", _pod_path(pod), done, lane=Lane.BIND, content_type=JSON, must_know=True)
         )
 
 
