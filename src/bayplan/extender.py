@@ -233,7 +233,7 @@ class Extenders:
 
         Whatever extenders say, a node that is not feasible comes last.
         """
-        totals = totals.copy()
+        totals = totals.astype(np.int64)
         rows = np.flatnonzero(fit.feasible).tolist()
         candidates = [node for r in rows if (node := nodes.nodes[r]) is not None]
         for extender in self._with("prioritize_verb", pod):

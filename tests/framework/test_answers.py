@@ -10,6 +10,7 @@ from tests.builders import NodeBuilder, make_node, make_pod
 from tests.core_harness import PROFILE, Cluster
 
 from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeTable
 from bayplan.framework import answers as answers_module
 from bayplan.framework.answers import AnswerBook, Answers, LocalStages
 from bayplan.framework.cycle_state import CycleState
@@ -19,6 +20,7 @@ from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import SKIP, Status
 
 NODE, PODS, CLUSTER = Depends.NODE, Depends.PODS, Depends.CLUSTER
+RESOURCES = Depends.RESOURCES
 
 
 class Asked(Plugin):
@@ -117,6 +119,77 @@ def test_a_row_that_moved_is_asked_about_again_by_whom_it_concerns(
     bench.cluster.add(node(3, a="b"))
     assert bench.ask() == after_node
     assert bench.ask() == ([], [])
+
+
+def test_a_row_as_full_as_one_before_is_not_asked_about() -> None:
+    bench = Bench(kind(RESOURCES, RESOURCES))
+    bench.ask()
+    pods = [make_pod(f"p{i}").req(cpu="1").node(f"n{i:02}") for i in (3, 4, 5)]
+    for pod, asked in zip(pods, (["n03"], [], []), strict=True):
+        bench.cluster.add(pod)
+        assert bench.ask() == (asked, asked)
+    bench.cluster.add(make_pod("large").req(cpu="2").node("n06"))
+    assert bench.ask() == (["n06"], ["n06"])
+    bench.cluster.remove(pods[0])
+    assert bench.ask() == (["n03"], ["n03"])
+    bench.cluster.remove(pods[1])
+    assert bench.ask() == ([], [])
+    bench.cluster.add(node(7).capacity(cpu="8", pods=10))
+    assert bench.ask() == (["n07"], ["n07"])
+
+
+def test_a_row_as_full_as_another_differs_where_more_than_that_counts() -> None:
+    bench = Bench(kind(NODE | RESOURCES, RESOURCES))
+    bench.ask()
+    for i in (3, 4):
+        bench.cluster.add(make_pod(f"p{i}").req(cpu="1").node(f"n{i:02}"))
+        assert bench.ask()[0] == [f"n{i:02}"]
+
+
+def test_what_a_full_row_was_not_asked_is_not_taken_for_an_answer() -> None:
+    bench = Bench(kind(RESOURCES, NODE))
+    bench.plugin.filter = lambda _s, _p, info: Status.unschedulable("no") if info.pods else None  # type: ignore[method-assign]
+    bench.ask()
+    for i in (3, 4):
+        pod = make_pod(f"p{i}").node(f"n{i:02}")
+        bench.cluster.add(pod)
+        assert bench.ask()[1] == []
+        bench.cluster.remove(pod)
+        assert bench.ask()[1] == [f"n{i:02}"], "every node's own score is asked for"
+
+
+def test_a_failure_is_not_remembered_for_rows_as_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(kind(RESOURCES, RESOURCES))
+    bench.ask()
+    no = Status.error("no idea")
+    monkeypatch.setattr(bench.plugin, "filter", lambda _s, _p, info: no if info.pods else None)
+    bench.cluster.add(make_pod("p3").node("n03"))
+    with pytest.raises(AttemptError, match="no idea"):
+        bench.decide()
+    with pytest.raises(AttemptError, match="no idea"):
+        bench.decide()
+
+
+def test_loads_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers_module, "MAX_LOADS", 2)
+    bench = Bench(kind(RESOURCES, RESOURCES))
+    bench.ask()
+    asked = []
+    for i, milli in enumerate((100, 200, 100, 300, 100)):
+        bench.cluster.add(make_pod(f"p{i}").req(cpu=f"{milli}m").node(f"n{i:02}"))
+        asked.append(bool(bench.ask()[0]))
+    assert asked == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize("score", [200, 70_000, 5_000_000_000])
+def test_scores_of_any_size_are_kept(score: int) -> None:
+    bench = Bench(kind(NODE, NODE, normalizer=Normalizer()))
+    bench.ask()
+    bench.cluster.add(node(3, score="100"))
+    assert bench.decide()["n03"] == 100
+    bench.cluster.add(node(4, score=str(score)))
+    kept = bench.decide()
+    assert (kept["n03"], kept["n04"]) == (100 * 100 // score, 100)
 
 
 def test_what_depends_on_the_cluster_is_asked_every_time() -> None:
@@ -255,31 +328,32 @@ def test_a_row_local_pre_score_error_comes_when_it_matters() -> None:
         bench.search.score(CycleState(), bench.pod, fit)
 
 
-def empty_answers(scores: int = 0) -> Answers:
-    stages = LocalStages([], [], [None] * scores)  # type: ignore[list-item]
-    answers = Answers.__new__(Answers)
-    answers.stages = stages
+def filled_answers(nodes: int) -> Answers:
+    """Answers of nobody: two bytes a node for what fits, one for the totals."""
+    answers = Answers(CycleState(), LocalStages([], [], []), {}, None, lambda *_: None)  # type: ignore[arg-type]
+    answers.refresh(make_pod().obj(), NodeTable(nodes))
     return answers
 
 
 def test_the_book_drops_what_was_not_used_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 20 * 18 * 100)
+    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 20 * 3 * 100)
     book = AnswerBook()
     shapes = [make_pod().namespace(f"ns{i}").obj().shape for i in range(25)]
     for shape in shapes[:20]:
-        book.put(shape, empty_answers(), 100)
+        book.put(shape, filled_answers(100))
     assert len(book) == 20
     assert book.get(shapes[0]) is not None
-    book.put(shapes[20], empty_answers(), 100)
+    book.put(shapes[20], filled_answers(100))
     assert book.get(shapes[0]) is not None
     assert book.get(shapes[1]) is None
     assert book.get(shapes[20]) is not None
 
 
-def test_the_book_always_keeps_a_few() -> None:
+def test_the_book_always_keeps_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 0)
     book = AnswerBook()
     for i in range(40):
-        book.put(make_pod().namespace(f"few{i}").obj().shape, empty_answers(4), 10**9)
+        book.put(make_pod().namespace(f"few{i}").obj().shape, filled_answers(1))
     assert len(book) == 16
 
 

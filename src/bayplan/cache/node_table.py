@@ -27,6 +27,9 @@ from bayplan.cache.journal import Journal
 from bayplan.cache.node_info import NodeInfo
 from bayplan.cache.requests import Requests, pod_requests
 
+Load = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""How full a node is, as a key; see `NodeTable.load`."""
+
 _ROWS_AT_FIRST = 64
 
 
@@ -116,6 +119,18 @@ class NodeTable:
     def resources(self) -> set[str]:
         """Names of all resources that a node offers or a Pod requests."""
         return self._allocatable.keys() | self._requested.keys()
+
+    def load(self, row: int) -> Load:
+        """What the node at ``row`` offers and what its Pods request; equal for rows as full."""
+        counts = (
+            self.allowed_pods.item(row),
+            self.pod_count.item(row),
+            self.nonzero_cpu.item(row),
+            self.nonzero_memory.item(row),
+        )
+        offered = tuple([column.item(row) for column in self._allocatable.values()])
+        requested = tuple([column.item(row) for column in self._requested.values()])
+        return counts, offered, requested
 
     def label(self, key: str) -> CodedColumn:
         """The column of the node label ``key``, made when first asked for."""
@@ -425,6 +440,7 @@ __all__ = [
     "HostPort",
     "IntArray",
     "Listener",
+    "Load",
     "NodeInfo",
     "NodeTable",
     "Requests",

@@ -5,6 +5,9 @@ its answers stay right until that row moves, and the next Pod of the shape recom
 in the table's journals: after a bind, one. A plugin whose answers also depend on one thing about
 all rows (ImageLocality: how many nodes have an image) says so by an `epoch`.
 
+Many shapes over many nodes have to fit into memory, so what can be had from the totals is not kept
+beside them, nor are scores that are zero on every row; integers are as narrow as they can be.
+
 Invariants after `Answers.refresh`:
 - ``fits[row]`` is True where the row has a node and no local Filter plugin rejects it;
 - ``totals()[row]`` is the sum of the local Score plugins' weighted, normalized scores where
@@ -14,15 +17,16 @@ Invariants after `Answers.refresh`:
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, Load, NodeTable
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import PreFilterResult
+from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
 from bayplan.framework.stages import Caller, FilterStage, ScoreStage
 from bayplan.framework.status import Status
 
@@ -30,8 +34,14 @@ _NEVER = -1
 """A position from which every journal says: start over."""
 MEMORY_BUDGET = 64 << 20
 """Bytes that one profile's answers may take, roughly; the least recently used shapes go first."""
+FEWEST_SHAPES = 16
+"""Shapes that are kept whatever they take."""
+MAX_LOADS = 64
+"""Loads of a node that a shape remembers the answers for."""
 
 PreFilterAnswer = PreFilterResult | Status | None
+OnPods = tuple[BoolArray, IntArray]
+"""Whether rows fit, and the weighted sum of the scores that are not kept; ``(m,)`` each."""
 
 
 @dataclass
@@ -61,18 +71,30 @@ class Answers:
         self.failed = False
         """Whether a Filter plugin answered with an error for some row."""
         self.fits: BoolArray = np.empty(0, np.bool_)
-        self._masked: IntArray = np.empty(0, np.int64)
-        self._static: BoolArray = np.empty(0, np.bool_)
+        self._static: BoolArray = self.fits
+        highest = MAX_NODE_SCORE * sum(score.weight for score in stages.scores)
+        self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
+        self._kept = [s for s in stages.scores if s.normalizer is not None or not s.on_pods]
+        self._summed = [s for s in stages.scores if s not in self._kept]
         self._raw: dict[str, IntArray] = {}
+        """Raw scores of the `_kept` stages, those left out that are zero on every row."""
         self._maxima: dict[str, int] = {}
-        self._fit_maxima: dict[str, int] = {}
-        self._uniform: set[str] = set()
+        """The highest raw score where the Pod fits, by stage that normalizes by it."""
         self._node_position = self._pod_position = _NEVER
         self._epochs: list[int] = []
         filters = (*stages.static_filters, *stages.pod_filters)
         plugins: list[Any] = [*(s.plugin for s in stages.scores), *(f.plugin for f in filters)]
         self._with_epoch = [p for p in dict.fromkeys(plugins) if hasattr(p, "epoch")]
         self._call = call
+        asked = [s.by_load for s in stages.pod_filters] + [s.by_load for s in self._summed]
+        self._by_load = all(asked)
+        self._of_load: dict[Load, OnPods] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take."""
+        columns = (self.fits, self._static, self._totals, *self._raw.values())
+        return sum(column.nbytes for column in columns)
 
     def refresh(self, pod: Pod, nodes: NodeTable) -> None:
         """Bring the answers up to date with ``nodes``.
@@ -102,94 +124,139 @@ class Answers:
 
     def _rebuild(self, pod: Pod, nodes: NodeTable) -> None:
         self.failed = False
-        self._static = nodes.exists.copy()
-        for stage in self.stages.static_filters:
-            self._static &= self._passes(stage, pod, nodes, self._static)
-        self.fits = self._static.copy()
-        for stage in self.stages.pod_filters:
-            self.fits &= self._passes(stage, pod, nodes, self.fits)
-        self._uniform.clear()
-        for score in self.stages.scores:
-            raw = score.raw(self.state, pod, nodes, self.fits)
-            self._raw[score.name] = raw
-            self._mark_uniform(score, raw)
-        self._fit_maxima = self._maxima_among(self.fits)
-        self._total(self._fit_maxima)
-
-    def _passes(
-        self, stage: FilterStage, pod: Pod, nodes: NodeTable, undecided: BoolArray
-    ) -> BoolArray:
-        codes = stage.codes(self.state, pod, nodes, undecided)
-        self.failed = self.failed or bool(codes.min(initial=0) < 0)
-        passes: BoolArray = codes == 0
-        return passes
+        self._static = self._passing(self.stages.static_filters, pod, nodes, nodes.exists)
+        self.fits, summed = self._ask_on_pods(pod, nodes, self._static)
+        self._raw.clear()
+        for score in self._kept:
+            self._keep(score, slice(None), score.raw(self.state, pod, nodes, self.fits))
+        self._maxima = self._maxima_among(self.fits)
+        totals = summed + self._sum_kept(slice(None), self._maxima)
+        self._totals = np.where(self.fits, totals, -1).astype(self._totals.dtype)
 
     def _update(self, pod: Pod, nodes: NodeTable, rows: IntArray, *, nodes_moved: bool) -> None:
-        table = nodes.take(rows)
-        static = table.exists.copy() if nodes_moved else self._static[rows]
         if nodes_moved:
-            for stage in self.stages.static_filters:
-                static &= self._passes(stage, pod, table, static)
-            self._static[rows] = static
-        fits = static.copy()
-        for stage in self.stages.pod_filters:
-            fits &= self._passes(stage, pod, table, fits)
+            table = nodes.take(rows)
+            static_filters = self.stages.static_filters
+            self._static[rows] = self._passing(static_filters, pod, table, table.exists)
+        fits, summed = self._on_pods(pod, nodes, rows)
         # A one-node plugin was not asked about nodes that did not fit.
-        gained = bool((fits & ~self.fits[rows]).any())
+        anew = nodes_moved or bool((fits > self.fits[rows]).any())
         self.fits[rows] = fits
-        for score in self.stages.scores:
-            if score.on_pods or nodes_moved or gained:
-                self._raw[score.name][rows] = score.raw(self.state, pod, table, fits)
-                self._uniform.discard(score.name)
-        if nodes_moved:
-            for score in self.stages.scores:
-                self._mark_uniform(score, self._raw[score.name])
-        self._fit_maxima = self._maxima_among(self.fits)
-        if self._fit_maxima != self._maxima:
-            self._total(self._fit_maxima)
-        else:
-            self._masked[rows] = np.where(fits, self._sum(rows), -1)
+        again = [score for score in self._kept if anew or score.on_pods]
+        if again:
+            table = nodes.take(rows)
+            for score in again:
+                self._keep(score, rows, score.raw(self.state, pod, table, fits))
+        self._renormalize(self._maxima_among(self.fits))
+        self._totals[rows] = np.where(fits, summed + self._sum_kept(rows, self._maxima), -1)
 
-    def _mark_uniform(self, score: ScoreStage, raw: IntArray) -> None:
-        if score.normalizer is not None and not raw.any():
-            self._uniform.add(score.name)
+    # Stages that look at Pods
+
+    def _on_pods(self, pod: Pod, nodes: NodeTable, rows: IntArray) -> OnPods:
+        """The answers for ``rows``; those of one row are remembered by its load."""
+        static = self._static[rows]
+        if len(rows) > 1 or not self._by_load or not static[0]:
+            return self._ask_on_pods(pod, nodes.take(rows), static)
+        load = nodes.load(int(rows[0]))
+        known = self._of_load.get(load)
+        if known is None:
+            known = self._ask_on_pods(pod, nodes.take(rows), static)
+            if len(self._of_load) >= MAX_LOADS:
+                self._of_load.clear()
+            if not self.failed:
+                self._of_load[load] = known
+        return known
+
+    def _ask_on_pods(self, pod: Pod, table: NodeTable, static: BoolArray) -> OnPods:
+        fits = self._passing(self.stages.pod_filters, pod, table, static)
+        summed = np.zeros(len(table), np.int64)
+        for score in self._summed:
+            summed += score.weight * score.raw(self.state, pod, table, fits)
+        return fits, summed
+
+    def _passing(
+        self, stages: Iterable[FilterStage], pod: Pod, table: NodeTable, undecided: BoolArray
+    ) -> BoolArray:
+        passing = undecided.copy()
+        for stage in stages:
+            codes = stage.codes(self.state, pod, table, passing)
+            self.failed = self.failed or bool(codes.min(initial=0) < 0)
+            passing &= codes == 0
+        return passing
+
+    # Kept scores
+
+    def _keep(self, score: ScoreStage, rows: IntArray | slice, values: IntArray) -> None:
+        column = self._raw.get(score.name)
+        if column is None:
+            if not values.any():
+                return
+            column = np.zeros(len(self.fits), np.uint8)
+        highest = values.max()
+        if highest > np.iinfo(column.dtype).max:
+            column = column.astype(np.min_scalar_type(highest))
+        column[rows] = values
+        if column.any():
+            self._raw[score.name] = column
+        else:
+            self._raw.pop(score.name, None)
 
     def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
         return {
-            score.name: 0
-            if score.name in self._uniform
-            else int(self._raw[score.name][feasible].max(initial=0))
-            for score in self.stages.scores
-            if score.normalizer is not None
+            score.name: int((self._raw[score.name] * feasible).max(initial=0))
+            for score in self._kept
+            if score.normalizer is not None and score.name in self._raw
         }
 
-    def _sum(self, rows: IntArray | slice) -> IntArray:
+    def _sum_kept(self, rows: IntArray | slice, maxima: dict[str, int]) -> IntArray | int:
         total: IntArray | int = 0
-        for score in self.stages.scores:
-            total = total + score.weight * self.normalized(score, rows)
-        return total if isinstance(total, np.ndarray) else np.zeros_like(self.fits[rows], np.int64)
+        for score in self._kept:
+            total = total + score.weight * self._normalized(score, rows, maxima)
+        return total
 
-    def normalized(self, score: ScoreStage, rows: IntArray | slice) -> IntArray:
-        """The normalized scores of ``rows``, not weighted."""
-        raw = self._raw[score.name][rows]
-        if score.normalizer is not None:
-            raw = score.normalizer(raw, self._maxima[score.name])
-        return raw
+    def _normalized(
+        self, score: ScoreStage, rows: IntArray | slice, maxima: dict[str, int]
+    ) -> IntArray | int:
+        column = self._raw.get(score.name)
+        if column is None:
+            reverse = score.normalizer is not None and score.normalizer.reverse
+            return MAX_NODE_SCORE if reverse else 0
+        raw = column[rows].astype(np.int64)
+        return raw if score.normalizer is None else score.normalizer(raw, maxima.get(score.name, 0))
 
-    def _total(self, maxima: dict[str, int]) -> None:
-        self._maxima = maxima
-        self._masked = np.where(self.fits, self._sum(slice(None)), -1)
+    def _renormalize(self, maxima: dict[str, int]) -> None:
+        if maxima != self._maxima:
+            totals = self._totals_by(maxima)
+            self._totals = np.where(self.fits, totals, -1).astype(self._totals.dtype)
+            self._maxima = maxima
+
+    def _totals_by(self, maxima: dict[str, int]) -> IntArray:
+        every = slice(None)
+        return self._totals + (self._sum_kept(every, maxima) - self._sum_kept(every, self._maxima))
+
+    # What is asked
 
     def totals(self, feasible: BoolArray | None = None) -> IntArray:
         """The local total of every node, -1 where not ``feasible`` (a subset of `fits`; None: it).
 
-        Plugins that normalize by the highest score use the highest among ``feasible``. With None
-        the array is the one that is kept: read it only.
+        Plugins that normalize by the highest score use the highest among ``feasible``. The integers
+        may be too narrow to add to. With None the array is the one that is kept: read it only.
         """
-        maxima = self._fit_maxima if feasible is None else self._maxima_among(feasible)
-        if maxima != self._maxima:
-            self._total(maxima)
-        return self._masked if feasible is None else np.where(feasible, self._masked, -1)
+        if feasible is None:
+            return self._totals
+        maxima = self._maxima_among(feasible)
+        totals = self._totals if maxima == self._maxima else self._totals_by(maxima)
+        return np.where(feasible, totals, -1)
+
+    def normalized(
+        self, score: ScoreStage, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> IntArray:
+        """The normalized, not weighted scores of all nodes that are ``feasible``, in row order."""
+        rows = np.flatnonzero(feasible)
+        if score in self._summed:
+            return score.raw(self.state, pod, nodes, self.fits)[rows]
+        scores = self._normalized(score, rows, self._maxima_among(feasible))
+        return np.zeros(len(rows), np.int64) + scores
 
 
 class AnswerBook:
@@ -205,13 +272,13 @@ class AnswerBook:
             self._book.move_to_end(shape)
         return answers
 
-    def put(self, shape: PodShape, answers: Answers, nodes: int) -> None:
-        """Keep ``answers``; ``nodes`` tells how large they are."""
+    def put(self, shape: PodShape, answers: Answers) -> None:
+        """Keep ``answers``, which are filled in already."""
         self._book[shape] = answers
-        bytes_each = 10 + 8 * (1 + len(answers.stages.scores))
-        limit = max(16, MEMORY_BUDGET // (bytes_each * max(nodes, 1)))
-        while len(self._book) > limit:
-            self._book.popitem(last=False)
+        size = sum(each.nbytes for each in self._book.values())
+        while size > MEMORY_BUDGET and len(self._book) > FEWEST_SHAPES:
+            _, oldest = self._book.popitem(last=False)
+            size -= oldest.nbytes
 
     def __len__(self) -> int:
         return len(self._book)

@@ -65,14 +65,17 @@ MAX_NODE_SCORE = 100
 class Depends(enum.Flag):
     """What a plugin's answer for a node depends on, besides the Pod's shape.
 
-    With NODE and PODS alone an answer is kept per Pod shape and computed again only for rows that
-    moved, and so are pre_filter and pre_score; CLUSTER (the default) is asked in every cycle.
+    Without CLUSTER an answer is kept per Pod shape and computed again only for rows that
+    moved, and so are pre_filter and pre_score; with it (the default) one is asked in every cycle.
     """
 
     NODE = enum.auto()
     """The node object of that row: labels, taints, allocatable, ..."""
     PODS = enum.auto()
     """The Pods on that row."""
+    RESOURCES = enum.auto()
+    """What the node of that row offers, and what the Pods there request in sum and how many they
+    are: `NodeTable.load`. Alone, it lets an answer serve every row that is as full."""
     CLUSTER = enum.auto()
     """Anything else: other nodes, other objects, time, the Pod's name."""
 

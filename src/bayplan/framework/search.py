@@ -146,8 +146,10 @@ class NodeSearch:
         answers = self._book.get(pod.shape)
         if answers is None:
             answers = self._ask_local(pod)
-            self._book.put(pod.shape, answers, len(self._nodes))
-        answers.refresh(pod, self._nodes)
+            answers.refresh(pod, self._nodes)
+            self._book.put(pod.shape, answers)
+        else:
+            answers.refresh(pod, self._nodes)
         return answers
 
     def _ask_local(self, pod: Pod) -> Answers:
@@ -335,7 +337,7 @@ class NodeSearch:
         totals = answers.totals(None if fit.feasible is answers.fits else fit.feasible)
         parts = self._fresh_parts(state, pod, fit)
         if parts:
-            totals = totals.copy()
+            totals = totals.astype(np.int64)
             for part in parts:
                 totals[part.rows] += part.scores
         self._plugins.time("Score", started)
@@ -344,10 +346,11 @@ class NodeSearch:
     def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
         """What `score` adds up, plugin by plugin, in the profile's order."""
         answers = self._pre_score(state, pod, fit)
-        answers.totals(fit.feasible)
         rows = np.flatnonzero(fit.feasible)
         parts = [
-            PluginScores(s.name, rows, s.weight * answers.normalized(s, rows))
+            PluginScores(
+                s.name, rows, s.weight * answers.normalized(s, pod, self._nodes, fit.feasible)
+            )
             for s in answers.stages.scores
         ]
         parts += self._fresh_parts(state, pod, fit)

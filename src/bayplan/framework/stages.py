@@ -37,6 +37,11 @@ def in_tree(plugin: Plugin) -> bool:
     return type(plugin).__module__.startswith("bayplan.plugins.")
 
 
+def on_pods(depends: Depends) -> bool:
+    """Whether an answer may change when Pods come to a node or leave it."""
+    return bool(depends & (Depends.PODS | Depends.RESOURCES))
+
+
 def each_node(
     plugin: Plugin, pool: Executor | None, ask: Callable[[NodeInfo], T], nodes: Iterable[NodeInfo]
 ) -> Iterable[T]:
@@ -56,7 +61,8 @@ class FilterStage:
         self._call = call
         self.name = plugin.name
         self.local = Depends.CLUSTER not in plugin.filter_depends
-        self.on_pods = Depends.PODS in plugin.filter_depends
+        self.on_pods = on_pods(plugin.filter_depends)
+        self.by_load = plugin.filter_depends == Depends.RESOURCES
         self._pool = pool
         self._columns: Any = getattr(plugin, "filter_nodes", None)
         self.one_node = self._columns is None
@@ -125,7 +131,8 @@ class ScoreStage:
         self.normalizer = plugin.normalizer
         self._normalize: Any = getattr(plugin, "normalize_score", None)
         self.local = Depends.CLUSTER not in plugin.score_depends and self._normalize is None
-        self.on_pods = Depends.PODS in plugin.score_depends
+        self.on_pods = on_pods(plugin.score_depends)
+        self.by_load = plugin.score_depends == Depends.RESOURCES
         self._pool = pool
         self._columns: Any = getattr(plugin, "score_nodes", None)
         self._trusted = in_tree(plugin)

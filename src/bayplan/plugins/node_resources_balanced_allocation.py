@@ -32,7 +32,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Scores by how evenly the resources in the args are used."""
 
     Args = NodeResourcesBalancedAllocationArgs
-    score_depends = Depends.NODE | Depends.PODS
+    score_depends = Depends.RESOURCES
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -44,8 +44,8 @@ class NodeResourcesFit(Plugin):
     """Filters by free resources, scores by the configured strategy."""
 
     Args = NodeResourcesFitArgs
-    filter_depends = Depends.NODE | Depends.PODS
-    score_depends = Depends.NODE | Depends.PODS
+    filter_depends = Depends.RESOURCES
+    score_depends = Depends.RESOURCES
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
