@@ -329,14 +329,14 @@ def test_a_row_local_pre_score_error_comes_when_it_matters() -> None:
 
 
 def filled_answers(nodes: int) -> Answers:
-    """Answers of nobody: two bytes a node for what fits, one for the totals."""
+    """Answers of nobody."""
     answers = Answers(CycleState(), LocalStages([], [], []), {}, None, lambda *_: None)  # type: ignore[arg-type]
     answers.refresh(make_pod().obj(), NodeTable(nodes))
     return answers
 
 
 def test_the_book_drops_what_was_not_used_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 20 * 3 * 100)
+    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 20 * filled_answers(100).nbytes)
     book = AnswerBook()
     shapes = [make_pod().namespace(f"ns{i}").obj().shape for i in range(25)]
     for shape in shapes[:20]:

@@ -36,8 +36,10 @@ MEMORY_BUDGET = 64 << 20
 """Bytes that one profile's answers may take, roughly; the least recently used shapes go first."""
 FEWEST_SHAPES = 16
 """Shapes that are kept whatever they take."""
-MAX_LOADS = 64
+MAX_LOADS = 32
 """Loads of a node that a shape remembers the answers for."""
+_BYTES_BESIDE = MAX_LOADS * 600
+"""What a shape's answers take beside the columns: mostly what is remembered by load."""
 
 PreFilterAnswer = PreFilterResult | Status | None
 OnPods = tuple[BoolArray, IntArray]
@@ -92,9 +94,9 @@ class Answers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the columns take."""
+        """Bytes that the answers take, roughly."""
         columns = (self.fits, self._static, self._totals, *self._raw.values())
-        return sum(column.nbytes for column in columns)
+        return _BYTES_BESIDE + sum(column.nbytes for column in columns)
 
     def refresh(self, pod: Pod, nodes: NodeTable) -> None:
         """Bring the answers up to date with ``nodes``.
@@ -273,12 +275,11 @@ class AnswerBook:
         return answers
 
     def put(self, shape: PodShape, answers: Answers) -> None:
-        """Keep ``answers``, which are filled in already."""
+        """Keep ``answers``, which are filled in; the others are taken to be about as large."""
         self._book[shape] = answers
-        size = sum(each.nbytes for each in self._book.values())
-        while size > MEMORY_BUDGET and len(self._book) > FEWEST_SHAPES:
-            _, oldest = self._book.popitem(last=False)
-            size -= oldest.nbytes
+        limit = max(FEWEST_SHAPES, MEMORY_BUDGET // answers.nbytes)
+        while len(self._book) > limit:
+            self._book.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._book)
