@@ -53,6 +53,29 @@ def test_what_siblings_differ_in_is_no_part_of_the_shape(other: Any) -> None:
     assert other(make_pod().req(cpu="1")).obj().shape is make_pod().req(cpu="1").obj().shape
 
 
+def test_siblings_that_name_other_claims_share_one_shape_and_keep_their_names() -> None:
+    def replica(number: int) -> Pod:
+        pod = make_pod(f"db-{number}").pvc(f"data-{number}").volume(ephemeral={})
+        return pod.volume(emptyDir={}).pvc(f"log-{number}", read_only=number > 0).obj()
+
+    one, two = replica(0), replica(1)
+    assert one.shape is two.shape
+    assert one.claim_names == ("data-0", "log-0")
+    assert two.on_node("n1").claim_names == ("data-1", "log-1")
+
+
+def test_how_many_claims_a_pod_names_and_where_is_part_of_the_shape() -> None:
+    claim, disk = {"persistentVolumeClaim": {"claimName": "c"}}, {"csi": {"driver": "d"}}
+    orders = ([claim], [claim, claim], [claim, disk], [disk, claim])
+    shapes = set()
+    for sources in orders:
+        pod = make_pod()
+        for source in sources:
+            pod.volume(**source)
+        shapes.add(pod.obj().shape)
+    assert len(shapes) == len(orders)
+
+
 def test_a_shape_remembers_what_was_computed_from_it() -> None:
     asked: list[PodShape] = []
 

@@ -1,9 +1,9 @@
 """Pods: their wire form, and `Pod`, the flat form that the whole pipeline works on.
 
-A Pod of a Deployment differs from its siblings in name, uid and node, not in what it asks for. So
-everything scheduling-relevant that siblings share is interned as one `PodShape`: memory and the
-work of deriving requests or compiling terms are paid once per shape, and results that depend on the
-shape alone are cached by it.
+A Pod of a Deployment differs from its siblings in name, uid, node and perhaps in which claims its
+volumes name, not in what it asks for. So everything scheduling-relevant that siblings share is
+interned as one `PodShape`: memory and the work of deriving requests or compiling terms are paid
+once per shape, and results that depend on the shape alone are cached by it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,35 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from bayplan.api.meta import ObjectMeta, Wire
-from bayplan.api.pod_spec import PodSpec, ResourceRequirements, Resources, Volume
+from bayplan.api.pod_spec import (
+    PodSpec,
+    PvcVolumeSource,
+    ResourceRequirements,
+    Resources,
+    Volume,
+)
 
 T = TypeVar("T")
 
 DROPPED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class _WireSpec(PodSpec, frozen=True):
-    """PodSpec as decoded: with the one field in which siblings differ."""
+class _WireClaim(PvcVolumeSource, frozen=True):
+    """PvcVolumeSource as decoded: with the name."""
 
+    claim_name: str = ""
+
+
+class _WireVolume(Volume, frozen=True):
+    """Volume as decoded."""
+
+    persistent_volume_claim: _WireClaim | None = None
+
+
+class _WireSpec(PodSpec, frozen=True):
+    """PodSpec as decoded: with the fields in which siblings differ."""
+
+    volumes: tuple[_WireVolume, ...] = ()
     node_name: str = ""
 
 
@@ -104,7 +123,7 @@ class PodShape:
         """The one shape of this Pod and its siblings."""
         meta, spec = wire.metadata, wire.spec
         owner = _owner(meta)
-        volumes = tuple(v for v in spec.volumes if v.matters) if spec.volumes else ()
+        volumes = tuple(_nameless(v) for v in spec.volumes if v.matters) if spec.volumes else ()
         shared = _shared(spec, volumes)
         key = _encode((meta.namespace, meta.labels, owner, shared))
         shape = cls._interned.get(key)
@@ -127,6 +146,17 @@ def _owner(meta: ObjectMeta) -> tuple[str, str]:
     return (f"{owner.api_version}/{owner.kind}", owner.name) if owner else ("", "")
 
 
+def _nameless(volume: _WireVolume) -> Volume:
+    if volume.persistent_volume_claim is None:
+        return volume
+    return msgspec.structs.replace(volume, persistent_volume_claim=PvcVolumeSource())
+
+
+def _claim_names(volumes: tuple[_WireVolume, ...]) -> tuple[str, ...]:
+    claims = [v.persistent_volume_claim for v in volumes]
+    return tuple(claim.claim_name for claim in claims if claim is not None)
+
+
 def _shared(spec: _WireSpec, volumes: tuple[Volume, ...]) -> PodSpec:
     values = [getattr(spec, f) for f in _SHARED_FIELDS]
     values[_SHARED_FIELDS.index("volumes")] = volumes
@@ -137,7 +167,10 @@ class Pod:
     """A Pod as the pipeline sees it; never changed after it was built.
 
     Attributes:
-        spec: the shared `PodSpec`; `node_name` stands apart because siblings differ in it.
+        spec: the shared `PodSpec`; `node_name` and `claim_names` stand apart because siblings
+            differ in them.
+        claim_names: names of the PersistentVolumeClaims that volumes name, in their order; they
+            never change. Claims of generic ephemeral volumes are named after the Pod.
         shape: the interned `PodShape`; ``pod.shape is other.shape`` for siblings.
         deleted: deletionTimestamp, or None while the Pod is not terminating.
         controller: apiVersion/kind and name of the controlling owner, both empty without one.
@@ -145,6 +178,7 @@ class Pod:
 
     __slots__ = (
         "_annotations",
+        "claim_names",
         "created",
         "deleted",
         "generation",
@@ -166,6 +200,7 @@ class Pod:
         self.deleted = meta.deletion_timestamp
         self.shape = PodShape.of(wire)
         self.node_name = wire.spec.node_name
+        self.claim_names = _claim_names(wire.spec.volumes) if wire.spec.volumes else ()
         self.status = wire.status
         self._annotations: dict[str, str] | None = None
         if meta.annotations:

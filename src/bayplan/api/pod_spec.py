@@ -135,10 +135,7 @@ class TopologySpreadConstraint(Wire, frozen=True):
 
 
 class PvcVolumeSource(Wire, frozen=True):
-    """A claim by name."""
-
-    claim_name: str = ""
-    read_only: bool = False
+    """A claim; Pods of one template may differ in its name: `bayplan.api.pod.Pod.claim_names`."""
 
 
 class GcePersistentDisk(Wire, frozen=True):

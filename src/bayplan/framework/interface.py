@@ -77,7 +77,7 @@ class Depends(enum.Flag):
     """What the node of that row offers, and what the Pods there request in sum and how many they
     are: `NodeTable.load`. Alone, it lets an answer serve every row that is as full."""
     CLUSTER = enum.auto()
-    """Anything else: other nodes, other objects, time, the Pod's name."""
+    """Anything else: other nodes, other objects, time, the Pod's name and those of its claims."""
 
 
 @dataclass(frozen=True)

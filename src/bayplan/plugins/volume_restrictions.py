@@ -22,7 +22,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.shared.claims import named_claims, names_claim, not_found
+from bayplan.plugins.shared.claims import names_claim, not_found
 
 DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
 CLAIM_IN_USE = Status.unschedulable(
@@ -105,7 +105,7 @@ class VolumeUse:
         """Nodes do not matter here."""
 
     def _count(self, row: int, pod: Pod, sign: int) -> None:
-        for name in pod.shape.memo(named_claims):
+        for name in pod.claim_names:
             _add(self._claims, f"{pod.namespace}/{name}", sign)
         for disk in pod.shape.memo(disks):
             rows = self._disk_rows[disk.identity]
@@ -137,7 +137,7 @@ class _State:
     def uses(self, other: Pod) -> int:
         # As in kube-scheduler, claims are compared by name alone: a claim of the same name in
         # another namespace counts.
-        return sum(name in self.claims for name in other.shape.memo(named_claims))
+        return sum(name in self.claims for name in other.claim_names)
 
 
 class VolumeRestrictions(Plugin):
@@ -152,7 +152,7 @@ class VolumeRestrictions(Plugin):
         if not pod.spec.volumes:
             return SKIP
         exclusive = set()
-        for name in pod.shape.memo(named_claims):
+        for name in pod.claim_names:
             claim = self.handle.objects.get("PersistentVolumeClaim", f"{pod.namespace}/{name}")
             if claim is None:
                 return Status.unresolvable(not_found("persistentvolumeclaim", name))
@@ -213,5 +213,5 @@ def _claim_added(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
 def _pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
     if old.namespace != pod.namespace:
         return Hint.SKIP
-    shared = set(pod.shape.memo(named_claims)) & set(old.shape.memo(named_claims))
+    shared = set(pod.claim_names) & set(old.claim_names)
     return Hint.QUEUE if shared or disks_conflict(pod, [old]) else Hint.SKIP

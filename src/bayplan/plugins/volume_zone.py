@@ -20,7 +20,6 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
-    named_claims,
     names_claim,
     not_found,
 )
@@ -65,7 +64,7 @@ class VolumeZone(Plugin):
         if not pod.spec.volumes:
             return SKIP
         demands: list[Topology] = []
-        for name in pod.shape.memo(named_claims):
+        for name in pod.claim_names:
             found = self._demands(pod, name)
             if isinstance(found, Status):
                 return found

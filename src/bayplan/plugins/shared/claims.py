@@ -21,25 +21,21 @@ class ClaimUse(NamedTuple):
     ephemeral: bool
 
 
-class _Volume(NamedTuple):
-    claim_name: str | None
-    """None: a generic ephemeral volume, whose claim is named after Pod and volume."""
-    volume_name: str
-
-
 def claim_uses(pod: Pod) -> list[ClaimUse]:
     """The claims of ``pod``, in the order of its volumes, with repetitions."""
+    named = iter(pod.claim_names)
     return [
-        ClaimUse(f"{pod.name}-{volume_name}", True)
-        if claim_name is None
-        else ClaimUse(claim_name, False)
-        for claim_name, volume_name in pod.shape.memo(_claim_volumes)
+        ClaimUse(next(named), False)
+        if ephemeral is None
+        else ClaimUse(f"{pod.name}-{ephemeral}", True)
+        for ephemeral in pod.shape.memo(_claim_volumes)
     ]
 
 
-def _claim_volumes(shape: PodShape) -> tuple[_Volume, ...]:
+def _claim_volumes(shape: PodShape) -> tuple[str | None, ...]:
+    """Per volume that stands for a claim: its name if it is a generic ephemeral one, or None."""
     return tuple(
-        _Volume(v.persistent_volume_claim.claim_name if v.persistent_volume_claim else None, v.name)
+        v.name if v.persistent_volume_claim is None else None
         for v in shape.spec.volumes
         if v.persistent_volume_claim is not None or v.ephemeral is not None
     )
@@ -48,15 +44,6 @@ def _claim_volumes(shape: PodShape) -> tuple[_Volume, ...]:
 def has_claims(pod: Pod) -> bool:
     """Whether any volume of ``pod`` stands for a claim."""
     return bool(pod.shape.memo(_claim_volumes))
-
-
-def named_claims(shape: PodShape) -> tuple[str, ...]:
-    """Names of the claims that volumes name themselves; generic ephemeral volumes do not."""
-    return tuple(
-        v.persistent_volume_claim.claim_name
-        for v in shape.spec.volumes
-        if v.persistent_volume_claim is not None
-    )
 
 
 def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
@@ -68,7 +55,7 @@ def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 def names_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """As `uses_claim`, generic ephemeral volumes left out."""
-    return claim.namespace == pod.namespace and claim.name in pod.shape.memo(named_claims)
+    return claim.namespace == pod.namespace and claim.name in pod.claim_names
 
 
 def not_owner(claim: PersistentVolumeClaim, pod: Pod) -> str | None:
