@@ -14,7 +14,7 @@ from tests.docs.guide import PROFILE, SOURCES, rig
 from bayplan.api.workloads import Namespace
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.stages import AttemptError
-from bayplan.framework.status import SKIP, SUCCESS, WAIT
+from bayplan.framework.status import SKIP, SUCCESS, WAIT, Status
 
 TESTED = {
     "AvoidNode",
@@ -196,7 +196,9 @@ def test_dry_run_binder_comes_before_the_default_one(tmp_path: Path):
     guide = rig(tmp_path, "DryRunBinder", [node("a").obj()], at_bind)
     assert [p.name for p in guide.framework.plugins.at("bind")] == ["DryRunBinder", "DefaultBinder"]
     dry = pod(**{"dry-run": "true"}).obj()
-    assert guide.framework.lifecycle.bind(CycleState(), dry, "a").ok
+    outcomes: list[Status] = []
+    guide.framework.lifecycle.bind(CycleState(), dry, "a", outcomes.append)
+    assert outcomes == [SUCCESS]
     assert guide.plugin.bind(CycleState(), pod().obj(), "a") is SKIP
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -131,9 +131,8 @@ class Binder:
             waiting.reject("", message)
 
     def _blocks(self, binding: Binding) -> bool:
-        plugins = binding.framework.plugins
-        bind_here = all(p.binds_at_once for p in plugins.at("bind"))
-        return not bind_here or bool(plugins.at("postBind")) or self._extenders.binds(binding.pod)
+        at_once = binding.framework.lifecycle.binds_at_once
+        return not at_once or self._extenders.binds(binding.pod)
 
     def _decided(self, binding: Binding, began: float, verdict: Status) -> None:
         """Any thread: the wait in Permit is over."""
@@ -167,19 +166,16 @@ class Binder:
             self._finish(binding, status)
 
     def _bind(self, binding: Binding) -> None:
-        pod = binding.pod
+        pod, lifecycle = binding.pod, binding.framework.lifecycle
+        finish = partial(self._finish, binding)
         try:
-            answer: Status | Future[Status] | None = None
-            if self._extenders.binds(pod):
-                answer = self._extenders.bind(pod, pod.node_name)
-            if answer is None:
-                answer = binding.framework.lifecycle.bind(binding.state, pod, pod.node_name)
+            status = self._extenders.bind(pod, pod.node_name)
+            if status is None:
+                lifecycle.bind(binding.state, pod, pod.node_name, finish)
         except AttemptError as exc:
-            answer = Status.error(str(exc))
-        if isinstance(answer, Future):
-            answer.add_done_callback(lambda done: self._finish(binding, done.result()))
-        else:
-            self._finish(binding, answer)
+            status = Status.error(str(exc))
+        if status is not None:
+            finish(status)
 
     def _finish(self, binding: Binding, status: Status) -> None:
         """Any thread: PostBind where it is due, then back to the scheduling thread."""

@@ -31,6 +31,10 @@ class Lifecycle:
 
     def __init__(self, plugins: PluginSet) -> None:
         self._plugins = plugins
+        self.binds_at_once = all(p.binds_at_once for p in plugins.at("bind")) and not plugins.at(
+            "postBind"
+        )
+        """Whether Bind and PostBind need no worker."""
 
     def queue_sort(self) -> Any:
         """The QueueSort plugin, so guarded that one that breaks gives way to the order of entry."""
@@ -102,27 +106,32 @@ class Lifecycle:
         plugins = [p for p in self._plugins.at("preBind") if p.name not in state.skip_pre_bind]
         return self._until_failure("PreBind", "pre_bind", plugins, state, pod, node_name)
 
-    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Future[Status]:
-        """The answer of the first Bind plugin that does not skip; a Future cannot skip."""
+    def bind(
+        self, state: CycleState, pod: Pod, node_name: str, done: Callable[[Status], None]
+    ) -> None:
+        """Let the first Bind plugin that does not skip bind the Pod; a Future cannot skip.
+
+        ``done`` gets the outcome, once, now or later and then on any thread.
+        """
         for plugin in self._plugins.at("bind"):
             answer = self._plugins.ask(
                 _BIND_ANSWERS, plugin, "Bind", plugin.bind, state, pod, node_name
             )
             if isinstance(answer, Future):
-                outcome: Future[Status] = Future()
-                answer.add_done_callback(partial(self._pass_on, plugin, outcome))
-                return outcome
+                answer.add_done_callback(partial(self._pass_on, plugin, done))
+                return
             status: Status = answer or SUCCESS
             if status.code is not Code.SKIP:
-                return _bound(plugin.name, status)
-        return Status.error("no Bind plugin took the Pod")
+                done(_bound(plugin.name, status))
+                return
+        done(Status.error("no Bind plugin took the Pod"))
 
-    def _pass_on(self, plugin: Any, outcome: Future[Status], done: Future[Any]) -> None:
+    def _pass_on(self, plugin: Any, done: Callable[[Status], None], answer: Future[Any]) -> None:
         try:
-            status = self._plugins.status(plugin, "Bind", done.result)
-            outcome.set_result(_bound(plugin.name, status))
+            status = _bound(plugin.name, self._plugins.status(plugin, "Bind", answer.result))
         except AttemptError as exc:
-            outcome.set_result(Status.error(str(exc)))
+            status = Status.error(str(exc))
+        done(status)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run PostBind plugins; exceptions are logged and counted."""
@@ -187,6 +196,8 @@ def _permission(method: Callable[..., Any], *args: Any) -> tuple[Status, float]:
 
 def _bound(plugin: str, status: Status) -> Status:
     """The outcome of a Bind plugin, in the words that go to the Pod."""
-    if status.ok or status.rejected:
+    if status.ok:
+        return status
+    if status.rejected:
         return status.by(plugin)
     return Status.error(f'running Bind plugin "{plugin}": {status.message}').by(plugin)
