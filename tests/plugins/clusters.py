@@ -114,8 +114,8 @@ def scores(
     if status is not None and status.code is Code.SKIP:
         return None
     assert status is None, status
-    raw = plugin.score_nodes(state, pod, nodes)[feasible]
-    normalized = plugin.normalize_score(state, pod, raw)
+    raw = state.read(f"PreScore{plugin.name}").raw(nodes)[feasible]
+    normalized = plugin.score_nodes(state, pod, nodes)[feasible]
     assert raw.dtype == normalized.dtype == np.int64
     names = [nodes.names[row] or "" for row in np.flatnonzero(feasible)]
     return (

@@ -125,6 +125,14 @@ class DomainCounters:
                 group.selected.remove(counter)
         self._domains.release(counter.domains)
 
+    def acquire_domains(self, spec: DomainSpec) -> Domains:
+        """The domains of ``spec`` with no Pods counted; `release_domains` them in the end."""
+        return self._domains.acquire(spec)
+
+    def release_domains(self, domains: Domains) -> None:
+        """Undo one `acquire_domains`."""
+        self._domains.release(domains)
+
     def matching(self, shape: PodShape, known: TermMatches) -> TermMatches:
         """The terms of existing Pods that select Pods of ``shape``; see `CarriedTerms.matching`."""
         return self.carried.matching(shape, self.namespace_labels(shape.namespace), known)
@@ -241,7 +249,7 @@ class DomainCounters:
                     code = counter.domains.codes[row]
                     fresh[counter][code] += code != ABSENT
         for counter, counts in fresh.items():
-            same = np.array_equal(counter.counts, counts) and counter.total == counts.sum()
+            same = np.array_equal(counter.by_domain(), counts) and counter.total == counts.sum()
             kind = type(counter).__name__
             wrong[kind] = wrong.get(kind, 0) + (not same)
         return {kind: n for kind, n in wrong.items() if n}

@@ -10,16 +10,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import reduce
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bayplan.api.node import Node
 from bayplan.cache.node_table import ABSENT, BoolArray, CodeArray, IntArray, NodeTable
 
 _DOMAINS_AT_FIRST = 8
+Number = TypeVar("Number", bound=np.generic)
 
 
 class NodeRule(Protocol):
@@ -92,6 +95,26 @@ class Domains:
         if self.spec.key is not None:
             return nodes.label(self.spec.key).codes
         return np.arange(len(nodes)) if nodes.origin is None else nodes.origin
+
+    def at(self, by_domain: npt.NDArray[Number], nodes: NodeTable) -> npt.NDArray[Number]:
+        """What ``by_domain`` has for the domain that each row of ``nodes`` lies in, ``(len,)``.
+
+        A part of ``by_domain`` itself where every row is a domain of its own.
+        """
+        if self.spec.key is None and nodes.origin is None:
+            return by_domain[: len(nodes)]
+        return by_domain.take(self.labels(nodes))
+
+    def among(self, rows: BoolArray) -> int:
+        """How many domains have one of ``rows``, ``(n,)``, that counts.
+
+        The fewer of the rows in and out of the mask are looked at one by one.
+        """
+        rows = rows[: len(self.codes)]
+        few = ~rows if 2 * np.count_nonzero(rows) > len(rows) else rows
+        codes = self.codes[few]
+        counts = np.bincount(codes[codes != ABSENT], minlength=len(self.rows))
+        return int(np.count_nonzero(counts if few is rows else self.rows - counts))
 
     def compute(self) -> IntArray:
         """The codes of all rows as they must be now, ``(n,)``."""
@@ -215,10 +238,24 @@ class DomainCounter:
             self.add(row, sign * pods)
 
     def by_domain(self) -> IntArray:
-        """The counts with a slot for every domain; the last slot, that of `ABSENT`, is 0."""
+        """The counts, ``(d + 1,)``: one for every domain, and that of `ABSENT`, which is 0."""
         self.counts = self.domains.fit(self.counts)
-        return self.counts
+        return self.counts[: self.domains.size + 1]
 
     def at(self, nodes: NodeTable) -> IntArray:
         """The count of the domain that each row of ``nodes`` lies in, ``(len(nodes),)``."""
-        return self.by_domain().take(self.domains.labels(nodes))
+        return weighted_counts([(1, self)], nodes)
+
+
+def weighted_counts(weighted: Iterable[tuple[int, DomainCounter]], nodes: NodeTable) -> IntArray:
+    """The sum of weights times what the counters have `at` each row, ``(len(nodes),)``.
+
+    Counters of the same domains are first added up by domain.
+    """
+    sums: dict[Domains, IntArray] = {}
+    for weight, counter in weighted:
+        domains = counter.domains
+        counts = weight * counter.by_domain()
+        sums[domains] = sums[domains] + counts if domains in sums else counts
+    columns = (domains.at(counts, nodes) for domains, counts in sums.items())
+    return reduce(np.add, columns) if sums else np.zeros(len(nodes), np.int64)

@@ -6,7 +6,7 @@ about a node - feasible, why not, how good - comes out of the same arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -334,12 +334,12 @@ class NodeSearch:
         """Total scores, ``(n,)``, -1 where not feasible. Read only."""
         started = perf_counter()
         answers = self._pre_score(state, pod, fit)
-        totals = answers.totals(None if fit.feasible is answers.fits else fit.feasible)
-        parts = self._fresh_parts(state, pod, fit)
-        if parts:
-            totals = totals.astype(np.int64)
-            for part in parts:
-                totals[part.rows] += part.scores
+        everywhere = np.array_equal(fit.feasible, answers.fits)
+        local = totals = answers.totals(None if everywhere else fit.feasible)
+        for _, scores in self._fresh(state, pod, fit.feasible):
+            totals = totals + scores
+        if totals is not local:
+            totals[~fit.feasible] = -1
         self._plugins.time("Score", started)
         return totals
 
@@ -353,7 +353,8 @@ class NodeSearch:
             )
             for s in answers.stages.scores
         ]
-        parts += self._fresh_parts(state, pod, fit)
+        fresh = self._fresh(state, pod, fit.feasible)
+        parts += [PluginScores(name, rows, scores[rows]) for name, scores in fresh]
         order = {s.name: i for i, s in enumerate(self._scores)}
         return sorted(parts, key=lambda part: order[part.plugin])
 
@@ -368,18 +369,16 @@ class NodeSearch:
             raise AttemptError(error)
         return answers
 
-    def _fresh_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
-        """Scores of the plugins that are asked in every cycle."""
-        stages = [s for s in self._fresh_scores if s.name not in state.skip_score]
-        if not stages:
-            return []
-        rows = np.flatnonzero(fit.feasible)
-        parts = []
-        for stage in stages:
-            raw = stage.raw(state, pod, self._nodes, fit.feasible)
-            scores = stage.normalized(state, pod, raw[rows])
-            parts.append(PluginScores(stage.name, rows, stage.weight * scores))
-        return parts
+    def _fresh(
+        self, state: CycleState, pod: Pod, feasible: BoolArray
+    ) -> Iterator[tuple[str, IntArray]]:
+        """The plugins that are asked in every cycle, with their weighted scores of all rows.
+
+        Only those of ``feasible`` rows mean anything.
+        """
+        for stage in self._fresh_scores:
+            if stage.name not in state.skip_score:
+                yield stage.name, stage.weighted(state, pod, self._nodes, feasible)
 
 
 def _unprepared(plugins: PluginSet) -> str | None:

@@ -160,6 +160,21 @@ class ScoreStage:
         scores[rows] = list(answers)
         return scores
 
+    def weighted(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> IntArray:
+        """Weighted, normalized scores, ``(len(nodes),)``; any number where not ``feasible``.
+
+        Raises:
+            AttemptError: also when the score of a feasible node is outside 0..100.
+        """
+        scores = self.raw(state, pod, nodes, feasible)
+        if self._normalize is not None or self.normalizer is not None:
+            normalized = self.normalized(state, pod, scores[feasible])
+            scores = np.zeros(len(nodes), np.int64)
+            scores[feasible] = normalized
+        return self.weight * scores
+
     def normalized(self, state: CycleState, pod: Pod, scores: IntArray) -> IntArray:
         """``scores`` of the feasible nodes, normalized but not weighted.
 

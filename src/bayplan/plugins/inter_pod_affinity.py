@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounter
@@ -28,7 +26,6 @@ from bayplan.framework.events import (
     any_pod,
 )
 from bayplan.framework.interface import (
-    MAX_NODE_SCORE,
     BoolArray,
     CycleState,
     Handle,
@@ -42,6 +39,7 @@ from bayplan.plugins.shared.pod_affinity_state import (
     AFFINITY,
     ANTI_AFFINITY,
     EXISTING_ANTI_AFFINITY,
+    AffinityScore,
     AffinityState,
     AffinityView,
 )
@@ -125,7 +123,7 @@ class InterPodAffinity(Plugin):
     # Score
 
     def pre_score(
-        self, state: CycleState, pod: Pod, _nodes: NodeTable, _feasible: BoolArray
+        self, state: CycleState, pod: Pod, _nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
         """Skip where no Pod on a node is preferred or avoided, nor prefers or avoids this one."""
         if not self._concerns(pod):
@@ -138,7 +136,7 @@ class InterPodAffinity(Plugin):
         weighted = self._weighted(self._view(pod.shape))
         if not weighted:
             return SKIP
-        state.write(_SCORE_KEY, weighted)
+        state.write(_SCORE_KEY, AffinityScore(weighted, feasible))
         return None
 
     def _weighted(self, view: AffinityView) -> list[tuple[int, DomainCounter]]:
@@ -151,21 +149,9 @@ class InterPodAffinity(Plugin):
         return weighted
 
     def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
-        """The sum of weights times Pods in each node's domains; may be negative."""
-        weighted: list[tuple[int, DomainCounter]] = state.read(_SCORE_KEY)
-        scores = np.zeros(len(nodes), np.int64)
-        for weight, counter in weighted:
-            scores += weight * counter.at(nodes)
-        return scores
-
-    def normalize_score(self, _state: CycleState, _pod: Pod, scores: IntArray) -> IntArray:
-        """Lowest to 0, highest to 100, truncated; all 0 where there is no difference."""
-        lowest = scores.min()
-        difference = scores.max() - lowest
-        if not difference:
-            return np.zeros_like(scores)
-        scaled: IntArray = (MAX_NODE_SCORE * ((scores - lowest) / difference)).astype(np.int64)
-        return scaled
+        """Normalized already: PreScore has seen the feasible nodes."""
+        found: AffinityScore = state.read(_SCORE_KEY)
+        return found.normalized(nodes)
 
     # Queueing hints
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import SelectorError
@@ -27,7 +25,6 @@ from bayplan.framework.events import (
     any_pod,
 )
 from bayplan.framework.interface import (
-    MAX_NODE_SCORE,
     BoolArray,
     CycleState,
     Handle,
@@ -171,23 +168,12 @@ class PodTopologySpread(Plugin):
         return None
 
     def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
-        """How many matching Pods there are around each node; fewer is better."""
-        found: ScoreState = state.read(_SCORE_KEY)
-        return found.score(nodes)
+        """The fewer matching Pods there are around a node, the better.
 
-    def normalize_score(self, state: CycleState, _pod: Pod, scores: IntArray) -> IntArray:
-        """Fewest to 100; nodes that lack a topology key get 0."""
+        Normalized already: PreScore has seen the feasible nodes.
+        """
         found: ScoreState = state.read(_SCORE_KEY)
-        counted = scores[~found.ignored]
-        normalized = np.zeros_like(scores)
-        if counted.size:
-            lowest, highest = counted.min(), counted.max()
-            normalized[~found.ignored] = (
-                MAX_NODE_SCORE * (highest + lowest - counted) // highest
-                if highest
-                else MAX_NODE_SCORE
-            )
-        return normalized
+        return found.normalized(nodes)
 
     # Queueing hints
 

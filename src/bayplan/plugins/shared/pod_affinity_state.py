@@ -15,9 +15,10 @@ import numpy as np
 
 from bayplan.api.pod import PodShape
 from bayplan.cache.counters import DomainCounter, DomainCounters, SelectionCounter, TermMatches
-from bayplan.cache.domains import DomainSpec
+from bayplan.cache.domains import DomainSpec, weighted_counts
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
+from bayplan.framework.interface import MAX_NODE_SCORE
 
 AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
 
@@ -36,9 +37,7 @@ class Tally:
 
     def at(self, nodes: NodeTable) -> IntArray:
         """Pods in the domain that each row lies in, ``(len(nodes),)``; 0 without the key."""
-        counts = np.zeros(len(nodes), np.int64)
-        for counter in self.counters:
-            counts += counter.at(nodes)
+        counts = weighted_counts([(1, counter) for counter in self.counters], nodes)
         return counts if self.delta is None else counts + self.delta
 
     def what_if(self, rows: IntArray) -> Tally:
@@ -149,13 +148,13 @@ class AffinityState:
 
     def _affinity_unmet(self, nodes: NodeTable) -> BoolArray:
         unmet = np.zeros(len(nodes), np.bool_)
-        lacking = np.zeros(len(nodes), np.bool_)
-        for tally in self._affinity.values():
+        for tally in self._affinity.values():  # which counts nothing where the key is lacking
             unmet |= tally.at(nodes) <= 0
-            lacking |= nodes.label(tally.key).codes == ABSENT
         if unmet.any() and self._means_itself():
             unmet &= ~self._first_of_group()
-        return unmet | lacking
+            for key in self._affinity:
+                unmet |= nodes.label(key).codes == ABSENT
+        return unmet
 
     def _first_of_group(self) -> BoolArray:
         """Whether no Pod matches: a Pod that its own terms mean may then start a group."""
@@ -204,3 +203,34 @@ class AffinityState:
     def _tally(self, side: Tallies, key: str) -> Tally:
         assert self._worlds is not None
         return side.setdefault(key, Tally(key, (), np.zeros(self._worlds, np.int64)))
+
+
+@dataclass(frozen=True)
+class AffinityScore:
+    """The Score state of one Pod.
+
+    Attributes:
+        weighted: what counts for the Pod, with its weight.
+        feasible: ``(n,)``, the nodes to normalize among.
+    """
+
+    weighted: list[tuple[int, DomainCounter]]
+    feasible: BoolArray
+
+    def raw(self, nodes: NodeTable) -> IntArray:
+        """The sum of weights times Pods in each node's domains, ``(n,)``; may be negative."""
+        return weighted_counts(self.weighted, nodes)
+
+    def normalized(self, nodes: NodeTable) -> IntArray:
+        """Lowest to 0, highest to 100, truncated, ``(n,)``; all 0 where there is no difference.
+
+        Where not feasible it may be any number.
+        """
+        raw = self.raw(nodes)
+        among = raw[self.feasible]
+        lowest = among.min()
+        difference = among.max() - lowest
+        if not difference:
+            return np.zeros_like(raw)
+        scores: IntArray = (MAX_NODE_SCORE * ((raw - lowest) / difference)).astype(np.int64)
+        return scores

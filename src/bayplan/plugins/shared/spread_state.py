@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import DomainSpec
+from bayplan.cache.domains import Domains, DomainSpec, Number
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
+from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.plugins.shared.spread_constraints import HOSTNAME, SpreadConstraint
 
 UNEVEN, NO_LABEL = 1, 2
@@ -28,10 +31,16 @@ _NO_DOMAIN = 2**31 - 1
 
 @dataclass(frozen=True)
 class Spread:
-    """A constraint with its counter."""
+    """A constraint with its counter.
+
+    Attributes:
+        places: the domains that a soft constraint is weighed by, whatever its inclusion policies;
+            None for hosts.
+    """
 
     constraint: SpreadConstraint
     counter: SelectionCounter
+    places: Domains | None = None
 
     @property
     def key(self) -> str:
@@ -63,7 +72,9 @@ class SpreadView:
         """For filtering: counts by domains of nodes that have all keys."""
         keys = _keys(found)
         specs = [c.domains(shape, requires=keys) for c in found]
-        return cls(_spreads(shape, found, specs, counters), version)
+        pairs = zip(found, specs, strict=True)
+        spreads = (Spread(c, counters.acquire(c.pods(shape), spec)) for c, spec in pairs)
+        return cls(tuple(spreads), version)
 
     @classmethod
     def soft(
@@ -80,30 +91,27 @@ class SpreadView:
         """
         keys = _keys(found) if strict else ()
         absent_as = None if strict else ""
-        specs = [
-            DomainSpec(None) if c.topology_key == HOSTNAME else c.domains(shape, keys, absent_as)
-            for c in found
-        ]
-        return cls(_spreads(shape, found, specs, counters), version, strict)
+
+        def spread(constraint: SpreadConstraint) -> Spread:
+            key, pods = constraint.topology_key, constraint.pods(shape)
+            if key == HOSTNAME:
+                return Spread(constraint, counters.acquire(pods, DomainSpec(None)))
+            places = counters.acquire_domains(DomainSpec(key, keys, absent_as=absent_as))
+            spec = constraint.domains(shape, keys, absent_as)
+            return Spread(constraint, counters.acquire(pods, spec), places)
+
+        return cls(tuple(map(spread, found)), version, strict)
 
     def release(self, counters: DomainCounters) -> None:
         """Give all counters back."""
         for spread in self.spreads:
             counters.release(spread.counter)
+            if spread.places is not None:
+                counters.release_domains(spread.places)
 
 
 def _keys(constraints: list[SpreadConstraint]) -> tuple[str, ...]:
     return tuple(sorted({c.topology_key for c in constraints}))
-
-
-def _spreads(
-    shape: PodShape,
-    found: list[SpreadConstraint],
-    specs: list[DomainSpec],
-    counters: DomainCounters,
-) -> tuple[Spread, ...]:
-    pairs = zip(found, specs, strict=True)
-    return tuple(Spread(c, counters.acquire(c.pods(shape), spec)) for c, spec in pairs)
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,7 @@ class Least:
         """Over the domains of nodes that count."""
         counts = counter.by_domain()
         rows = counter.domains.fit(counter.domains.rows)
-        counts = np.where(rows[: len(counts)] > 0, counts[: len(rows)], _NO_DOMAIN)
+        counts = np.where(rows[: len(counts)] > 0, counts, _NO_DOMAIN)
         code = int(counts.argmin())
         first, counts[code] = int(counts[code]), _NO_DOMAIN
         return cls(code, first, int(counts.min()))
@@ -148,16 +156,22 @@ class FilterSpread:
 
     def judge(self, nodes: NodeTable) -> IntArray:
         """Reason code per row; 0 where the Pod fits."""
-        constraint = self.spread.constraint
         codes = self.spread.column(nodes).codes
-        counts = self.spread.counter.by_domain().take(codes)
-        if self._delta is not None:
-            counts += self._delta
-        itself = constraint.selector.matches(self._shape.labels)
-        skew = counts + int(itself) - self._least(counts)
-        verdict: IntArray = (skew > constraint.max_skew) * np.int64(UNEVEN)
+        counts = self.spread.counter.by_domain()
+        if self._delta is None:
+            by_domain = self._verdict(counts)
+            by_domain[ABSENT] = NO_LABEL
+            return by_domain.take(codes)
+        verdict = self._verdict(counts.take(codes) + self._delta)
         verdict[codes == ABSENT] = NO_LABEL
         return verdict
+
+    def _verdict(self, counts: IntArray) -> IntArray:
+        """The reason code for each of ``counts``: those of domains, or one per world."""
+        constraint = self.spread.constraint
+        itself = constraint.selector.matches(self._shape.labels)
+        skew = counts + int(itself) - self._least(counts)
+        return np.where(skew > constraint.max_skew, UNEVEN, 0)
 
     def _least(self, counts: IntArray) -> IntArray | int:
         """The count to compare with: a number, or one per world."""
@@ -226,28 +240,60 @@ class ScoreState:
 
     def __init__(self, view: SpreadView, nodes: NodeTable, feasible: BoolArray) -> None:
         self._view = view
-        scored = feasible
-        if view.strict:
-            scored = feasible & _have_all(view, nodes)
-        self._scored = scored
-        self.ignored: BoolArray = ~scored[feasible]
-        self._weights = [math.log(_size(s, nodes, scored) + 2) for s in view.spreads]
+        self._scored = feasible & _have_all(view, nodes) if view.strict else feasible
+        self._weights = [math.log(self._size(spread) + 2) for spread in view.spreads]
 
-    def score(self, nodes: NodeTable) -> IntArray:
-        """Weighted counts of matching Pods, rounded half away from zero, ``(len(nodes),)``."""
-        total = np.zeros(len(nodes), np.float64)
-        for spread, weight in zip(self._view.spreads, self._weights, strict=True):
-            present = spread.column(nodes).codes != ABSENT
-            total += np.where(present, _score(spread, weight, nodes), 0.0)
-        total[~self._scored] = 0.0
-        whole = np.trunc(total)
-        return (whole + (total - whole >= 0.5)).astype(np.int64)
+    def _size(self, spread: Spread) -> int:
+        """How many domains the scored nodes are in; for hosts, how many nodes."""
+        if spread.places is None:
+            return int(np.count_nonzero(self._scored))
+        return spread.places.among(self._scored)
+
+    def raw(self, nodes: NodeTable) -> IntArray:
+        """Weighted counts of matching Pods, rounded half away from zero, ``(len(nodes),)``.
+
+        0 for nodes that do not count.
+        """
+        spreads = self._view.spreads
+        parts = [_by_domain(s, weight) for s, weight in zip(spreads, self._weights, strict=True)]
+        if len(spreads) == 1:  # there are fewer domains than nodes to round for
+            raw = _by_node(spreads[0], _rounded(parts[0]), nodes)
+        else:
+            raw = _rounded(reduce(np.add, map(_by_node, spreads, parts, repeat(nodes))))
+        raw[~self._scored] = 0
+        return raw
+
+    def normalized(self, nodes: NodeTable) -> IntArray:
+        """Fewest to 100, ``(len(nodes),)``; nodes that do not count get 0."""
+        raw = self.raw(nodes)
+        counted = raw[self._scored]
+        highest = int(counted.max(initial=0))
+        scores: IntArray
+        if highest:
+            scores = MAX_NODE_SCORE * (highest + int(counted.min()) - raw) // highest
+        else:
+            scores = np.full_like(raw, MAX_NODE_SCORE)
+        scores[~self._scored] = 0
+        return scores
 
 
-def _score(spread: Spread, weight: float, nodes: NodeTable) -> FloatArray:
-    counter = spread.counter
-    counts = counter.by_domain().astype(np.float64) * weight + (spread.constraint.max_skew - 1)
-    return counts.take(counter.domains.labels(nodes))
+def _by_domain(spread: Spread, weight: float) -> FloatArray:
+    counts = spread.counter.by_domain().astype(np.float64)
+    return counts * weight + (spread.constraint.max_skew - 1)
+
+
+def _by_node(
+    spread: Spread, by_domain: npt.NDArray[Number], nodes: NodeTable
+) -> npt.NDArray[Number]:
+    """What ``by_domain`` has for each node's domain; nothing where the node lacks the key."""
+    by_node = spread.counter.domains.at(by_domain, nodes)
+    by_node[spread.column(nodes).codes == ABSENT] = 0
+    return by_node
+
+
+def _rounded(scores: FloatArray) -> IntArray:
+    whole = np.trunc(scores)
+    return (whole + (scores - whole >= 0.5)).astype(np.int64)
 
 
 def _have_all(view: SpreadView, nodes: NodeTable) -> BoolArray:
@@ -255,17 +301,3 @@ def _have_all(view: SpreadView, nodes: NodeTable) -> BoolArray:
     for spread in view.spreads:
         mask &= spread.column(nodes).codes != ABSENT
     return mask
-
-
-def _size(spread: Spread, nodes: NodeTable, scored: BoolArray) -> int:
-    """How many domains the scored nodes are in; for hosts, how many nodes."""
-    if spread.key == HOSTNAME:
-        return int(np.count_nonzero(scored))
-    column = spread.column(nodes)
-    present = np.zeros(len(column.values) + 1, np.bool_)
-    present[column.codes[scored]] = True
-    empty = column.find("")
-    if empty != ABSENT:  # a node that lacks the label is in the domain of the empty value
-        present[empty] |= present[ABSENT]
-        present[ABSENT] = False
-    return int(np.count_nonzero(present))
