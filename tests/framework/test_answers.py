@@ -269,6 +269,15 @@ def test_an_epoch_that_changed_makes_every_answer_old() -> None:
     assert bench.ask() == (bench.all, bench.all)
 
 
+def test_an_epoch_that_changed_makes_what_is_remembered_by_load_old() -> None:
+    epochs = iter([1, 1, 1, 2, 2])
+    bench = Bench(kind(RESOURCES, RESOURCES, epoch=lambda _self, _pod: next(epochs)))
+    bench.ask()
+    for i, asked in (3, ["n03"]), (4, []), (5, bench.all), (6, ["n06"]):
+        bench.cluster.add(make_pod(f"p{i}").node(f"n{i:02}"))
+        assert bench.ask() == (asked, asked)
+
+
 @pytest.mark.parametrize("moved", [1, 20], ids=["some rows", "all rows"])
 def test_after_a_failure_every_answer_is_old(moved: int) -> None:
     bench = Bench(kind(NODE | PODS, NODE | PODS))
