@@ -16,6 +16,7 @@ from tests.plugins.storage_world import StorageWorld
 from bayplan.framework.events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_binding import UNBOUND_IMMEDIATE, VolumeBinding
+from bayplan.plugins.volume_binding.assume import Volumes
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -346,6 +347,39 @@ def test_two_claims_take_turns_among_volumes_of_every_kind():
 def test_a_volume_must_offer_what_the_claim_asks_for(claim, volume, fits):
     world = static_only(zones("a")).store(claim, volume)
     assert verdicts(world, pod_of("c")) == {"a": "" if fits else BIND_CONFLICT}
+
+
+@pytest.mark.parametrize(
+    ("now", "fits"),
+    [
+        pytest.param(local("v").claimed_by("d"), False, id="becomes-another-s"),
+        pytest.param(local("v").claimed_by("c"), True, id="is-promised"),
+        pytest.param(local("v").storage_class("other"), False, id="changes-its-class"),
+        pytest.param(local("v").label("x", "y"), True, id="changes-otherwise"),
+        pytest.param(None, False, id="is-removed"),
+    ],
+)
+def test_volumes_are_known_as_they_are_now(now, fits):
+    world = static_only(zones("a")).store(delayed(), local("v"))
+    plugin = world.plugin(VolumeBinding)
+    if now is None:
+        world.remove(local("v"))
+    else:
+        world.store(now)
+    changed = {"a": "" if fits else BIND_CONFLICT}
+    assert world.messages(plugin, pod_of("c").obj()) == changed
+    world.store(local("v"))
+    assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
+
+
+def test_volumes_that_others_have_are_not_even_looked_at():
+    world = static_only(zones("a")).store(delayed())
+    world.store(*(local(f"v{i}").claimed_by(f"other{i}") for i in range(3)))
+    volumes = Volumes(world.objects)
+    world.store(local("free"), local("mine").claimed_by("c"), local("other").claimed_by("c2"))
+    world.store(local("elsewhere").claimed_by("c", namespace="ns"))
+    found = volumes.candidates("wait", [delayed().obj()])
+    assert [volume.name for volume in found] == ["free", "mine"]
 
 
 def test_a_volume_promised_to_the_claim_is_the_only_choice():

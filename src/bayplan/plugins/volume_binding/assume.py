@@ -8,6 +8,7 @@ shared by all profiles, so that no two of them promise the same volume.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from bayplan.api.meta import Object
@@ -23,6 +24,8 @@ from bayplan.plugins.shared.claims import volume_class
 from bayplan.plugins.shared.reach import Reach
 
 T = TypeVar("T", bound=Object)
+
+_NO_CLAIM = ""
 
 
 class AssumeCache(Generic[T]):
@@ -66,15 +69,25 @@ class Volumes:
             objects, "PersistentVolumeClaim"
         )
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(objects, "PersistentVolume")
-        self._volumes_of: dict[str, dict[str, None]] = defaultdict(dict)
+        self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        """StorageClass and the claim that the volume names, if any -> names of such volumes."""
         self._capacities_of: dict[str, dict[str, CSIStorageCapacity]] = defaultdict(dict)
         self._reaches: dict[str, tuple[VolumeNodeAffinity | None, Reach]] = {}
         objects.on_change("PersistentVolume", self._volume_changed)
         objects.on_change("CSIStorageCapacity", self._capacity_changed)
 
-    def of_class(self, name: str) -> list[PersistentVolume]:
-        """All volumes of the StorageClass ``name``, in the order in which they were first seen."""
-        found = map(self.volumes.get, self._volumes_of.get(name, ()))
+    def candidates(
+        self, class_name: str, claims: Iterable[PersistentVolumeClaim]
+    ) -> list[PersistentVolume]:
+        """Volumes of a StorageClass that name no claim, then those that name one of ``claims``.
+
+        Each kind is in the order in which its volumes were first seen to be so. A volume that is
+        assumed to be another claim's is among them until that is written.
+        """
+        names = dict(self._names.get((class_name, _NO_CLAIM), ()))
+        for claim in claims:
+            names.update(self._names.get((class_name, claim.key), ()))
+        found = map(self.volumes.get, names)
         return [volume for volume in found if volume is not None]
 
     def reach_of(self, volume: PersistentVolume) -> Reach:
@@ -90,14 +103,15 @@ class Volumes:
         return list(self._capacities_of.get(class_name, {}).values())
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        before = volume_class(old) if old is not None else None
-        after = volume_class(new) if new is not None else None
-        if old is not None and before is not None and before != after:
-            del self._volumes_of[before][old.name]
+        if old is not None and (new is None or _place(old) != _place(new)):
+            names = self._names[_place(old)]
+            del names[old.name]
+            if not names:
+                del self._names[_place(old)]
         if old is not None and new is None:
             self._reaches.pop(old.name, None)
-        if new is not None and after is not None:
-            self._volumes_of[after][new.name] = None
+        if new is not None:
+            self._names[_place(new)][new.name] = None
 
     def _capacity_changed(
         self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None
@@ -106,3 +120,9 @@ class Volumes:
             del self._capacities_of[old.storage_class_name][old.key]
         if new is not None:
             self._capacities_of[new.storage_class_name][new.key] = new
+
+
+def _place(volume: PersistentVolume) -> tuple[str, str]:
+    """Class and claim under which a volume is looked up."""
+    ref = volume.spec.claim_ref
+    return volume_class(volume), _NO_CLAIM if ref is None else f"{ref.namespace}/{ref.name}"

@@ -68,8 +68,8 @@ class FoundVolumes:
     Attributes:
         nodes: the table.
         codes: ``(n,)``: 0, a sum of reasons, or, below 0, an error; see `status`.
-        static: per claim that was looked for: the volumes of its class, and which of them each row
-            would get (`NO_VOLUME`: none).
+        static: per claim that was looked for: the volumes of its class that it or another of the
+            Pod's claims might get, and which of them it would get on each row (`NO_VOLUME`: none).
         capacity: per claim to be provisioned: the capacities of its class, and which each row has.
     """
 
@@ -153,10 +153,12 @@ class FoundVolumes:
         """Match ``claims``, smallest first, and see to the provisioning of the others."""
         here = self._selected_rows()
         self.codes[~here] |= BIND_CONFLICT
-        by_class: dict[str, list[PersistentVolume]] = {}
+        of_class = {
+            name: self._volumes.candidates(name, claims) for name in map(claim_class, claims)
+        }
         for claim in sorted(claims, key=lambda c: size(c.spec.resources.requests)):
             name = claim_class(claim)
-            volumes = by_class.setdefault(name, self._volumes.of_class(name))
+            volumes = of_class[name]
             taken = [chosen for c, _, chosen in self.static if claim_class(c) == name]
             self.static.append(
                 (claim, volumes, match(claim, volumes, self._volumes.reach_of, self.nodes, taken))

@@ -58,7 +58,7 @@ def match(
 
     Args:
         claim: an unbound claim.
-        volumes: all volumes of its class.
+        volumes: of its class, with all that no other claim has; some that one has do no harm.
         reach_of: from where a volume can be reached.
         nodes: full table or what-if.
         taken: what the Pod's other claims get: indices into ``volumes`` per row.
@@ -68,9 +68,9 @@ def match(
     """
     chosen = np.full(len(nodes), NO_VOLUME, np.int64)
     undecided = np.ones(len(nodes), np.bool_)
-    usable = [i for i, volume in enumerate(volumes) if _could_serve(volume, claim)]
+    usable = _usable(claim, volumes)
     for i in usable:
-        if names(volumes[i], claim):
+        if volumes[i].spec.claim_ref is not None:
             here = undecided & ~_among(i, taken, len(nodes))
             reachable = reach.rows(reach_of(volumes[i]), nodes)
             chosen[here & reachable] = i
@@ -108,16 +108,23 @@ def _smallest(
     return best
 
 
-def _could_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether ``volume`` is free for ``claim``, or its own already, and of its kind."""
-    spec, wanted = volume.spec, claim.spec
-    return (
-        (spec.claim_ref is None or names(volume, claim))
-        and size(spec.capacity) >= size(wanted.resources.requests)
-        and (spec.volume_mode or _FILESYSTEM) == (wanted.volume_mode or _FILESYSTEM)
-        and (spec.volume_attributes_class_name or "") == (wanted.volume_attributes_class_name or "")
-        and volume.metadata.deletion_timestamp is None
-    )
+def _usable(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> list[int]:
+    """Which volumes are free for ``claim``, or its own already, and of its kind."""
+    wanted = claim.spec
+    least = size(wanted.resources.requests)
+    mode, attributes = wanted.volume_mode or _FILESYSTEM, wanted.volume_attributes_class_name or ""
+
+    def could_serve(volume: PersistentVolume) -> bool:
+        spec = volume.spec
+        return (
+            (spec.claim_ref is None or names(volume, claim))
+            and size(spec.capacity) >= least
+            and (spec.volume_mode or _FILESYSTEM) == mode
+            and (spec.volume_attributes_class_name or "") == attributes
+            and volume.metadata.deletion_timestamp is None
+        )
+
+    return [i for i, volume in enumerate(volumes) if could_serve(volume)]
 
 
 def _available(
@@ -130,8 +137,8 @@ def _available(
 
     def offers(volume: PersistentVolume) -> bool:
         return (
-            volume.status.phase == "Available"
-            and not names(volume, claim)
+            volume.spec.claim_ref is None
+            and volume.status.phase == "Available"
             and volume_class(volume) == name
             and modes.issubset(volume.spec.access_modes)
             and (selected is None or selected(volume.labels))
