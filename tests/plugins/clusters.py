@@ -116,7 +116,7 @@ def scores(
     assert status is None, status
     raw = state.read(f"PreScore{plugin.name}").raw(nodes)[feasible]
     normalized = plugin.score_nodes(state, pod, nodes)[feasible]
-    assert raw.dtype == normalized.dtype == np.int64
+    assert raw.dtype.kind == normalized.dtype.kind == "i"
     names = [nodes.names[row] or "" for row in np.flatnonzero(feasible)]
     return (
         dict(zip(names, raw.tolist(), strict=True)),

@@ -10,10 +10,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,11 @@ from bayplan.api.node import Node
 from bayplan.cache.node_table import ABSENT, BoolArray, CodeArray, IntArray, NodeTable
 
 _DOMAINS_AT_FIRST = 8
+_FAR_FROM_OVERFLOW = 2**30
 Number = TypeVar("Number", bound=np.generic)
+CountArray = npt.NDArray[np.int32]
+Integers = npt.NDArray[Any]
+"""Signed integers, no wider than they need to be."""
 
 
 class NodeRule(Protocol):
@@ -79,11 +83,12 @@ class Domains:
         key = self.spec.key
         return len(self._nodes) if key is None else len(self._nodes.label(key).values)
 
-    def fit(self, by_domain: IntArray) -> IntArray:
+    def fit(self, by_domain: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """``by_domain``, or a longer copy where it has no slot for every domain and `ABSENT`."""
         if len(by_domain) > self.size:
             return by_domain
-        fitted = np.zeros(max(_DOMAINS_AT_FIRST, self.size + self.size // 2 + 1), np.int64)
+        length = max(_DOMAINS_AT_FIRST, self.size + self.size // 2 + 1)
+        fitted = np.zeros(length, by_domain.dtype)
         fitted[: len(by_domain)] = by_domain
         return fitted
 
@@ -213,7 +218,7 @@ class DomainCounter:
 
     def __init__(self, domains: Domains) -> None:
         self.domains = domains
-        self.counts: IntArray = domains.fit(np.zeros(0, np.int64))
+        self.counts: CountArray = domains.fit(np.zeros(0, np.int32))
         self.total = 0
         self.users = 0
 
@@ -237,25 +242,28 @@ class DomainCounter:
         for row, pods in rows.items():
             self.add(row, sign * pods)
 
-    def by_domain(self) -> IntArray:
+    def by_domain(self) -> CountArray:
         """The counts, ``(d + 1,)``: one for every domain, and that of `ABSENT`, which is 0."""
         self.counts = self.domains.fit(self.counts)
         return self.counts[: self.domains.size + 1]
 
-    def at(self, nodes: NodeTable) -> IntArray:
+    def at(self, nodes: NodeTable) -> Integers:
         """The count of the domain that each row of ``nodes`` lies in, ``(len(nodes),)``."""
         return weighted_counts([(1, self)], nodes)
 
 
-def weighted_counts(weighted: Iterable[tuple[int, DomainCounter]], nodes: NodeTable) -> IntArray:
+def weighted_counts(weighted: Sequence[tuple[int, DomainCounter]], nodes: NodeTable) -> Integers:
     """The sum of weights times what the counters have `at` each row, ``(len(nodes),)``.
 
-    Counters of the same domains are first added up by domain.
+    Counters of the same domains are first added up by domain. The integers are as wide as the sum
+    of all Pods needs.
     """
-    sums: dict[Domains, IntArray] = {}
+    most = sum(abs(weight) * counter.total for weight, counter in weighted)
+    width = np.int32 if most < _FAR_FROM_OVERFLOW else np.int64
+    sums: dict[Domains, Integers] = {}
     for weight, counter in weighted:
         domains = counter.domains
-        counts = weight * counter.by_domain()
+        counts = counter.by_domain().astype(width, copy=False) * weight
         sums[domains] = sums[domains] + counts if domains in sums else counts
     columns = (domains.at(counts, nodes) for domains, counts in sums.items())
-    return reduce(np.add, columns) if sums else np.zeros(len(nodes), np.int64)
+    return reduce(np.add, columns) if sums else np.zeros(len(nodes), width)

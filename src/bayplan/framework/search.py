@@ -19,7 +19,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.answers import AnswerBook, Answers, LocalStages, PreFilterAnswer
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.interface import Handle, PreFilterResult
+from bayplan.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
@@ -125,6 +125,7 @@ class NodeSearch:
         self._nodes: NodeTable = handle.nodes
         call, weights = plugins.call, plugins.weights
         self._filters = [FilterStage(p, call, pool) for p in plugins.at("filter")]
+        self._total_type = np.min_scalar_type(-1 - MAX_NODE_SCORE * sum(weights.values()))
         self._scores = [ScoreStage(p, weights[p.name], call, pool) for p in plugins.at("score")]
         self._one_node_filters = [f for f in self._filters if f.one_node]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
@@ -336,8 +337,8 @@ class NodeSearch:
         answers = self._pre_score(state, pod, fit)
         everywhere = np.array_equal(fit.feasible, answers.fits)
         local = totals = answers.totals(None if everywhere else fit.feasible)
-        for _, scores in self._fresh(state, pod, fit.feasible):
-            totals = totals + scores
+        for stage, scores in self._fresh(state, pod, fit.feasible):
+            totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
             totals[~fit.feasible] = -1
         self._plugins.time("Score", started)
@@ -354,7 +355,10 @@ class NodeSearch:
             for s in answers.stages.scores
         ]
         fresh = self._fresh(state, pod, fit.feasible)
-        parts += [PluginScores(name, rows, scores[rows]) for name, scores in fresh]
+        parts += [
+            PluginScores(stage.name, rows, stage.weight * scores[rows].astype(np.int64))
+            for stage, scores in fresh
+        ]
         order = {s.name: i for i, s in enumerate(self._scores)}
         return sorted(parts, key=lambda part: order[part.plugin])
 
@@ -371,14 +375,11 @@ class NodeSearch:
 
     def _fresh(
         self, state: CycleState, pod: Pod, feasible: BoolArray
-    ) -> Iterator[tuple[str, IntArray]]:
-        """The plugins that are asked in every cycle, with their weighted scores of all rows.
-
-        Only those of ``feasible`` rows mean anything.
-        """
+    ) -> Iterator[tuple[ScoreStage, IntArray]]:
+        """The plugins that are asked in every cycle; see `ScoreStage.scores`."""
         for stage in self._fresh_scores:
             if stage.name not in state.skip_score:
-                yield stage.name, stage.weighted(state, pod, self._nodes, feasible)
+                yield stage, stage.scores(state, pod, self._nodes, feasible)
 
 
 def _unprepared(plugins: PluginSet) -> str | None:

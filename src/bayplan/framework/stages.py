@@ -160,10 +160,12 @@ class ScoreStage:
         scores[rows] = list(answers)
         return scores
 
-    def weighted(
+    def scores(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> IntArray:
-        """Weighted, normalized scores, ``(len(nodes),)``; any number where not ``feasible``.
+        """Normalized scores, not weighted, ``(len(nodes),)``; any number where not ``feasible``.
+
+        The integers may be too narrow to add to.
 
         Raises:
             AttemptError: also when the score of a feasible node is outside 0..100.
@@ -173,7 +175,7 @@ class ScoreStage:
             normalized = self.normalized(state, pod, scores[feasible])
             scores = np.zeros(len(nodes), np.int64)
             scores[feasible] = normalized
-        return self.weight * scores
+        return scores
 
     def normalized(self, state: CycleState, pod: Pod, scores: IntArray) -> IntArray:
         """``scores`` of the feasible nodes, normalized but not weighted.

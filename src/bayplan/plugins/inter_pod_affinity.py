@@ -14,6 +14,7 @@ from typing import ClassVar
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounter
+from bayplan.cache.domains import Integers
 from bayplan.cache.pod_terms import PodTerm, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import InterPodAffinityArgs
@@ -148,7 +149,7 @@ class InterPodAffinity(Plugin):
             weighted += [(hard, c) for c in view.matches.affinity if c.total]
         return weighted
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """Normalized already: PreScore has seen the feasible nodes."""
         found: AffinityScore = state.read(_SCORE_KEY)
         return found.normalized(nodes)

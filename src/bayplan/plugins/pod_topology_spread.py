@@ -14,6 +14,7 @@ from typing import ClassVar
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import SelectorError
+from bayplan.cache.domains import Integers
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import PodTopologySpreadArgs
 from bayplan.framework.events import (
@@ -167,7 +168,7 @@ class PodTopologySpread(Plugin):
         state.write(_SCORE_KEY, ScoreState(view, nodes, feasible))
         return None
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """The fewer matching Pods there are around a node, the better.
 
         Normalized already: PreScore has seen the feasible nodes.

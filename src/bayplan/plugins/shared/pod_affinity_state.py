@@ -15,7 +15,7 @@ import numpy as np
 
 from bayplan.api.pod import PodShape
 from bayplan.cache.counters import DomainCounter, DomainCounters, SelectionCounter, TermMatches
-from bayplan.cache.domains import DomainSpec, weighted_counts
+from bayplan.cache.domains import DomainSpec, Integers, weighted_counts
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
 from bayplan.framework.interface import MAX_NODE_SCORE
@@ -35,7 +35,7 @@ class Tally:
         self.counters = counters
         self.delta = delta
 
-    def at(self, nodes: NodeTable) -> IntArray:
+    def at(self, nodes: NodeTable) -> Integers:
         """Pods in the domain that each row lies in, ``(len(nodes),)``; 0 without the key."""
         counts = weighted_counts([(1, counter) for counter in self.counters], nodes)
         return counts if self.delta is None else counts + self.delta
@@ -139,11 +139,11 @@ class AffinityState:
         """Reason code per row, ``(len(nodes),)``; 0 where the Pod fits."""
         codes = np.zeros(len(nodes), np.int64)
         for tally in self._existing.values():
-            np.putmask(codes, tally.at(nodes) > 0, EXISTING_ANTI_AFFINITY)
+            codes[tally.at(nodes) > 0] = EXISTING_ANTI_AFFINITY
         for tally in self._anti.values():
-            np.putmask(codes, tally.at(nodes) > 0, ANTI_AFFINITY)
+            codes[tally.at(nodes) > 0] = ANTI_AFFINITY
         if self._affinity:
-            np.putmask(codes, self._affinity_unmet(nodes), AFFINITY)
+            codes[self._affinity_unmet(nodes)] = AFFINITY
         return codes
 
     def _affinity_unmet(self, nodes: NodeTable) -> BoolArray:
@@ -217,20 +217,24 @@ class AffinityScore:
     weighted: list[tuple[int, DomainCounter]]
     feasible: BoolArray
 
-    def raw(self, nodes: NodeTable) -> IntArray:
+    def raw(self, nodes: NodeTable) -> Integers:
         """The sum of weights times Pods in each node's domains, ``(n,)``; may be negative."""
         return weighted_counts(self.weighted, nodes)
 
-    def normalized(self, nodes: NodeTable) -> IntArray:
-        """Lowest to 0, highest to 100, truncated, ``(n,)``; all 0 where there is no difference.
-
-        Where not feasible it may be any number.
-        """
+    def normalized(self, nodes: NodeTable) -> Integers:
+        """Lowest to 0, highest to 100, truncated, ``(n,)``; all 0 where there is no difference."""
         raw = self.raw(nodes)
-        among = raw[self.feasible]
-        lowest = among.min()
-        difference = among.max() - lowest
-        if not difference:
-            return np.zeros_like(raw)
-        scores: IntArray = (MAX_NODE_SCORE * ((raw - lowest) / difference)).astype(np.int64)
-        return scores
+        raw[~self.feasible] = raw[self.feasible.argmax()]  # neither lowest nor highest by itself
+        above: Integers = raw - raw.min()
+        highest = int(above.max())
+        if not highest:
+            return above
+        if highest > len(above):
+            return _shares(above, highest)
+        return _shares(np.arange(highest + 1), highest).take(above)
+
+
+def _shares(scores: Integers, highest: int) -> Integers:
+    """Percentages of ``highest``, truncated."""
+    shares: Integers = (MAX_NODE_SCORE * (scores / highest)).astype(np.int16)
+    return shares

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import Domains, DomainSpec, Number
+from bayplan.cache.domains import Domains, DomainSpec, Integers, Number
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.plugins.shared.spread_constraints import HOSTNAME, SpreadConstraint
@@ -27,6 +27,9 @@ FloatArray = npt.NDArray[np.float64]
 
 _NO_DOMAIN = 2**31 - 1
 """The least count where there is no domain at all, as in kube-scheduler."""
+_HALF = float(np.nextafter(0.5, 0.0))
+_MAX_NARROW = 2**30 // (2 * MAX_NODE_SCORE)
+"""A score below it is normalized in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class FilterSpread:
         verdict[codes == ABSENT] = NO_LABEL
         return verdict
 
-    def _verdict(self, counts: IntArray) -> IntArray:
+    def _verdict(self, counts: Integers) -> IntArray:
         """The reason code for each of ``counts``: those of domains, or one per world."""
         constraint = self.spread.constraint
         itself = constraint.selector.matches(self._shape.labels)
@@ -249,7 +252,7 @@ class ScoreState:
             return int(np.count_nonzero(self._scored))
         return spread.places.among(self._scored)
 
-    def raw(self, nodes: NodeTable) -> IntArray:
+    def raw(self, nodes: NodeTable) -> Integers:
         """Weighted counts of matching Pods, rounded half away from zero, ``(len(nodes),)``.
 
         0 for nodes that do not count.
@@ -263,17 +266,18 @@ class ScoreState:
         raw[~self._scored] = 0
         return raw
 
-    def normalized(self, nodes: NodeTable) -> IntArray:
+    def normalized(self, nodes: NodeTable) -> Integers:
         """Fewest to 100, ``(len(nodes),)``; nodes that do not count get 0."""
         raw = self.raw(nodes)
-        counted = raw[self._scored]
-        highest = int(counted.max(initial=0))
-        scores: IntArray
+        left_out = ~self._scored
+        highest = raw.max()
+        raw[left_out] = highest  # not the lowest by itself
+        scores: Integers
         if highest:
-            scores = MAX_NODE_SCORE * (highest + int(counted.min()) - raw) // highest
+            scores = MAX_NODE_SCORE * (highest + raw.min() - raw) // highest
         else:
             scores = np.full_like(raw, MAX_NODE_SCORE)
-        scores[~self._scored] = 0
+        scores[left_out] = 0
         return scores
 
 
@@ -291,9 +295,13 @@ def _by_node(
     return by_node
 
 
-def _rounded(scores: FloatArray) -> IntArray:
-    whole = np.trunc(scores)
-    return (whole + (scores - whole >= 0.5)).astype(np.int64)
+def _rounded(scores: FloatArray) -> Integers:
+    """The nearest integers, half away from zero; room is left to normalize them.
+
+    What is added is the number before 0.5, or the one before 0.5 itself would round up.
+    """
+    fits = scores.max(initial=0.0) < _MAX_NARROW
+    return (scores + _HALF).astype(np.int32 if fits else np.int64)
 
 
 def _have_all(view: SpreadView, nodes: NodeTable) -> BoolArray:
