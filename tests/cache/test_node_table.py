@@ -186,6 +186,39 @@ def test_pods_are_summed_up_per_row() -> None:
     assert nodes.recount() == {}
 
 
+@pytest.mark.parametrize(
+    ("node", "pod", "same"),
+    [
+        pytest.param({}, {}, True, id="another name"),
+        pytest.param({"cpu": "8"}, {}, False, id="more CPU to offer"),
+        pytest.param({"pods": 20}, {}, False, id="more Pods allowed"),
+        pytest.param({"example.com/gpu": 1}, {}, False, id="a resource more"),
+        pytest.param({}, {"cpu": "2"}, False, id="more CPU requested"),
+        pytest.param({}, {"memory": "1Gi"}, False, id="memory requested"),
+        pytest.param({}, {"example.com/gpu": 1}, False, id="a resource requested"),
+        pytest.param({}, {"cpu": "1", "ephemeral-storage": 0}, True, id="nothing requested"),
+    ],
+)
+def test_the_load_of_a_row_is_what_it_offers_and_what_its_pods_request(
+    node: dict[str, Any], pod: dict[str, Any], same: bool
+) -> None:
+    offered, requested = {"cpu": "4", "pods": 10}, {"cpu": "1"}
+    nodes = table(make_node("a").capacity(**offered), make_node("b").capacity(**offered | node))
+    empty = nodes.load(row(nodes, "a"))
+    nodes.add_pod(row(nodes, "a"), make_pod("x").req(**requested).obj())
+    assert nodes.load(row(nodes, "a")) != empty
+    nodes.add_pod(row(nodes, "b"), make_pod("y").req(**requested | pod).obj())
+    assert (nodes.load(row(nodes, "a")) == nodes.load(row(nodes, "b"))) is same
+
+
+def test_loads_of_equal_requests_differ_by_the_number_of_pods() -> None:
+    nodes = table(make_node("a").capacity(cpu="4"), make_node("b").capacity(cpu="4"))
+    nodes.add_pod(row(nodes, "a"), make_pod("x").req(cpu="2", memory="2Gi").obj())
+    for name in "yz":
+        nodes.add_pod(row(nodes, "b"), make_pod(name).req(cpu="1", memory="1Gi").obj())
+    assert nodes.load(row(nodes, "a")) != nodes.load(row(nodes, "b"))
+
+
 def test_host_ports_are_those_of_containers_and_sidecars() -> None:
     port = {"containerPort": 1, "hostPort": 80}
     pod = (
