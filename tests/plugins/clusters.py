@@ -86,7 +86,7 @@ Answers = dict[str, tuple[str, str]]
 def answers(plugin: Any, state: CycleState, pod: Pod, nodes: NodeTable) -> Answers:
     """The Filter statuses of ``nodes``."""
     codes = plugin.filter_nodes(state, pod, nodes)
-    assert codes.dtype == np.int64
+    assert codes.dtype.kind == "i"
     statuses: dict[str, Status] = {
         info.name: plugin.reasons(state, pod, int(codes[info.row])) if codes[info.row] else SUCCESS
         for info in nodes

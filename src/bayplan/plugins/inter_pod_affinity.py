@@ -30,7 +30,6 @@ from bayplan.framework.interface import (
     BoolArray,
     CycleState,
     Handle,
-    IntArray,
     NodeTable,
     Plugin,
     Status,
@@ -109,7 +108,7 @@ class InterPodAffinity(Plugin):
         """What if ``other`` were not on ``row``."""
         self._filter_state(state).count(other.shape, nodes, row, -1)
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, the first reason of each node that does not fit."""
         return self._filter_state(state).judge(nodes)
 

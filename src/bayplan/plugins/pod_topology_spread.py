@@ -29,7 +29,6 @@ from bayplan.framework.interface import (
     BoolArray,
     CycleState,
     Handle,
-    IntArray,
     NodeTable,
     Plugin,
     Status,
@@ -138,7 +137,7 @@ class PodTopologySpread(Plugin):
         """What if ``other`` were not on ``row``."""
         self._filter_state(state).count(other, row, -1)
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, from the first constraint that a node does not meet."""
         return self._filter_state(state).judge(nodes)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
 from bayplan.framework.interface import MAX_NODE_SCORE
 
-AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
+EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
+"""Reason codes. Of several reasons to reject a node the greatest is the one that is told."""
 
 
 class Tally:
@@ -35,9 +37,15 @@ class Tally:
         self.counters = counters
         self.delta = delta
 
+    def by_domain(self) -> Integers:
+        """Pods in each domain, and none for `ABSENT`, ``(d + 1,)``; without the correction."""
+        return reduce(np.add, (counter.by_domain() for counter in self.counters))
+
     def at(self, nodes: NodeTable) -> Integers:
         """Pods in the domain that each row lies in, ``(len(nodes),)``; 0 without the key."""
-        counts = weighted_counts([(1, counter) for counter in self.counters], nodes)
+        counts: Integers = np.zeros(len(nodes), np.int32)
+        if self.counters:
+            counts = self.by_domain().take(nodes.label(self.key).codes)
         return counts if self.delta is None else counts + self.delta
 
     def what_if(self, rows: IntArray) -> Tally:
@@ -135,16 +143,28 @@ class AffinityState:
 
     # Filter
 
-    def judge(self, nodes: NodeTable) -> IntArray:
+    def judge(self, nodes: NodeTable) -> Integers:
         """Reason code per row, ``(len(nodes),)``; 0 where the Pod fits."""
-        codes = np.zeros(len(nodes), np.int64)
-        for tally in self._existing.values():
-            codes[tally.at(nodes) > 0] = EXISTING_ANTI_AFFINITY
-        for tally in self._anti.values():
-            codes[tally.at(nodes) > 0] = ANTI_AFFINITY
+        codes: Integers = np.zeros(len(nodes), np.int8)
+        for key, resisted in self._resisted(nodes).items():
+            rows = resisted.take(nodes.label(key).codes) if self._worlds is None else resisted
+            codes = np.maximum(codes, rows)
         if self._affinity:
             codes[self._affinity_unmet(nodes)] = AFFINITY
         return codes
+
+    def _resisted(self, nodes: NodeTable) -> dict[str, Integers]:
+        """By topology key, the reason code of each domain (in a what-if: of each world).
+
+        Few domains or many, they are looked up by row once a key.
+        """
+        resisted: dict[str, Integers] = {}
+        for code, side in ((EXISTING_ANTI_AFFINITY, self._existing), (ANTI_AFFINITY, self._anti)):
+            for key, tally in side.items():
+                counts = tally.by_domain() if self._worlds is None else tally.at(nodes)
+                codes = (counts > 0) * np.int8(code)
+                resisted[key] = np.maximum(resisted[key], codes) if key in resisted else codes
+        return resisted
 
     def _affinity_unmet(self, nodes: NodeTable) -> BoolArray:
         unmet = np.zeros(len(nodes), np.bool_)

@@ -157,7 +157,7 @@ class FilterSpread:
             return FilterSpread(self.spread, self._shape, rows, np.zeros(len(rows), np.int64))
         return FilterSpread(self.spread, self._shape, self._rows[rows], self._delta[rows])
 
-    def judge(self, nodes: NodeTable) -> IntArray:
+    def judge(self, nodes: NodeTable) -> Integers:
         """Reason code per row; 0 where the Pod fits."""
         codes = self.spread.column(nodes).codes
         counts = self.spread.counter.by_domain()
@@ -169,12 +169,13 @@ class FilterSpread:
         verdict[codes == ABSENT] = NO_LABEL
         return verdict
 
-    def _verdict(self, counts: Integers) -> IntArray:
+    def _verdict(self, counts: Integers) -> Integers:
         """The reason code for each of ``counts``: those of domains, or one per world."""
         constraint = self.spread.constraint
         itself = constraint.selector.matches(self._shape.labels)
         skew = counts + int(itself) - self._least(counts)
-        return np.where(skew > constraint.max_skew, UNEVEN, 0)
+        verdict: Integers = (skew > constraint.max_skew) * np.int8(UNEVEN)
+        return verdict
 
     def _least(self, counts: IntArray) -> IntArray | int:
         """The count to compare with: a number, or one per world."""
@@ -217,7 +218,7 @@ class FilterState:
         """A copy for a table of only ``rows`` of this one's, whose counts can be corrected."""
         return FilterState(self._shape, [spread.what_if(rows) for spread in self._spreads])
 
-    def judge(self, nodes: NodeTable) -> IntArray:
+    def judge(self, nodes: NodeTable) -> Integers:
         """Reason code per row, ``(len(nodes),)``, of the first constraint that is not met."""
         verdict = self._spreads[0].judge(nodes)
         for spread in self._spreads[1:]:
