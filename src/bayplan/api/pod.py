@@ -138,6 +138,7 @@ MAX_SHAPES = 65536
 """Interned shapes kept; past it the table starts anew (equal Pods then get a second shape)."""
 
 _encode = msgspec.json.Encoder().encode
+_SOME_CLAIM = PvcVolumeSource()
 _SHARED_FIELDS = PodSpec.__struct_fields__
 
 
@@ -149,12 +150,12 @@ def _owner(meta: ObjectMeta) -> tuple[str, str]:
 def _nameless(volume: _WireVolume) -> Volume:
     if volume.persistent_volume_claim is None:
         return volume
-    return msgspec.structs.replace(volume, persistent_volume_claim=PvcVolumeSource())
+    return msgspec.structs.replace(volume, persistent_volume_claim=_SOME_CLAIM)
 
 
 def _claim_names(volumes: tuple[_WireVolume, ...]) -> tuple[str, ...]:
-    claims = [v.persistent_volume_claim for v in volumes]
-    return tuple(claim.claim_name for claim in claims if claim is not None)
+    claims = [c for v in volumes if (c := v.persistent_volume_claim) is not None]
+    return tuple([claim.claim_name for claim in claims]) if claims else ()
 
 
 def _shared(spec: _WireSpec, volumes: tuple[Volume, ...]) -> PodSpec:

@@ -234,7 +234,7 @@ class Volume(Wire, frozen=True):
     @property
     def matters(self) -> bool:
         """Whether scheduling reads any source of this volume."""
-        return any(getattr(self, f) is not None for f in self.__struct_fields__[1:])
+        return self != type(self)(self.name)
 
 
 class PodSchedulingGate(Wire, frozen=True):
