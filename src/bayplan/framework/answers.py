@@ -199,10 +199,9 @@ class Answers:
         if highest > np.iinfo(column.dtype).max:
             column = column.astype(np.min_scalar_type(highest))
         column[rows] = values
-        if column.any():
-            self._raw[score.name] = column
-        else:
-            self._raw.pop(score.name, None)
+        self._raw[score.name] = column
+        if not values.any() and not column.any():
+            del self._raw[score.name]
 
     def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
         return {
