@@ -25,6 +25,9 @@ from bayplan.plugins.shared.reach import Reach
 
 T = TypeVar("T", bound=Object)
 
+PlacedCapacity = tuple[CSIStorageCapacity, Reach]
+"""What a driver has published, and for which nodes."""
+
 _NO_CLAIM = ""
 
 
@@ -71,7 +74,7 @@ class Volumes:
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(objects, "PersistentVolume")
         self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         """StorageClass and the claim that the volume names, if any -> names of such volumes."""
-        self._capacities_of: dict[str, dict[str, CSIStorageCapacity]] = defaultdict(dict)
+        self._capacities_of: dict[str, dict[str, PlacedCapacity]] = defaultdict(dict)
         self._reaches: dict[str, tuple[VolumeNodeAffinity | None, Reach]] = {}
         objects.on_change("PersistentVolume", self._volume_changed)
         objects.on_change("CSIStorageCapacity", self._capacity_changed)
@@ -98,7 +101,7 @@ class Volumes:
             known = self._reaches[volume.name] = (affinity, reach.of_affinity(affinity))
         return known[1]
 
-    def capacities(self, class_name: str) -> list[CSIStorageCapacity]:
+    def capacities(self, class_name: str) -> list[PlacedCapacity]:
         """What CSI drivers have published of the class."""
         return list(self._capacities_of.get(class_name, {}).values())
 
@@ -119,7 +122,8 @@ class Volumes:
         if old is not None:
             del self._capacities_of[old.storage_class_name][old.key]
         if new is not None:
-            self._capacities_of[new.storage_class_name][new.key] = new
+            reached = reach.of_selector(new.node_topology)
+            self._capacities_of[new.storage_class_name][new.key] = new, reached
 
 
 def _place(volume: PersistentVolume) -> tuple[str, str]:

@@ -210,15 +210,13 @@ class FoundVolumes:
         if requested is None or driver is None or not driver.spec.storage_capacity:
             return np.ones(len(self.nodes), np.bool_)
         wanted = quantity.value(requested)
-        capacities = [
-            c
-            for c in self._volumes.capacities(storage_class.name)
-            if (limit := volume_limit(c)) is not None and limit >= wanted
+        large = [
+            each
+            for each in self._volumes.capacities(storage_class.name)
+            if (limit := volume_limit(each[0])) is not None and limit >= wanted
         ]
-        found = FirstReach(
-            self.nodes, (reach.of_selector(c.node_topology) for c in capacities)
-        ).best()
-        self.capacity.append((claim, capacities, found, needed))
+        found = FirstReach(self.nodes, (reached for _, reached in large)).best()
+        self.capacity.append((claim, [c for c, _ in large], found, needed))
         enough: BoolArray = found >= 0
         return enough
 
