@@ -22,7 +22,7 @@ from tests.plugins.clusters import (
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.carried_terms import TermMatches
 from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import DomainSpec, DomainTable
+from bayplan.cache.domains import DomainCounter, DomainSpec, DomainTable, weighted_counts
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_terms import PodSelection, meant_by_all, shape_terms
@@ -143,6 +143,53 @@ def test_without_a_key_every_row_is_a_domain_also_in_a_part_of_the_table() -> No
     cluster.nodes.set_node(node("late", "z2").obj())
     cluster.put(web("2"), "late")
     assert counter.at(cluster.nodes)[cluster.row("late")] == 1
+    assert cluster.counters.recount() == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], 0),
+        (["a1"], 1),
+        (["a1", "a2"], 1),
+        (["a1", "b1"], 2),
+        (["keyless"], 0),
+        (["a1", "a2", "b1"], 2),
+        (["a1", "b1", "c1", "keyless"], 3),
+        (["a1", "a2", "c1", "keyless"], 2),
+        (["a1", "a2", "b1", "c1", "keyless"], 3),
+    ],
+    ids=str,
+)
+def test_domains_among_some_rows_are_those_that_have_one_of_them(
+    names: list[str], expected: int
+) -> None:
+    nodes = NodeTable()
+    nodes.reserve(5)
+    for each in (node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), node("c1", "z3")):
+        nodes.set_node(each.obj())
+    nodes.set_node(make_node("keyless").obj())
+    domains = DomainTable(nodes).acquire(DomainSpec(ZONE))
+    mask = np.isin(nodes.names, names)
+    assert domains.among(mask) == domains.among(np.append(mask, [False] * 20)) == expected
+
+
+def test_counts_are_added_up_over_topologies_with_their_weights() -> None:
+    cluster = Cluster(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), make_node("keyless"))
+    zone = cluster.counters.acquire(near(), DomainSpec(ZONE))
+    other = cluster.counters.acquire(near(namespaces=["default", "x"]), DomainSpec(ZONE))
+    host = cluster.counters.acquire(near(HOSTNAME), DomainSpec(HOSTNAME))
+    for name, where in (("1", "a1"), ("2", "a1"), ("3", "b1"), ("4", "keyless")):
+        cluster.put(web(name), where)
+    rows = [cluster.row(name) for name in ("a1", "a2", "b1", "keyless")]
+
+    def summed(*weighted: tuple[int, DomainCounter]) -> list[int]:
+        found: list[int] = weighted_counts(weighted, cluster.nodes)[rows].tolist()
+        return found
+
+    assert summed() == [0, 0, 0, 0]
+    assert summed((3, zone), (-1, other), (10, host)) == [24, 4, 12, 0]
+    assert summed((2**40, zone), (1, host)) == [2**41 + 2, 2**41, 2**40 + 1, 0]
     assert cluster.counters.recount() == {}
 
 

@@ -254,6 +254,24 @@ def test_a_plugin_may_normalize_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"score": lambda *_: 7}, [7, 7]),
+        ({"score": lambda _p, _s, _pod, n: 1 + n.row, "normalizer": Normalizer()}, [33, 100]),
+        ({"score": lambda *_: 9, "normalize_score": lambda _s, _t, _p, x: x + len(x)}, [11, 11]),
+    ],
+    ids=["as they are", "by the highest", "by the plugin"],
+)
+def test_scores_of_all_rows_are_normalized_among_the_feasible(
+    members: Any, expected: list[int]
+) -> None:
+    table = nodes()
+    scores = ScoreStage(plugin(**members), 3, call()).scores(STATE, POD, table, first(table, 0, 2))
+    assert scores.shape == (len(table),)
+    assert scores[[0, 2]].tolist() == expected
+
+
+@pytest.mark.parametrize(
     ("members", "wrong"),
     [
         ({"score": lambda *_: 101}, 101),

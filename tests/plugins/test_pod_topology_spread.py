@@ -285,6 +285,16 @@ def test_a_selector_that_cannot_be_read_is_an_error_where_it_is_needed() -> None
             id="only-feasible-nodes-make-domains",
         ),
         pytest.param(
+            web()
+            .spread(ZONE, WEB, max_skew=2**31 - 1, when=SOFT)
+            .spread(HOSTNAME, WEB, max_skew=2**31 - 1, when=SOFT),
+            {"a1": 2, "b1": 1},
+            NAMES,
+            # as above, but 2**31 - 2 twice where that had 3 and 1
+            ([2**32 + 2, 2**32 - 1, 2**32 - 1, 0], [99, 100, 100, 0]),
+            id="more-than-32-bits",
+        ),
+        pytest.param(
             web().spread("rack", WEB, when=SOFT),
             {"a1": 2},
             NAMES,

@@ -335,12 +335,13 @@ class NodeSearch:
         """Total scores, ``(n,)``, -1 where not feasible. Read only."""
         started = perf_counter()
         answers = self._pre_score(state, pod, fit)
-        everywhere = np.array_equal(fit.feasible, answers.fits)
-        local = totals = answers.totals(None if everywhere else fit.feasible)
-        for stage, scores in self._fresh(state, pod, fit.feasible):
+        feasible, fits = fit.feasible, answers.fits
+        everywhere = feasible is fits or np.array_equal(feasible, fits)
+        local = totals = answers.totals(None if everywhere else feasible)
+        for stage, scores in self._fresh(state, pod, feasible):
             totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
-            totals[~fit.feasible] = -1
+            totals[~feasible] = -1
         self._plugins.time("Score", started)
         return totals
 

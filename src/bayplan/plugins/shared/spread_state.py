@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import reduce
 from itertools import repeat
+from operator import iadd
 
 import numpy as np
 import numpy.typing as npt
@@ -263,7 +264,7 @@ class ScoreState:
         if len(spreads) == 1:  # there are fewer domains than nodes to round for
             raw = _by_node(spreads[0], _rounded(parts[0]), nodes)
         else:
-            raw = _rounded(reduce(np.add, map(_by_node, spreads, parts, repeat(nodes))))
+            raw = _rounded(reduce(iadd, map(_by_node, spreads, parts, repeat(nodes))))
         raw[~self._scored] = 0
         return raw
 
@@ -283,26 +284,30 @@ class ScoreState:
 
 
 def _by_domain(spread: Spread, weight: float) -> FloatArray:
-    counts = spread.counter.by_domain().astype(np.float64)
-    return counts * weight + (spread.constraint.max_skew - 1)
+    """What a node gets for its domain; nothing where it lacks the key."""
+    scores = spread.counter.by_domain().astype(np.float64)
+    scores *= weight
+    scores += spread.constraint.max_skew - 1
+    scores[ABSENT] = 0
+    return scores
 
 
 def _by_node(
     spread: Spread, by_domain: npt.NDArray[Number], nodes: NodeTable
 ) -> npt.NDArray[Number]:
-    """What ``by_domain`` has for each node's domain; nothing where the node lacks the key."""
     by_node = spread.counter.domains.at(by_domain, nodes)
-    by_node[spread.column(nodes).codes == ABSENT] = 0
+    if spread.places is None:  # a host is a domain of its own even without the label
+        by_node[spread.column(nodes).codes == ABSENT] = 0
     return by_node
 
 
 def _rounded(scores: FloatArray) -> Integers:
-    """The nearest integers, half away from zero; room is left to normalize them.
+    """The nearest integers, half away from zero; ``scores`` are lost.
 
     What is added is the number before 0.5, or the one before 0.5 itself would round up.
     """
-    fits = scores.max(initial=0.0) < _MAX_NARROW
-    return (scores + _HALF).astype(np.int32 if fits else np.int64)
+    scores += _HALF
+    return scores.astype(np.int32 if scores.max(initial=0.0) < _MAX_NARROW else np.int64)
 
 
 def _have_all(view: SpreadView, nodes: NodeTable) -> BoolArray:
