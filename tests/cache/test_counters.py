@@ -193,6 +193,15 @@ def test_counts_are_added_up_over_topologies_with_their_weights() -> None:
     assert cluster.counters.recount() == {}
 
 
+def test_whether_a_pod_on_a_node_has_a_lower_priority() -> None:
+    cluster = Cluster(node("a", "z1"))
+    low = cluster.put(web("low").priority(3), "a")
+    cluster.put(web("high").priority(9), "a")
+    assert [cluster.counters.any_below(priority) for priority in (3, 4, 9)] == [False, True, True]
+    cluster.nodes.remove_pod(cluster.row("a"), low)
+    assert [cluster.counters.any_below(priority) for priority in (9, 10)] == [False, True]
+
+
 def test_counters_grow_with_the_table_and_its_domains() -> None:
     cluster = Cluster(node("first", "z1"))
     by_host = cluster.counters.acquire(near(HOSTNAME), DomainSpec(HOSTNAME))

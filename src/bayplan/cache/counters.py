@@ -133,6 +133,11 @@ class DomainCounters:
         """Undo one `acquire_domains`."""
         self._domains.release(domains)
 
+    def any_below(self, priority: int) -> bool:
+        """Whether a Pod on any node has a lower priority; asks one Pod of each shape."""
+        groups = (group for found in self._groups.values() for group in found.values())
+        return any(group.shape.spec.priority < priority for group in groups if group.rows)
+
     def matching(self, shape: PodShape, known: TermMatches) -> TermMatches:
         """The terms of existing Pods that select Pods of ``shape``; see `CarriedTerms.matching`."""
         return self.carried.matching(shape, self.namespace_labels(shape.namespace), known)

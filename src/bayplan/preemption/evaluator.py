@@ -23,7 +23,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.dry_run import DryRun
+from bayplan.preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
 from bayplan.preemption.ranking import Candidate, best, best_candidates
 
@@ -94,8 +94,11 @@ class Evaluator:
         outcomes = self._book.of(state, pod)
         rows = failure.candidates
         what_if = self._handle.framework.search.what_if
-        dry_run = DryRun(what_if, self._budgets, state, pod, self._nodes)
-        self._try(dry_run, outcomes, rows, len(rows) if every_node else self._wanted(len(rows)))
+        if self._handle.counters.any_below(pod.priority):
+            dry_run = DryRun(what_if, self._budgets, state, pod, self._nodes)
+            self._try(dry_run, outcomes, rows, len(rows) if every_node else self._wanted(len(rows)))
+        else:  # walking over all Pods would find nobody
+            outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
         found = rows[outcomes.possible[rows]]
         if not len(found):
             return self._no_candidates(outcomes, rows)
