@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from queue import Queue
 from typing import Any
@@ -14,7 +15,7 @@ from tests.client.fault_server import Exchange, FaultServer, one_after_another
 
 from bayplan.client import errors
 from bayplan.client.connection import Connection
-from bayplan.client.dispatcher import EVENTS_IN_FLIGHT, Dispatcher
+from bayplan.client.dispatcher import EVENT_PAUSE, EVENTS_IN_FLIGHT, Dispatcher
 from bayplan.client.request import Lane, Outcome, Request
 
 
@@ -136,6 +137,28 @@ def test_events_leave_room_for_bindings(bench):
     assert gate.wait_for(1) == ["/bind"]
     dispatcher.set_event_source(lambda: None)
     gate.open.set()
+
+
+def test_events_announced_one_by_one_are_gathered_and_go_out_together(bench):
+    dispatcher = bench.start()
+    waiting: deque[Request] = deque()
+    answers: Queue[bool] = Queue()
+
+    def source() -> Request | None:
+        request = waiting.popleft() if waiting else None
+        answers.put(request is not None)
+        return request
+
+    dispatcher.set_event_source(source)
+    dispatcher.wake()
+    assert not answers.get(timeout=5)
+    began = time.monotonic()
+    for path in ("/1", "/2", "/3"):
+        waiting.append(bench.request(path, Lane.EVENT))
+        dispatcher.announce_event()
+    assert answers.get(timeout=5)
+    assert time.monotonic() - began >= EVENT_PAUSE
+    assert [answers.get(timeout=5) for _ in range(3)] == [True, True, False]
 
 
 def test_no_more_are_in_flight_than_allowed(bench):

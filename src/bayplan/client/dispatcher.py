@@ -7,7 +7,9 @@ of the interpreter lock. Invariants:
 - Strict order of the lanes: a request starts only when no request of an earlier lane waits.
 - Every request ends in exactly one call of its ``on_done``, on the dispatcher's thread (or, once
   the dispatcher has ended, on the caller's): with the answer's body, or with an `ApiError`.
-- Events are pulled from their source only when there is room, so they cost nothing until then.
+- Events are pulled from their source only when there is room, so they cost nothing until then. They
+  are announced, not urgent: what comes within `EVENT_PAUSE` goes out together, which saves a
+  wake-up of this thread for each.
 
 The loop waits in select(2), so the process must stay below 1,024 open files.
 """
@@ -39,6 +41,9 @@ log = structlog.get_logger(__name__)
 
 EVENTS_IN_FLIGHT = 16
 """Few, so that a burst of bindings never finds the connections taken by events."""
+EVENT_PAUSE = 0.1
+"""How long events are gathered before their source is asked; client-go's recorder has no hurry
+either."""
 LONGEST_PAUSE = 1.0
 ENDING = "the scheduler is ending"
 
@@ -95,6 +100,7 @@ class Dispatcher:
         self._may_send = may_send
         self._lanes: tuple[deque[Request], ...] = (deque(), deque(), deque())
         self._event_source: Callable[[], Request | None] | None = None
+        self._ask_source_at = 0.0
         # kube-scheduler has a client of its own for events, each with the configured limits.
         self._limits = TokenBucket(qps, burst), TokenBucket(qps, burst)
         self._retries: list[tuple[float, int, Request]] = []
@@ -132,9 +138,17 @@ class Dispatcher:
     def set_event_source(self, source: Callable[[], Request | None]) -> None:
         """Ask ``source`` for a request of `Lane.EVENT`, on our thread, whenever there is room.
 
-        Whoever fills the source calls `wake`.
+        Whoever fills the source calls `announce_event`.
         """
         self._event_source = source
+        self._ask_source_at = 0.0
+
+    def announce_event(self) -> None:
+        """The event source has something; it is asked within `EVENT_PAUSE`. From any thread."""
+        due = self._clock() + EVENT_PAUSE
+        if due < self._ask_source_at:
+            self._ask_source_at = due
+            self.wake()
 
     def wake(self) -> None:
         """Something is there to be sent."""
@@ -182,14 +196,18 @@ class Dispatcher:
 
     def _run(self) -> None:
         while True:
-            throttled = self._fill()
+            pause = self._fill()
             self._multi.perform()
-            if self._collect():
+            if self._collect() and self._has_more():
                 continue
             if self._deadline is not None and self._drained():
                 break
-            self._sleep(throttled)
+            self._sleep(pause)
         self._end()
+
+    def _has_more(self) -> bool:
+        """Whether something may want the room that has come free."""
+        return any(self._lanes) or self._ask_source_at == 0.0 or self._deadline is not None
 
     def _drained(self) -> bool:
         assert self._deadline is not None
@@ -197,7 +215,7 @@ class Dispatcher:
         return idle or self._clock() >= self._deadline
 
     def _fill(self) -> float:
-        """Start what may start; returns the seconds until the rate limit lets the next one go."""
+        """Start what may start; returns the seconds until time alone lets more of it start."""
         self._news = False
         if not self._binds:
             self._drop_bindings()
@@ -206,7 +224,7 @@ class Dispatcher:
             request = heapq.heappop(self._retries)[2]
             self._lanes[request.lane].appendleft(request)
         while len(self._active) < self._max_in_flight and self._may_send():
-            lane = self._next_lane()
+            lane = self._next_lane(now)
             if lane is None:
                 break
             limit = self._limits[lane is Lane.EVENT]
@@ -218,7 +236,8 @@ class Dispatcher:
                 break
             limit.take()
             self._send(next_request)
-        return LONGEST_PAUSE
+        due = self._ask_source_at - now
+        return min(due, LONGEST_PAUSE) if due > 0 else LONGEST_PAUSE
 
     def _drop_bindings(self) -> None:
         left = [entry for entry in self._retries if entry[2].lane is Lane.BIND]
@@ -229,12 +248,15 @@ class Dispatcher:
         while self._lanes[Lane.BIND]:
             self._report(self._lanes[Lane.BIND].popleft(), Closed(ENDING))
 
-    def _next_lane(self) -> Lane | None:
+    def _next_lane(self, now: float) -> Lane | None:
         for lane in (Lane.BIND, Lane.STATUS):
             if self._lanes[lane]:
                 return lane
-        busy = self._statistics.in_flight[Lane.EVENT]
-        return Lane.EVENT if busy < EVENTS_IN_FLIGHT else None
+        if self._statistics.in_flight[Lane.EVENT] >= EVENTS_IN_FLIGHT:
+            return None
+        ends = self._deadline is not None
+        due = self._lanes[Lane.EVENT] or self._ask_source_at <= now or ends
+        return Lane.EVENT if due else None
 
     def _take(self, lane: Lane) -> Request | None:
         if self._lanes[lane]:
@@ -243,7 +265,12 @@ class Dispatcher:
         # turn the bounded source into an unbounded list of retries.
         if self._event_source is None or len(self._retries) >= EVENTS_IN_FLIGHT:
             return None
-        return self._event_source()
+        # First the pause, then the question: who announces an event in between shortens it.
+        self._ask_source_at = self._clock() + LONGEST_PAUSE
+        request = self._event_source()
+        if request is not None:
+            self._ask_source_at = 0.0
+        return request
 
     def _send(self, request: Request) -> None:
         transfer = self._idle.pop() if self._idle else self._new_transfer()

@@ -147,7 +147,7 @@ class EventRecorder:
         self._waiting.append(
             _Event(self._clock_ns(), reporter, regarding, related, type_, reason, action, note)
         )
-        self._dispatcher.wake()
+        self._dispatcher.announce_event()
 
     def statistics(self) -> Statistics:
         """A copy of the counters."""
