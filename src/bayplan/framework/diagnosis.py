@@ -43,7 +43,7 @@ class Diagnosis(NodeStatuses):
         self._pod = pod
         self._first: IntArray = np.full(len(nodes), -1, np.int64)
         self._codes: IntArray = np.zeros(len(nodes), np.int64)
-        self._stages: list[FilterStage] = []
+        self._stages: list[tuple[FilterStage, list[int]]] = []
         self._overrides: IntArray = np.full(len(nodes), -1, np.int64)
         self._statuses: list[Status] = []
 
@@ -74,10 +74,14 @@ class Diagnosis(NodeStatuses):
         if not rejected.any():
             return
         self._first[rejected] = len(self._stages)
-        self._codes[rejected] = codes[rejected]
-        self._stages.append(stage)
+        given = codes[rejected]
+        self._codes[rejected] = given
+        # Mostly it is one code for all of them, which is seen sooner than sorted out.
+        one = (given == given[0]).all()
+        distinct = [int(given[0])] if one else np.unique(given).tolist()
+        self._stages.append((stage, distinct))
         self.fits &= ~rejected
-        for code in np.unique(codes[rejected]).tolist():
+        for code in distinct:
             self._note(stage.status(self._state, self._pod, code))
 
     def _note(self, status: Status) -> None:
@@ -95,7 +99,8 @@ class Diagnosis(NodeStatuses):
         index = int(self._first[row])
         if index < 0:
             return SUCCESS
-        return self._stages[index].status(self._state, self._pod, int(self._codes[row]))
+        stage, _ = self._stages[index]
+        return stage.status(self._state, self._pod, int(self._codes[row]))
 
     def groups(self) -> list[tuple[Status, IntArray]]:
         """Every distinct status of rejected nodes, with its rows."""
@@ -105,13 +110,12 @@ class Diagnosis(NodeStatuses):
         pairs = zip(self._statuses, overridden, strict=True)
         groups = [(status, rows) for status, rows in pairs if len(rows)]
         free = self._overrides < 0
-        for index, stage in enumerate(self._stages):
-            rows = np.flatnonzero((self._first == index) & free)
-            codes = self._codes[rows]
-            groups += [
-                (stage.status(self._state, self._pod, code), rows[codes == code])
-                for code in np.unique(codes).tolist()
-            ]
+        for index, (stage, distinct) in enumerate(self._stages):
+            rejected = (self._first == index) & free
+            for code in distinct:
+                rows = np.flatnonzero(rejected & (self._codes == code))
+                if len(rows):
+                    groups.append((stage.status(self._state, self._pod, code), rows))
         return groups
 
     def rows_with(self, unresolvable: bool) -> IntArray:

@@ -60,14 +60,21 @@ class WhatIf:
                 codes = stage.codes(state, pod, nodes, diagnosis.fits)
                 diagnosis.run(stage, codes)
 
-    def filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Diagnosis:
+    def filter(
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeTable,
+        rivals: Mapping[int, list[Pod]] | None = None,
+    ) -> Diagnosis:
         """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
 
         ``nodes`` was made by ``take``, and ``state`` is the `CycleState.what_if` copy that saw the
         same changes. A node fits only when it does both with and without the Pods of equal or
         higher priority that are nominated to it: they are not there yet, and may never come.
+        Who asks about one table several times finds its ``rivals`` once.
         """
-        crowded = self.crowded(state, pod, nodes)
+        crowded = self.crowded(state, pod, nodes, rivals)
         diagnosis = Diagnosis(nodes, state, pod)
         self.run_filters(state, pod, nodes, diagnosis)
         if crowded is not None:
@@ -77,10 +84,15 @@ class WhatIf:
         return diagnosis
 
     def crowded(
-        self, state: CycleState, pod: Pod, nodes: NodeTable
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeTable,
+        rivals: Mapping[int, list[Pod]] | None = None,
     ) -> tuple[IntArray, Diagnosis] | None:
         """Rows of ``nodes`` with rival nominated Pods, and how ``pod`` fares beside them there."""
-        rivals = self.rivals(pod, nodes)
+        if rivals is None:
+            rivals = self.rivals(pod, nodes)
         if not rivals:
             return None
         rows = np.array(sorted(rivals))

@@ -119,11 +119,12 @@ class DryRun:
         self._state, self._table = self._state.what_if(rows), self._table.take(rows)
 
     def _reprieve(self) -> None:
+        rivals = self._what_if.rivals(self._pod, self._table)
         turns = [world.turns() for world in self._worlds]
         for turn in range(max(map(len, turns), default=0)):
             back = [(i, pods[turn]) for i, pods in enumerate(turns) if turn < len(pods)]
             self._move(self._what_if.add_pods, back)
-            fits = self._what_if.filter(self._state, self._pod, self._table).fits
+            fits = self._what_if.filter(self._state, self._pod, self._table, rivals).fits
             gone = [(index, pod) for index, pod in back if not fits[index]]
             self._move(self._what_if.remove_pods, gone)
             for index, pod in gone:
