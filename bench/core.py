@@ -24,9 +24,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bayplan.cli import GC_THRESHOLD
 from bayplan.config import EffectiveConfig, parse_config
 from bayplan.framework.registry import Registry
-from bayplan.process import GC_THRESHOLD
 from bench.objects import Objects
 from bench.recording import CoreWorld
 from bench.results import CoreFigures, CoreResult, machine, now
@@ -146,7 +146,7 @@ class CoreBench:
 
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
-    """The garbage collector as `bayplan.process` sets it once its caches are filled."""
+    """The garbage collector as a process has it once its caches are filled."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """Process: the scheduler of a real cluster, from start to end.
 
-It starts the informers, waits for their first lists, waits to lead, schedules, and ends in order:
-no new Pods, bindings in flight finished or undone, the Lease given up. Losing the Lease ends it at
-once, since two leaders would bind twice.
+It waits for the first lists of its feed, waits to lead, schedules, and ends in order: no new Pods,
+bindings in flight finished or undone, the Lease given up. Losing the Lease ends it at once, since
+two leaders would bind twice.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ import signal
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from urllib.parse import urlsplit
 
 import structlog
 
-from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.assembly import Core, Surroundings
 from bayplan.binding.cycle import Binder, Hooks
-from bayplan.client.connection import Connection
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.events import EventRecorder
@@ -33,11 +29,9 @@ from bayplan.client.writer import Writer
 from bayplan.config import EffectiveConfig
 from bayplan.debugger import Debugger
 from bayplan.extender import Extenders, HttpExtender
+from bayplan.feed import Feed
 from bayplan.framework.registry import Registry
 from bayplan.health import HealthServer
-from bayplan.inbox import Inbox
-from bayplan.informers.factory import Informers
-from bayplan.metrics import Metrics
 from bayplan.scheduler import Scheduler
 
 log = structlog.get_logger("process")
@@ -45,9 +39,6 @@ log = structlog.get_logger("process")
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread lets another run. At Python's 5 ms the thread that sends
 bindings waits for the scheduling thread at every step; see docs/performance.md."""
-GC_THRESHOLD = 50_000
-"""Allocations between two collections of the youngest generation. Nearly nothing here forms
-cycles, and a full collection over a large cluster's objects would stop scheduling."""
 BINDING_WORKERS = 512
 """Most threads that prepare and bind Pods; made when needed. They are apart from those of blocking
 plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
@@ -77,30 +68,27 @@ class Process:
     """One scheduler process.
 
     Raises:
-        KubeconfigError: there are no usable credentials.
         ConfigError: see `bayplan.assembly.Core`.
         OSError: the port is taken.
     """
 
-    def __init__(
-        self, config: EffectiveConfig, registry: Registry, kubeconfig: str | None, port: int
-    ) -> None:
+    def __init__(self, config: EffectiveConfig, registry: Registry, feed: Feed, port: int) -> None:
         self._config = config
         client = config.config.client_connection
-        connection = Connection.load(kubeconfig or client.kubeconfig or None)
+        connection = feed.connection
         self._http = Http(connection)
         self._dispatcher = Dispatcher(
             connection, qps=client.qps, burst=client.burst, may_send=self._may_write
         )
-        self._inbox = Inbox()
+        self._inbox = feed.inbox
+        self._informers = feed.informers
         self._pool = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
         self._binders = ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
         writer = Writer(self._dispatcher, self._http)
         events = EventRecorder(self._dispatcher, config.profiles[0].scheduler_name)
         objects = FullObjects(self._http)
         extenders = Extenders(HttpExtender(e, objects) for e in config.config.extenders)
-        self._metrics = Metrics()
-        connection.observe = partial(self._metrics.request, urlsplit(connection.server).netloc)
+        self._metrics = feed.metrics
         around = Surroundings(
             events=events,
             client=writer,
@@ -124,7 +112,6 @@ class Process:
         scheduler.binder = Binder(
             self._binders, self._inbox, core.waiting, core.preparing, extenders, hooks
         )
-        self._informers = Informers(connection, KINDS.values(), self._inbox.post)
         self._debugger = Debugger(core, self._http)
         self._elector = self._make_elector()
         self._watch_sizes()
@@ -136,7 +123,6 @@ class Process:
         self._handle_signals()
         self._dispatcher.start()
         self._health.start()
-        self._informers.start()
         log.info("Starting", port=self._health.port, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
         self._freeze()
@@ -156,7 +142,6 @@ class Process:
     def _freeze(self) -> None:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 100)
 
     def _end(self) -> None:
         self._dispatcher.end_bindings()

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from bayplan import __version__, logs, process
 from bayplan.cli.app import app
+from bayplan.feed import Feed
 
 KUBECONFIG = """
     apiVersion: v1
@@ -47,6 +48,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[process.Process]]:
         found.append(self)
 
     monkeypatch.setattr(process.Process, "run", run)
+    monkeypatch.setattr(Feed, "start", lambda _: None)
     yield found
     for made in found:
         made._health._server.server_close()

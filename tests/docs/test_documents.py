@@ -81,7 +81,7 @@ def options_of(words: tuple[str, ...]) -> set[str]:
     """The first name of every option, as the help shows them."""
     group = typer.main.get_command(app)
     for word in words:
-        group = group.commands[word]  # type: ignore[attr-defined]
+        group = group.get_command(None, word)  # type: ignore[attr-defined]
     options = (p for p in group.params if p.param_type_name == "option")
     return {max(option.opts, key=len) for option in options} - {"--help", "--v"}
 

@@ -11,7 +11,9 @@ from bayplan.cli import plugins
 from bayplan.config import render_config
 
 app = typer.Typer(
-    help="Check a KubeSchedulerConfiguration, or show what it comes to.", no_args_is_help=True
+    help="Check a KubeSchedulerConfiguration, or show what it comes to.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -19,7 +19,10 @@ from bayplan.simulation.offline import judged
 
 Verdict = dict[str, Any]
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def explain(
     file: offline.FileOption,
     config: plugins.ConfigOption = None,

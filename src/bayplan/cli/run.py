@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,8 @@ from bayplan import logs
 from bayplan.cli import plugins
 from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
+
+app = typer.Typer(add_completion=False)
 
 
 def _level(text: str | int) -> int:
@@ -20,6 +23,7 @@ def _level(text: str | int) -> int:
     return int(level)
 
 
+@app.command()
 def run(
     config: plugins.ConfigOption = None,
     kubeconfig: Annotated[
@@ -38,17 +42,29 @@ def run(
         raise typer.BadParameter("must be json or console", param_hint="--log-format")
     logs.configure(verbosity, json=log_format == "json")
     registry, effective = plugins.load(config, plugin_dir)
-    # Imported here: it loads the client, which the other commands do not need.
+    # Imported here: the other commands need no client, and the scheduler can be loaded while the
+    # API server is busy with the first lists.
     from bayplan.client.kubeconfig import KubeconfigError  # noqa: PLC0415
+    from bayplan.feed import Feed  # noqa: PLC0415
+
+    try:
+        feed = Feed(kubeconfig or effective.config.client_connection.kubeconfig or None)
+    except KubeconfigError as exc:
+        typer.echo(str(exc), err=True)
+        raise typer.Exit(UNUSABLE) from None
+    feed.start()
     from bayplan.process import Process  # noqa: PLC0415
 
     try:
-        process = Process(effective, registry, kubeconfig, port)
-    except ConfigError as exc:
-        source = ConfigError(exc.errors, str(config)) if config else exc
-        typer.echo("\n".join(source.lines()), err=True)
-        raise typer.Exit(UNUSABLE) from None
-    except (KubeconfigError, OSError) as exc:
-        typer.echo(str(exc), err=True)
+        process = Process(effective, registry, feed, port)
+    except (ConfigError, OSError) as exc:
+        feed.informers.stop()
+        typer.echo("\n".join(_lines(exc, config)), err=True)
         raise typer.Exit(UNUSABLE) from None
     process.run()
+
+
+def _lines(error: ConfigError | OSError, config: Path | None) -> list[str]:
+    if isinstance(error, OSError):
+        return [str(error)]
+    return (ConfigError(error.errors, str(config)) if config else error).lines()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -18,7 +19,10 @@ from bayplan.simulation.simulate import simulate as simulate_pods
 
 Placement = dict[str, Any]
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def simulate(
     file: offline.FileOption,
     config: plugins.ConfigOption = None,
