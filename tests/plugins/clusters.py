@@ -114,7 +114,8 @@ def scores(
     if status is not None and status.code is Code.SKIP:
         return None
     assert status is None, status
-    raw = state.read(f"PreScore{plugin.name}").raw(nodes)[feasible]
+    found = state.read(f"PreScore{plugin.name}")
+    raw = (found.raw(nodes) * getattr(found, "scored", feasible))[feasible]
     normalized = plugin.score_nodes(state, pod, nodes)[feasible]
     assert raw.dtype.kind == normalized.dtype.kind == "i"
     names = [nodes.names[row] or "" for row in np.flatnonzero(feasible)]

@@ -341,7 +341,7 @@ class NodeSearch:
         for stage, scores in self._fresh(state, pod, feasible):
             totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
-            totals[~feasible] = -1
+            totals = (totals + 1) * feasible - 1
         self._plugins.time("Score", started)
         return totals
 

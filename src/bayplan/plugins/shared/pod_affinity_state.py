@@ -16,7 +16,7 @@ import numpy as np
 
 from bayplan.api.pod import PodShape
 from bayplan.cache.counters import DomainCounter, DomainCounters, SelectionCounter, TermMatches
-from bayplan.cache.domains import DomainSpec, Integers, weighted_counts
+from bayplan.cache.domains import DomainSpec, Integers, levelled, weighted_counts
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
 from bayplan.framework.interface import MAX_NODE_SCORE
@@ -150,7 +150,7 @@ class AffinityState:
             rows = resisted.take(nodes.label(key).codes) if self._worlds is None else resisted
             codes = np.maximum(codes, rows)
         if self._affinity:
-            codes[self._affinity_unmet(nodes)] = AFFINITY
+            codes = np.maximum(codes, self._affinity_unmet(nodes) * np.int8(AFFINITY))
         return codes
 
     def _resisted(self, nodes: NodeTable) -> dict[str, Integers]:
@@ -243,8 +243,7 @@ class AffinityScore:
 
     def normalized(self, nodes: NodeTable) -> Integers:
         """Lowest to 0, highest to 100, truncated, ``(n,)``; all 0 where there is no difference."""
-        raw = self.raw(nodes)
-        raw[~self.feasible] = raw[self.feasible.argmax()]  # neither lowest nor highest by itself
+        raw = levelled(self.raw(nodes), self.feasible)
         above: Integers = raw - raw.min()
         highest = int(above.max())
         if not highest:

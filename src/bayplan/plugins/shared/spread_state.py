@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import Domains, DomainSpec, Integers, Number
+from bayplan.cache.domains import Domains, DomainSpec, Integers, Number, levelled
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.plugins.shared.spread_constraints import HOSTNAME, SpreadConstraint
@@ -241,46 +241,41 @@ class FilterState:
 
 
 class ScoreState:
-    """The Score state of one Pod: the weight of each soft constraint, and which nodes count."""
+    """The Score state of one Pod: the weight of each soft constraint, and which nodes count.
+
+    Attributes:
+        scored: ``(n,)``, the feasible nodes, where ``strict`` those that have all topology keys.
+    """
 
     def __init__(self, view: SpreadView, nodes: NodeTable, feasible: BoolArray) -> None:
         self._view = view
-        self._scored = feasible & _have_all(view, nodes) if view.strict else feasible
+        self.scored = feasible & _have_all(view, nodes) if view.strict else feasible
         self._weights = [math.log(self._size(spread) + 2) for spread in view.spreads]
 
     def _size(self, spread: Spread) -> int:
         """How many domains the scored nodes are in; for hosts, how many nodes."""
         if spread.places is None:
-            return int(np.count_nonzero(self._scored))
-        return spread.places.among(self._scored)
+            return int(np.count_nonzero(self.scored))
+        return spread.places.among(self.scored)
 
     def raw(self, nodes: NodeTable) -> Integers:
-        """Weighted counts of matching Pods, rounded half away from zero, ``(len(nodes),)``.
-
-        0 for nodes that do not count.
-        """
+        """Weighted counts of matching Pods, rounded half away from zero, ``(len(nodes),)``."""
         spreads = self._view.spreads
         parts = [_by_domain(s, weight) for s, weight in zip(spreads, self._weights, strict=True)]
         if len(spreads) == 1:  # there are fewer domains than nodes to round for
-            raw = _by_node(spreads[0], _rounded(parts[0]), nodes)
-        else:
-            raw = _rounded(reduce(iadd, map(_by_node, spreads, parts, repeat(nodes))))
-        raw[~self._scored] = 0
-        return raw
+            return _by_node(spreads[0], _rounded(parts[0]), nodes)
+        return _rounded(reduce(iadd, map(_by_node, spreads, parts, repeat(nodes))))
 
     def normalized(self, nodes: NodeTable) -> Integers:
         """Fewest to 100, ``(len(nodes),)``; nodes that do not count get 0."""
-        raw = self.raw(nodes)
-        left_out = ~self._scored
+        raw = levelled(self.raw(nodes), self.scored)
         highest = raw.max()
-        raw[left_out] = highest  # not the lowest by itself
         scores: Integers
         if highest:
             scores = MAX_NODE_SCORE * (highest + raw.min() - raw) // highest
         else:
             scores = np.full_like(raw, MAX_NODE_SCORE)
-        scores[left_out] = 0
-        return scores
+        return scores if self.scored.all() else scores * self.scored
 
 
 def _by_domain(spread: Spread, weight: float) -> FloatArray:
