@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -179,3 +181,17 @@ def test_a_port_that_is_taken_is_said(ran: list[Any], kubeconfig: str) -> None:
 def test_the_version_is_told() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"bayplan {__version__}\n")
+
+
+def test_run_loads_nothing_that_only_other_commands_need(tmp_path: Path) -> None:
+    program = """
+        import atexit, sys
+        from bayplan.cli.app import app
+        atexit.register(lambda: print("bayplan.simulation" in sys.modules))
+        app(["run", "--config", "nowhere"])
+    """
+    argv = [sys.executable, "-c", dedent(program)]
+    ended = subprocess.run(
+        argv, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (2, "False\n")
