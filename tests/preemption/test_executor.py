@@ -62,17 +62,21 @@ def test_victims_are_marked_then_deleted_then_told_of() -> None:
     assert world.client.calls == world.activated == []
 
 
-def test_the_preemptor_is_held_back_until_all_calls_are_done() -> None:
-    world, pod, _ = two_victims()
-    assert gated(world, pod)
+def test_the_preemptor_is_held_back_until_its_victims_are_seen_to_leave() -> None:
+    world, pod, (a, b) = two_victims()
     world.client.answer()
     assert gated(world, pod)
     world.client.answer()
-    assert not gated(world, pod)
+    assert world.client.calls == []
+    # Answered, but what the watch has not shown yet would be no room for the Pod.
+    assert gated(world, pod)
     assert not gated(world, make_pod("somebody else").obj())
+    for gone in (a, b):
+        world.core.cache.remove(gone.uid)
+    assert not gated(world, pod)
 
 
-def test_the_preemptor_is_free_as_soon_as_all_victims_are_seen_to_leave() -> None:
+def test_the_preemptor_is_free_when_all_victims_leave_even_before_the_last_answer() -> None:
     world, pod, (a, b) = two_victims()
     world.core.cache.remove(a.uid)
     assert gated(world, pod)
@@ -88,9 +92,11 @@ def test_the_preemptor_is_free_when_the_node_is_gone() -> None:
 
 
 def test_a_victim_that_is_gone_already_is_nothing_to_tell() -> None:
-    world, pod, _ = two_victims()
+    world, pod, victims = two_victims()
     world.client.answer(not_found())
     assert world.client.calls == world.events.told == world.activated == []
+    for gone in victims:
+        world.core.cache.remove(gone.uid)
     assert not gated(world, pod)
 
 

@@ -2,9 +2,10 @@
 
 Victims first get the condition DisruptionTarget, then they are deleted; one that still waits in
 Permit or is being prepared for binding only loses its place. All calls of a preemption are sent at
-once. The preemptor is not tried before every victim is gone or on its way out: its turn comes with
-the events of their deletion. When a call fails it is tried again at once, as nobody else would
-wake it.
+once. The preemptor is not tried before every victim is seen to be gone or on its way out: its turn
+comes with the events of their deletion. That the API server has answered is not enough, since the
+events of other Pods' victims would then wake it before there is room for it. When a call fails it
+is tried again at once, as nobody else would wake it.
 
 Scheduling thread, except for the callbacks of the client, which change nothing but `_running`.
 """
@@ -24,7 +25,7 @@ log = structlog.get_logger("preemption")
 
 
 class _Eviction:
-    """The calls of one preemption."""
+    """The calls of one preemption; ``victims`` are those that it deletes."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class _Eviction:
     ) -> None:
         self.preemptor = preemptor
         self.candidate = candidate
-        self.victims = victims
+        self.victims = list(victims)
         self._left = {victim.uid for victim in victims}
         self._ended = ended
         self._failed = False
@@ -75,36 +76,44 @@ class Executor:
         eviction = _Eviction(
             preemptor, candidate, victims, lambda failed: self._end(eviction, failed)
         )
+        self._forget_finished()
         self._running[preemptor.uid] = eviction
         for victim in victims:
             self._preempt(eviction, victim)
         return True
 
     def is_running(self, pod: Pod) -> bool:
-        """Whether ``pod`` has to wait for its victims.
+        """Whether ``pod`` has to wait: until its victims are seen to leave, or a call has failed.
 
-        That ends with the last call, and also as soon as all victims are seen to leave: when that
-        is seen before the last answer comes, there may be no other event to wake the Pod.
+        The last event of a victim always finds it gone, so the Pod is free when that wakes it.
         """
         eviction = self._running.get(pod.uid)
-        if eviction is None:
-            return False
+        return eviction is not None and self._awaits(eviction)
+
+    def _awaits(self, eviction: _Eviction) -> bool:
         row = self._handle.nodes.row(eviction.candidate.node_name)
         on_node = {} if row is None else self._handle.nodes.pods[row]
         return any(v.uid in on_node and on_node[v.uid].deleted is None for v in eviction.victims)
 
+    def _forget_finished(self) -> None:
+        for uid, eviction in list(self._running.items()):
+            if not self._awaits(eviction):
+                self._running.pop(uid, None)
+
     def _end(self, eviction: _Eviction, failed: bool) -> None:
+        if not failed:
+            return
         preemptor = eviction.preemptor
         if self._running.get(preemptor.uid) is eviction:
             del self._running[preemptor.uid]
-        if failed:
-            self._handle.activate([preemptor])
+        self._handle.activate([preemptor])
 
     # One victim
 
     def _preempt(self, eviction: _Eviction, victim: Pod) -> None:
         if self._call_back(victim):
             self._tell(eviction, victim, " (in kube-scheduler memory).")
+            eviction.victims.remove(victim)
             eviction.done(victim)
             return
         preemptor = eviction.preemptor
