@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -139,7 +140,8 @@ MAX_SHAPES = 65536
 
 _encode = msgspec.json.Encoder().encode
 _SOME_CLAIM = PvcVolumeSource()
-_SHARED_FIELDS = PodSpec.__struct_fields__
+_shared_values = attrgetter(*PodSpec.__struct_fields__)
+_VOLUMES = PodSpec.__struct_fields__.index("volumes")
 
 
 def _owner(meta: ObjectMeta) -> tuple[str, str]:
@@ -159,8 +161,8 @@ def _claim_names(volumes: tuple[_WireVolume, ...]) -> tuple[str, ...]:
 
 
 def _shared(spec: _WireSpec, volumes: tuple[Volume, ...]) -> PodSpec:
-    values = [getattr(spec, f) for f in _SHARED_FIELDS]
-    values[_SHARED_FIELDS.index("volumes")] = volumes
+    values = list(_shared_values(spec))
+    values[_VOLUMES] = volumes
     return PodSpec(*values)
 
 
