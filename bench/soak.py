@@ -108,8 +108,8 @@ def main(
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
     last = result.samples[-1]
     console.print(
-        f"{last.bound:,} of {last.created:,} Pods bound, memory {last.rss:.0f} MiB, "
-        f"grew by {result.growth_mib:.1f} MiB; written: {path}",
+        f"{last.created:,} Pods created, {len(result.forgotten)} never bound, "
+        f"memory {last.rss:.0f} MiB, grew by {result.growth_mib:.1f} MiB; written: {path}",
         highlight=False,
     )
     for complaint in result.complaints():
