@@ -24,7 +24,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bayplan.cli import GC_THRESHOLD
+from bayplan.cli import GC_THRESHOLDS
 from bayplan.config import EffectiveConfig, parse_config
 from bayplan.framework.registry import Registry
 from bench.objects import Objects
@@ -150,7 +150,7 @@ def _quiet_collector() -> Iterator[None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
     yield
     gc.set_threshold(*before)
     gc.unfreeze()

@@ -247,14 +247,14 @@ class Cluster:
             name, self.namespace, grace_period_seconds=0, _preload_content=False
         )
 
-    def clear(self) -> None:
+    def clear(self, timeout: float = SOON) -> None:
         """Delete all Pods, and all nodes that were made here."""
         self.api.delete_collection_namespaced_pod(
             self.namespace, grace_period_seconds=0, _preload_content=False
         )
         self.api.delete_collection_node(label_selector=OURS, _preload_content=False)
-        wait_until(lambda: not self.pods(), SOON, "the end of all Pods")
-        wait_until(lambda: not self._nodes(OURS), SOON, "the end of all nodes")
+        wait_until(lambda: not self.pods(), timeout, "the end of all Pods")
+        wait_until(lambda: not self._nodes(OURS), timeout, "the end of all nodes")
 
     def _nodes(self, selector: str) -> list[Json]:
         answer = self.api.list_node(label_selector=selector, _preload_content=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -24,9 +24,8 @@ LATER = 45.0
 
 @pytest.fixture
 def proxy(own):
-    made = Proxy(own.kubeconfig)
-    yield made
-    made.close()
+    with closing(Proxy(own.kubeconfig)) as made:
+        yield made
 
 
 def not_ready(bayplan) -> str:

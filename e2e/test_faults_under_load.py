@@ -13,13 +13,12 @@ import os
 import signal
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import pytest
 
-from e2e.cluster import NAME, OURS, SYSTEM, pod
+from e2e.cluster import NAME, SYSTEM, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
@@ -122,9 +121,7 @@ class History:
             return int(json.load(answer)["header"]["revision"])
 
     def _post(self, path: str, body):
-        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self._etcd.context))
-        request = Request(f"{self._etcd.url}/v3/{path}", json.dumps(body).encode())
-        return opener.open(request, timeout=30)
+        return self._etcd.open(f"/v3/{path}", json.dumps(body).encode(), timeout=30)
 
 
 class Load:
@@ -197,12 +194,7 @@ class Load:
     def end(self) -> None:
         for bayplan in self.schedulers:
             bayplan.kill()
-        self.cluster.api.delete_collection_namespaced_pod(
-            self.cluster.namespace, grace_period_seconds=0, _preload_content=False
-        )
-        wait_until(lambda: not self.cluster.pods(), IN_TIME, "the end of all Pods")
-        self.cluster.api.delete_collection_node(label_selector=OURS, _preload_content=False)
-        wait_until(lambda: not self.cluster._nodes(OURS), IN_TIME, "the end of all nodes")
+        self.cluster.clear(IN_TIME)
 
 
 pytestmark = pytest.mark.e2e
@@ -225,9 +217,8 @@ def load(breakable):
 
 @pytest.fixture
 def proxy(breakable):
-    made = Proxy(breakable.kubeconfig)
-    yield made
-    made.close()
+    with closing(Proxy(breakable.kubeconfig)) as made:
+        yield made
 
 
 def bindings_asked_for(cluster) -> int:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
@@ -51,10 +52,18 @@ class Endpoint:
         Raises:
             OSError: no connection, no trust, or a status other than 2xx (urllib's HTTPError).
         """
-        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self.context))
-        with opener.open(self.url + path, timeout=timeout) as response:
+        with self.open(path, timeout=timeout) as response:
             body: bytes = response.read()
             return body
+
+    def open(self, path: str, body: bytes | None = None, timeout: float = 5.0) -> Any:
+        """Return the answer to a GET of `path`, or to a POST of `body`, to be read and closed.
+
+        Raises:
+            OSError: as `get`.
+        """
+        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self.context))
+        return opener.open(self.url + path, body, timeout=timeout)
 
     def answers(self, path: str) -> bool:
         """Say whether `path` answers with success.

@@ -228,7 +228,8 @@ def test_a_failed_request_is_sent_again_where_the_rules_say(
     assert dispatcher.statistics().retried == tries - 1
 
 
-def test_a_request_that_waits_for_its_next_try_does_not_hold_up_others(bench):
+def one_waits_for_its_next_try(bench) -> Dispatcher:
+    """/slow is to be sent again in a minute; /quick, submitted after it, has its answer."""
     bench.server.script = lambda exchange: (
         exchange.error(429, Retry_After="60") if exchange.path == "/slow" else exchange.answer()
     )
@@ -236,6 +237,11 @@ def test_a_request_that_waits_for_its_next_try_does_not_hold_up_others(bench):
     bench.submit("/slow")
     bench.submit("/quick")
     assert bench.outcome()[0] == "/quick"
+    return dispatcher
+
+
+def test_a_request_that_waits_for_its_next_try_does_not_hold_up_others(bench):
+    dispatcher = one_waits_for_its_next_try(bench)
     assert dispatcher.statistics().to_retry == 1
 
 
@@ -350,13 +356,7 @@ def test_once_bindings_are_ended_none_is_sent_and_all_else_is(bench):
 
 
 def test_a_binding_that_waits_for_its_next_try_has_none_once_bindings_are_ended(bench):
-    bench.server.script = lambda exchange: (
-        exchange.error(429, Retry_After="60") if exchange.path == "/slow" else exchange.answer()
-    )
-    dispatcher = bench.start(max_in_flight=1)
-    bench.submit("/slow")
-    bench.submit("/quick")
-    assert bench.outcome()[0] == "/quick"
+    dispatcher = one_waits_for_its_next_try(bench)
     dispatcher.end_bindings()
     path, outcome = bench.outcome()
     assert path == "/slow"

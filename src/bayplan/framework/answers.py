@@ -134,7 +134,7 @@ class Answers:
             self._keep(score, slice(None), score.raw(self.state, pod, nodes, self.fits))
         self._maxima = self._maxima_among(self.fits)
         totals = summed + self._sum_kept(slice(None), self._maxima)
-        self._totals = _only(self.fits, totals).astype(self._totals.dtype)
+        self._totals = masked(self.fits, totals).astype(self._totals.dtype)
 
     def _update(self, pod: Pod, nodes: NodeTable, rows: IntArray, *, nodes_moved: bool) -> None:
         if nodes_moved:
@@ -151,7 +151,7 @@ class Answers:
             for score in again:
                 self._keep(score, rows, score.raw(self.state, pod, table, fits))
         self._renormalize(self._maxima_among(self.fits))
-        self._totals[rows] = _only(fits, summed + self._sum_kept(rows, self._maxima))
+        self._totals[rows] = masked(fits, summed + self._sum_kept(rows, self._maxima))
 
     # Stages that look at Pods
 
@@ -229,7 +229,7 @@ class Answers:
     def _renormalize(self, maxima: dict[str, int]) -> None:
         if maxima != self._maxima:
             totals = self._totals_by(maxima)
-            self._totals = _only(self.fits, totals).astype(self._totals.dtype)
+            self._totals = masked(self.fits, totals).astype(self._totals.dtype)
             self._maxima = maxima
 
     def _totals_by(self, maxima: dict[str, int]) -> IntArray:
@@ -248,7 +248,7 @@ class Answers:
             return self._totals
         maxima = self._maxima_among(feasible)
         totals = self._totals if maxima == self._maxima else self._totals_by(maxima)
-        return _only(feasible, totals)
+        return masked(feasible, totals)
 
     def normalized(
         self, score: ScoreStage, pod: Pod, nodes: NodeTable, feasible: BoolArray
@@ -261,7 +261,7 @@ class Answers:
         return np.zeros(len(rows), np.int64) + scores
 
 
-def _only(feasible: BoolArray, totals: IntArray) -> IntArray:
+def masked(feasible: BoolArray, totals: IntArray) -> IntArray:
     """``totals``, but -1 where not ``feasible``; for large arrays much faster than `np.where`."""
     return (totals + 1) * feasible - 1
 

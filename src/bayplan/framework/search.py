@@ -16,7 +16,13 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.framework.answers import AnswerBook, Answers, LocalStages, PreFilterAnswer
+from bayplan.framework.answers import (
+    AnswerBook,
+    Answers,
+    LocalStages,
+    PreFilterAnswer,
+    masked,
+)
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
@@ -341,7 +347,7 @@ class NodeSearch:
         for stage, scores in self._fresh(state, pod, feasible):
             totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
-            totals = (totals + 1) * feasible - 1
+            totals = masked(feasible, totals)
         self._plugins.time("Score", started)
         return totals
 
