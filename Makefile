@@ -38,7 +38,7 @@ lint: $(READY) ## ruff, and the contracts between the layers
 	@echo "== lint"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	test ! -f .importlinter || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 types: $(READY) ## mypy --strict
 	@echo "== types"

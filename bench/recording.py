@@ -18,15 +18,15 @@ import msgspec
 
 from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.binding.cycle import Binder, Hooks
 from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
-from bayplan.inbox import Inbox
-from bayplan.informers.messages import Changed, Message, Removed, Replaced
-from bayplan.metrics import Metrics
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.scheduler import Scheduler
+from bayplan.telemetry.metrics import Metrics
 from bench.objects import PLACED, Item, Objects
 from bench.workloads import Churn, Workload
 

@@ -22,13 +22,13 @@ from bayplan.api.pod import Pod, PodCondition, decode_pod
 from bayplan.client import errors
 from bayplan.client.connection import MERGE_PATCH, Connection
 from bayplan.client.dispatcher import Dispatcher
-from bayplan.client.events import EventRecorder
+from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock
 from bayplan.client.writer import Writer
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.informers import backoff, reflector
 from bayplan.informers.factory import Informers
-from bayplan.informers.messages import Changed, Message, Removed, Replaced
 from bayplan.informers.reflector import Reflector
 from e2e.provider import ControlPlane, provide, wait_until
 from e2e.provider.pki import Authority

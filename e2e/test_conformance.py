@@ -24,7 +24,6 @@ SMALL = Size(nodes=(3, 40), pods=(5, 40))
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    pytest.importorskip("bayplan.cli.explain", reason="there is no explain to compare yet")
     plan = Plan(SMALL, simulate=True)
     return [found for _, found in run(ORACLE.binary(), SEEDS, plan)][-1]
 

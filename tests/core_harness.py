@@ -17,18 +17,18 @@ from tests.builders import Json, NodeBuilder, PodBuilder
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.binding.cycle import Binder, Hooks
 from bayplan.config import parse_config
-from bayplan.extender import Extenders
+from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import Plugin
 from bayplan.framework.registry import Registry
-from bayplan.inbox import Inbox
-from bayplan.informers.messages import Changed, Message, Removed
-from bayplan.metrics import Metrics
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Changed, Message, Removed
 from bayplan.queue.places import Place
 from bayplan.scheduler import Scheduler
 from bayplan.simulation.name_order import NameOrder
+from bayplan.telemetry.metrics import Metrics
 
 PROFILE = "bayplan"
 Done = Callable[[Exception | None], None]

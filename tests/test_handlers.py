@@ -11,8 +11,8 @@ from tests.core_harness import Cluster, profile, shown, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import Status
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
-from bayplan.informers.messages import Changed, Removed, Replaced
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.inbox.messages import Changed, Removed, Replaced
 from bayplan.queue.places import Place
 
 

@@ -11,7 +11,7 @@ from tests.core_harness import Cluster, only, profile, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, PostFilterResult, PreFilterResult, Status
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.queue.places import Place
 from bayplan.scheduler import DRAIN_SECONDS, NOTE_LIMIT, cut_note
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.binding.waiting import WaitingPods
 from bayplan.config import IN_TREE, load_config
 from bayplan.framework import NodeInfo, NodeTable
 from bayplan.framework.registry import Registry
-from bayplan.metrics import Metrics
+from bayplan.telemetry.metrics import Metrics
 
 
 class NoEvents:

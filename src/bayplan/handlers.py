@@ -16,9 +16,9 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
-from bayplan.framework.events import Action, ClusterEvent, Resource
-from bayplan.informers.messages import Changed, Message, Removed, Replaced
-from bayplan.queue import events
+from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
+from bayplan.queue import update_events
 from bayplan.queue.scheduling_queue import SchedulingQueue
 
 
@@ -158,15 +158,15 @@ class Handlers:
             return
         old = self._cache.set_node(node)
         if old is None:
-            self._move(events.NODE_ADD, None, node)
+            self._move(update_events.NODE_ADD, None, node)
             return
-        for event in events.node_update_events(old, node):
+        for event in update_events.node_update_events(old, node):
             self._move(event, old, node)
 
     def _remove_node(self, name: str) -> None:
         old = self._cache.remove_node(name)
         if old is not None:
-            self._move(events.NODE_DELETE, old, None)
+            self._move(update_events.NODE_DELETE, old, None)
 
     # Everything else
 
@@ -186,4 +186,4 @@ class Handlers:
 
 
 def _object_event(kind: str, action: Action) -> ClusterEvent:
-    return events.event_of(Resource(kind), action)
+    return update_events.event_of(Resource(kind), action)

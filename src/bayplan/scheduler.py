@@ -22,6 +22,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod, PodCondition
+from bayplan.attempt.selection import NodeSelector, Selection
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
 from bayplan.framework.cycle_state import CycleState
@@ -30,12 +31,11 @@ from bayplan.framework.runtime import Framework
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 from bayplan.handlers import Handlers
-from bayplan.inbox import Inbox
-from bayplan.queue import events
+from bayplan.inbox.inbox import Inbox
+from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
-from bayplan.selection import NodeSelector, Selection
 
 log = structlog.get_logger("scheduler")
 
@@ -53,7 +53,7 @@ class StatusWriter(Protocol):
 
 
 class AttemptRecorder(Protocol):
-    """Counts attempts; see `bayplan.metrics`."""
+    """Counts attempts; see `bayplan.telemetry.metrics`."""
 
     def attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
@@ -288,7 +288,7 @@ class Scheduler:
             rejection = Rejection(reason, status.message)
         self._fail(queued, binding.framework, rejection, binding.started)
         # What it had held is free for others; it would not wake by its own leaving.
-        freed = events.ASSIGNED_POD_DELETE
+        freed = update_events.ASSIGNED_POD_DELETE
         self._queue.move_all(freed, pod, None, lambda other: other.uid != pod.uid)
 
     def _succeed(self, queued: QueuedPod, binding: Binding) -> None:

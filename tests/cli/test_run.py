@@ -14,9 +14,10 @@ import pytest
 import structlog
 from typer.testing import CliRunner, Result
 
-from bayplan import __version__, logs, process
+from bayplan import __version__, logs
+from bayplan.app import process
+from bayplan.app.feed import Feed
 from bayplan.cli.app import app
-from bayplan.feed import Feed
 
 KUBECONFIG = """
     apiVersion: v1

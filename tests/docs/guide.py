@@ -12,15 +12,15 @@ import yaml
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
+from bayplan.attempt.selection import Selection
 from bayplan.config import parse_config
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
-from bayplan.informers.messages import Changed
-from bayplan.metrics import Metrics
-from bayplan.selection import Selection
+from bayplan.inbox.messages import Changed
 from bayplan.simulation.name_order import NameOrder
+from bayplan.telemetry.metrics import Metrics
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugins.md"
 SOURCES: dict[str, str] = {

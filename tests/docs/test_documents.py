@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bayplan.cli.app import app
 from bayplan.config import parse_config
 from bayplan.framework.registry import Registry
-from bayplan.metrics import Metrics
+from bayplan.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

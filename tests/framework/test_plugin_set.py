@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.plugin_set import METHODS, PluginSet, extension_points, is_local
-from bayplan.metrics import Metrics
+from bayplan.telemetry.metrics import Metrics
 
 
 def plugin(name: str = "Mine", **members: Any) -> type[Plugin]:

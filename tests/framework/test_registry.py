@@ -13,12 +13,12 @@ from tests.builders import make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile
 from tests.scripted import scripted
 
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.config import ConfigError, parse_config
 from bayplan.framework import Plugin
 from bayplan.framework.registry import PluginLoadError, Registry
-from bayplan.metrics import Metrics
 from bayplan.plugins.node_name import NodeName
+from bayplan.telemetry.metrics import Metrics
 
 AVOID = """
     from bayplan.framework import Plugin, Status

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayplan.framework.cluster_events import Action, ClusterEvent, Resource, any_pod
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.events import Action, ClusterEvent, Resource, any_pod
 from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
 

@@ -14,9 +14,9 @@ from tests.client.fault_server import Exchange, FaultServer
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import errors
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.informers import backoff
 from bayplan.informers.factory import Informers
-from bayplan.informers.messages import Changed, Message, Removed, Replaced
 from bayplan.informers.reflector import Reflector
 
 Lines = list[bytes]

@@ -9,8 +9,8 @@ from tests.builders import NodeBuilder
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeTable
+from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.interface import Plugin, PreFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
 

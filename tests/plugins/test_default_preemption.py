@@ -7,9 +7,9 @@ from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
 from bayplan.api.pod import Pod
 from bayplan.binding.cycle import Binding
-from bayplan.framework.events import Action, Hint, Resource
-from bayplan.inbox import Inbox
-from bayplan.informers.messages import Changed, Removed
+from bayplan.framework.cluster_events import Action, Hint, Resource
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Changed, Removed
 from bayplan.queue.places import Place
 from bayplan.scheduler import Scheduler
 

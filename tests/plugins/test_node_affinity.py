@@ -22,7 +22,7 @@ from tests.plugins.harness import (
     table_of,
 )
 
-from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.plugins.node_affinity import NodeAffinity

@@ -4,7 +4,7 @@ import pytest
 from tests.builders import make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, table_of
 
-from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_name import NodeName
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
+from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 

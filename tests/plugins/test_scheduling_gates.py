@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.builders import make_pod
 from tests.plugins.harness import hint, make
 
-from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.plugins.scheduling_gates import SchedulingGates
 

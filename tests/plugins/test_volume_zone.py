@@ -6,7 +6,7 @@ from tests.builders_storage import make_class, make_pv, make_pvc
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.framework.events import Action, Hint, Resource
+from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_zone import CONFLICT, VolumeZone
 

@@ -19,7 +19,7 @@ from tests.preemption.world import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.extender import ExtenderError, MetaVictims
+from bayplan.extenders.extenders import ExtenderError, MetaVictims
 from bayplan.framework import Plugin, Status
 from bayplan.framework.registry import Registry
 from bayplan.framework.status import Code

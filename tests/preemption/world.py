@@ -11,16 +11,16 @@ from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.api.workloads import PodDisruptionBudget
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.client.errors import ApiError
 from bayplan.client.writer import Done
 from bayplan.config import parse_config
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.registry import Registry
-from bayplan.metrics import Metrics
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
+from bayplan.telemetry.metrics import Metrics
 
 PROFILE = "bayplan"
 NOW = 1_800_000_000.0

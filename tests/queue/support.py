@@ -9,7 +9,7 @@ from typing import Any
 from tests.builders import PodBuilder, make_pod
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
 

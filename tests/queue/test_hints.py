@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 from tests.queue.support import CLAIM_ADD, NODE_ADD, NODE_LABEL, PROFILE, on, pod
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
@@ -13,9 +13,9 @@ from bayplan.framework.events import (
     Resource,
 )
 from bayplan.framework.interface import Plugin
-from bayplan.queue.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 from bayplan.queue.hints import HintTable, Strategy, registrations
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.update_events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 
 SKIP, AFTER_BACKOFF, IMMEDIATELY = Strategy.SKIP, Strategy.AFTER_BACKOFF, Strategy.IMMEDIATELY
 

@@ -16,10 +16,10 @@ from tests.queue.support import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import Action, ClusterEvent, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueueSettings, SchedulingQueue
-from bayplan.queue.events import UNSCHEDULABLE_TIMEOUT
+from bayplan.queue.update_events import UNSCHEDULABLE_TIMEOUT
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
 GATED, IN_FLIGHT, OUTSIDE = Place.GATED, Place.IN_FLIGHT, Place.OUTSIDE

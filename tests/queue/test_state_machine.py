@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.queue.support import NODE_ADD, NODE_LABEL, POD_DELETE, Bench, on, pod
 
-from bayplan.framework.events import ClusterEvent, Hint
+from bayplan.framework.cluster_events import ClusterEvent, Hint
 from bayplan.queue import Place, QueuedPod
-from bayplan.queue.events import FORCE_ACTIVATE
+from bayplan.queue.update_events import FORCE_ACTIVATE
 
 EVENTS = [NODE_ADD, NODE_LABEL, POD_DELETE]
 WAITS_FOR = {

@@ -1,7 +1,7 @@
 """AvoidNode: nodes labelled avoid=true get no Pods."""
 
 from bayplan.framework import Depends, Plugin, Status
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 
 
 class AvoidNode(Plugin):

@@ -22,7 +22,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
-from bayplan.inbox import Inbox
+from bayplan.inbox.inbox import Inbox
 
 
 class ExtenderBinder(Protocol):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core
+from bayplan.app.assembly import Core
 from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import print_verdict
 from bayplan.cli.offline import Output

@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from bayplan import logs
-from bayplan.assembly import Core
+from bayplan.app.assembly import Core
 from bayplan.cli import plugins
 from bayplan.config import ConfigError
 from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core

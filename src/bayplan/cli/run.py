@@ -44,8 +44,8 @@ def run(
     registry, effective = plugins.load(config, plugin_dir)
     # Imported here: the other commands need no client, and the scheduler can be loaded while the
     # API server is busy with the first lists.
+    from bayplan.app.feed import Feed  # noqa: PLC0415
     from bayplan.client.kubeconfig import KubeconfigError  # noqa: PLC0415
-    from bayplan.feed import Feed  # noqa: PLC0415
 
     try:
         feed = Feed(kubeconfig or effective.config.client_connection.kubeconfig or None)
@@ -53,7 +53,7 @@ def run(
         typer.echo(str(exc), err=True)
         raise typer.Exit(UNUSABLE) from None
     feed.start()
-    from bayplan.process import Process  # noqa: PLC0415
+    from bayplan.app.process import Process  # noqa: PLC0415
 
     try:
         process = Process(effective, registry, feed, port)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
-from bayplan.informers.messages import Message
+from bayplan.inbox.messages import Message
 from bayplan.informers.reflector import Reflector, Statistics
 
 

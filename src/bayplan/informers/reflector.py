@@ -27,9 +27,9 @@ from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Closed, ConnectionLost, Expired, Invalid
 from bayplan.client.stream import Stream
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.informers.backoff import Backoff
 from bayplan.informers.decode import Event, Lines, ObjectDecoder
-from bayplan.informers.messages import Changed, Message, Removed, Replaced
 
 log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
+from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, EventRegistration, Hint, any_pod
 from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator

@@ -17,8 +17,8 @@ from bayplan.api.pod_spec import NodeAffinity as NodeAffinitySpec
 from bayplan.api.pod_spec import NodeSelectorTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import NodeAffinityArgs
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Depends, Handle, Normalizer, Plugin, PreFilterResult
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.node_selectors import (

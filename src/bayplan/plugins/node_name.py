@@ -10,8 +10,8 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import Status
 

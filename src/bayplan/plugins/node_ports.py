@@ -11,8 +11,7 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import HostPort, IntArray, NodeTable, host_ports
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
@@ -20,6 +19,7 @@ from bayplan.framework.events import (
     Resource,
     any_pod,
 )
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import SKIP, Status
 

@@ -17,8 +17,7 @@ from bayplan.api.pod import Pod, PodShape, PodStatus
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import DEFAULT_NON_ZERO, exact_requests, pod_requests, units
 from bayplan.config.args import NodeResourcesFitArgs
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
@@ -26,6 +25,7 @@ from bayplan.framework.events import (
     Resource,
     any_pod,
 )
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Handle, Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar

@@ -7,8 +7,7 @@ import numpy as np
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
@@ -16,6 +15,7 @@ from bayplan.framework.events import (
     Resource,
     any_pod,
 )
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated

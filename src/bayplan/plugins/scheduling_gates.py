@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import Action, EventRegistration, Hint, any_pod
+from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 

@@ -13,8 +13,7 @@ import numpy as np
 from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
@@ -22,6 +21,7 @@ from bayplan.framework.events import (
     Resource,
     any_pod,
 )
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers

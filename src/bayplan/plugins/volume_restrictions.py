@@ -18,8 +18,8 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import names_claim, not_found

@@ -13,8 +13,8 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (

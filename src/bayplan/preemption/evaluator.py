@@ -18,7 +18,7 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
 from bayplan.config.args import DefaultPreemptionArgs
-from bayplan.extender import ExtenderError, HttpExtender, MetaVictims
+from bayplan.extenders.extenders import ExtenderError, HttpExtender, MetaVictims
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
 from bayplan.framework.status import Code, Status

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import (
+from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import ClusterEvent
+from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.queue.queued_pod import QueuedPod
 
 MAX_EVENTS = 50_000

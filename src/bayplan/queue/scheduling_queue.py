@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bayplan.api.pod import Pod
-from bayplan.framework.events import ClusterEvent
-from bayplan.queue import events
+from bayplan.framework.cluster_events import ClusterEvent
+from bayplan.queue import update_events
 from bayplan.queue.board import Board
 from bayplan.queue.gate import Gate, PreEnqueue
 from bayplan.queue.heap import Key
@@ -79,7 +79,7 @@ class SchedulingQueue:
 
         While no Pod is active, a rejected one is taken before its backoff has ended.
         """
-        queued = self._board.pop(events.POP_FROM_BACKOFF_Q)
+        queued = self._board.pop(update_events.POP_FROM_BACKOFF_Q)
         if queued is not None:
             queued.attempts += 1
         return queued
@@ -118,7 +118,7 @@ class SchedulingQueue:
         queued.attempt_failed(self._clock(), unschedulable_plugins, pending_plugins)
         self._board.rejected(queued)
         strategy = self._strategy_after(flight)
-        self._requeue(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE)
+        self._requeue(queued, strategy, update_events.SCHEDULE_ATTEMPT_FAILURE)
         return queued.place
 
     def _strategy_after(self, flight: Flight) -> Strategy:
@@ -143,7 +143,7 @@ class SchedulingQueue:
         """A Pod without a node has appeared; one that is there already is updated."""
         known = self._board.pods.get(pod.uid)
         if known is None:
-            self._enter(pod, events.UNSCHEDULED_POD_ADD)
+            self._enter(pod, update_events.UNSCHEDULED_POD_ADD)
         else:
             self.update(known.pod, pod)
 
@@ -156,11 +156,13 @@ class SchedulingQueue:
         flight = self._board.in_flight.get(new.uid)
         if flight is not None:
             flight.latest = new
-            flight.own += (SeenEvent(e, old, new) for e in events.pod_update_events(old, new))
+            flight.own += (
+                SeenEvent(e, old, new) for e in update_events.pod_update_events(old, new)
+            )
             return
         queued = self._board.pods.get(new.uid)
         if queued is None:
-            self._enter(new, events.UNSCHEDULED_POD_UPDATE)
+            self._enter(new, update_events.UNSCHEDULED_POD_UPDATE)
         else:
             self._update_queued(queued, old, new)
         if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
@@ -179,7 +181,7 @@ class SchedulingQueue:
         elif queued.place is Place.BACKOFF:
             self._board.backoff.update(queued)
         else:
-            for event in events.pod_update_events(old, new):
+            for event in update_events.pod_update_events(old, new):
                 if self._wake(queued, event, old, new):
                     break
 
@@ -203,7 +205,10 @@ class SchedulingQueue:
     def _nomination_ended(self, pod: Pod) -> None:
         """Others counted with ``pod`` on the node as if it were there; now it is not."""
         self.move_all(
-            events.ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority
+            update_events.ASSIGNED_POD_DELETE,
+            pod,
+            None,
+            lambda other: other.priority <= pod.priority,
         )
 
     # Cluster events
@@ -234,16 +239,16 @@ class SchedulingQueue:
 
     def assigned_pod_added(self, pod: Pod) -> None:
         """A Pod has got its node, by whomever."""
-        self.move_all(events.ASSIGNED_POD_ADD, None, pod)
+        self.move_all(update_events.ASSIGNED_POD_ADD, None, pod)
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
         """A Pod that has a node has changed."""
-        for event in events.pod_update_events(old, new):
+        for event in update_events.pod_update_events(old, new):
             self.move_all(event, old, new)
 
     def assigned_pod_deleted(self, pod: Pod) -> None:
         """A Pod has left its node, or a binding that was counted on has failed."""
-        self.move_all(events.ASSIGNED_POD_DELETE, pod, None)
+        self.move_all(update_events.ASSIGNED_POD_DELETE, pod, None)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Try these Pods at once, without backoff; one in flight, as soon as it returns."""
@@ -253,9 +258,9 @@ class SchedulingQueue:
                 continue
             flight = self._board.in_flight.get(pod.uid)
             if flight is not None:
-                flight.own.append(SeenEvent(events.FORCE_ACTIVATE, None, pod))
+                flight.own.append(SeenEvent(update_events.FORCE_ACTIVATE, None, pod))
             else:
-                self._let_in(queued, Place.ACTIVE, events.FORCE_ACTIVATE.label)
+                self._let_in(queued, Place.ACTIVE, update_events.FORCE_ACTIVATE.label)
 
     # Time
 
@@ -280,14 +285,14 @@ class SchedulingQueue:
     def flush_backoff_completed(self) -> None:
         """Activate the Pods whose backoff has ended."""
         for queued in self._board.backoff.pop_completed():
-            self._let_in(queued, Place.ACTIVE, events.BACKOFF_COMPLETE)
+            self._let_in(queued, Place.ACTIVE, update_events.BACKOFF_COMPLETE)
 
     def flush_unschedulable_leftover(self) -> None:
         """Wake the Pods that have been unschedulable for too long; gated ones stay."""
         now = self._clock()
         while (oldest := self._board.unschedulable.oldest()) and now >= self._leftover_time(oldest):
             oldest.was_flushed_from_unschedulable = True
-            self._wake(oldest, events.UNSCHEDULABLE_TIMEOUT, None, None)
+            self._wake(oldest, update_events.UNSCHEDULABLE_TIMEOUT, None, None)
 
     def _leftover_time(self, queued: QueuedPod) -> float:
         return queued.timestamp + self._settings.max_unschedulable

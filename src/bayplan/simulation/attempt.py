@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core
+from bayplan.app.assembly import Core
+from bayplan.attempt.selection import Selection
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import PostFilterResult
@@ -13,7 +14,6 @@ from bayplan.framework.runtime import Framework
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Code, Status
 from bayplan.scheduler import cut_note
-from bayplan.selection import Selection
 
 
 @dataclass

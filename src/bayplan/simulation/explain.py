@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core
+from bayplan.app.assembly import Core
+from bayplan.attempt.selection import Selection
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import FilterFailure, PostFilterResult
@@ -19,7 +20,6 @@ from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.ranking import Candidate
-from bayplan.selection import Selection
 from bayplan.simulation.attempt import Attempt, attempt
 
 Verdict = dict[str, Any]

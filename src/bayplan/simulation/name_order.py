@@ -11,7 +11,7 @@ from bayplan.cache.node_table import IntArray, NodeTable
 class NameOrder:
     """Sorts rows by node name; the names themselves are sorted only when nodes come or go.
 
-    As a `bayplan.selection.TieBreak` it takes the first of the best rows.
+    As a `bayplan.attempt.selection.TieBreak` it takes the first of the best rows.
     """
 
     def __init__(self) -> None:

@@ -1,20 +1,20 @@
 """Offline: the scheduler's core with a file in place of the API server.
 
-Everything that decides is what `bayplan.assembly` puts together for a real cluster. Around it there
-is nobody to write to: events are dropped, plugins get no client, ties go to the first by name.
+Everything that decides is what `bayplan.app.assembly` puts together for a real cluster. There is
+nothing to write to: events are dropped, plugins get no client, ties go to the first node by name.
 """
 
 from __future__ import annotations
 
 from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Surroundings
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
-from bayplan.informers.messages import Replaced
-from bayplan.metrics import Metrics
+from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import Cluster
 from bayplan.simulation.name_order import NameOrder
+from bayplan.telemetry.metrics import Metrics
 
 
 class NoEvents:
@@ -40,7 +40,7 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     there may be none where the file is judged.
 
     Raises:
-        ConfigError: see `bayplan.assembly.Core`.
+        ConfigError: see `bayplan.app.assembly.Core`.
     """
     if config.config.extenders:
         cluster.notes.add("the extenders of the configuration are not asked")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bayplan.api.pod import Pod
-from bayplan.assembly import Core
+from bayplan.app.assembly import Core
 from bayplan.framework.stages import AttemptError
 from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod

@@ -17,8 +17,8 @@ from bayplan.api.pod import Pod
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
+from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.events import EventRegistration
 from bayplan.framework.interface import Handle, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (

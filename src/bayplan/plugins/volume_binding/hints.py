@@ -10,7 +10,7 @@ from bayplan.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from bayplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.plugins.shared.claims import uses_claim
 from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
 from bayplan.plugins.volume_binding.finder import volume_limit

@@ -1,0 +1,1 @@
+"""The application: composition of all parts, and the process around them."""

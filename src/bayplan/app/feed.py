@@ -1,0 +1,39 @@
+"""Feed: what comes in from the API server, begun before the scheduler itself is loaded and built.
+
+The API server takes a second and more to write down a large cluster. So that is asked for as soon
+as the configuration says where; until the scheduling thread takes it out, it waits in the inbox.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import urlsplit
+
+from bayplan.api.kinds import KINDS
+from bayplan.client.connection import Connection
+from bayplan.inbox.inbox import Inbox
+from bayplan.informers.factory import Informers
+from bayplan.telemetry.metrics import Metrics
+
+
+class Feed:
+    """The connection to the API server, and the informers that fill the inbox.
+
+    Attributes:
+        metrics: where the connection counts its requests, and everybody else what they do.
+
+    Raises:
+        KubeconfigError: there are no usable credentials.
+    """
+
+    def __init__(self, kubeconfig: str | None) -> None:
+        self.metrics = Metrics()
+        self.connection = Connection.load(kubeconfig)
+        host = urlsplit(self.connection.server).netloc
+        self.connection.observe = partial(self.metrics.request, host)
+        self.inbox = Inbox()
+        self.informers = Informers(self.connection, KINDS.values(), self.inbox.post)
+
+    def start(self) -> None:
+        """Ask for the first lists."""
+        self.informers.start()

@@ -1,0 +1,1 @@
+"""One scheduling attempt: from a Pod to a node, or to the reason why there is none."""

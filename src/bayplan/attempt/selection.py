@@ -1,0 +1,146 @@
+"""Selection: from a Pod to the node it goes to, or to the reason why there is none.
+
+This is the scheduling cycle up to the choice, and the very code that `simulate` and `explain` run
+too: they differ in what feeds the cache and in how a tie is broken, in nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+
+from bayplan import logs
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.extenders.extenders import REJECTOR, Extenders
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.runtime import Framework
+from bayplan.framework.sampling import NodeSampler
+from bayplan.framework.search import Fit
+from bayplan.framework.stages import AttemptError
+from bayplan.framework.status import Status
+
+log = structlog.get_logger("selection")
+
+NO_NODES = "no nodes available to schedule pods"
+TieBreak = Callable[[NodeTable, IntArray], int]
+"""Picks one row among the best ones."""
+
+
+def pick_at_random(_: NodeTable, rows: IntArray) -> int:
+    """Any of the best rows, all equally likely; what kube-scheduler does."""
+    return int(rows[random.randrange(len(rows))])
+
+
+@dataclass
+class Selection:
+    """Where a Pod goes, or why nowhere.
+
+    Attributes:
+        node_name: the chosen node; "" where nothing fits.
+        best: rows of all nodes as good as the chosen one.
+        fit: the feasible nodes.
+        diagnosis: why nothing fits; None where something does.
+        rejection: why, where there is no node at all to diagnose.
+    """
+
+    node_name: str = ""
+    best: IntArray | None = None
+    fit: Fit | None = None
+    diagnosis: Diagnosis | None = None
+    rejection: Status | None = None
+
+
+class NodeSelector:
+    """Selects nodes. One per scheduler."""
+
+    def __init__(
+        self, nodes: NodeTable, extenders: Extenders, tie_break: TieBreak = pick_at_random
+    ) -> None:
+        self._nodes = nodes
+        self._extenders = extenders
+        self._tie_break = tie_break
+        self._sampler = NodeSampler(nodes)
+
+    def select(self, framework: Framework, state: CycleState, pod: Pod) -> Selection:
+        """Choose a node for ``pod``; fills in ``state``.
+
+        Raises:
+            AttemptError: a plugin or extender broke or reported an error.
+        """
+        if self._nodes.node_count == 0:
+            return Selection(rejection=Status.unresolvable(NO_NODES))
+        fit = self._find(framework, state, pod)
+        if fit.count == 0:
+            assert fit.diagnosis is not None
+            return Selection(fit=fit, diagnosis=fit.diagnosis)
+        best = self._best(framework, state, pod, fit)
+        row = int(best[0]) if len(best) == 1 else self._tie_break(self._nodes, best)
+        return Selection(self._nodes.names[row] or "", best, fit)
+
+    def _find(self, framework: Framework, state: CycleState, pod: Pod) -> Fit:
+        """Where ``pod`` can go: its nominated node if it can go there, else all other nodes."""
+        fit = framework.search.find(state, pod)
+        if fit.nominated is not None:
+            if self._agree(pod, fit):
+                return fit
+            fit = framework.search.find(state, pod, nominated_first=False)
+        self._narrow(framework, state, pod, fit)
+        return fit
+
+    def _agree(self, pod: Pod, fit: Fit) -> bool:
+        """Whether no extender objects to the nominated node; one that breaks does."""
+        try:
+            self._extenders.filter(pod, self._nodes, fit)
+        except AttemptError as exc:
+            log.warning("Evaluation failed on nominated node", pod=pod.key, err=str(exc))
+            return False
+        return fit.count > 0
+
+    def _narrow(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> None:
+        """percentageOfNodesToScore, then extenders."""
+        if framework.percentage < 100 and fit.count:
+            fit.feasible, fit.evaluated = self._sampler.restrict(
+                fit.feasible, framework.percentage, fit.among
+            )
+            fit.count = int(np.count_nonzero(fit.feasible))
+        if self._extenders and fit.count:
+            rejected = self._extenders.filter(pod, self._nodes, fit)
+            if fit.count == 0:
+                fit.diagnosis, _ = framework.search.diagnose(state, pod)
+                for row, status in rejected.items():
+                    fit.diagnosis.override(row, status)
+                fit.diagnosis.unschedulable_plugins.add(REJECTOR)
+
+    def _best(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> IntArray:
+        """Rows with the highest total; a single feasible node is not scored."""
+        if fit.count == 1:
+            return np.flatnonzero(fit.feasible)
+        if framework.search.scores_anything:
+            totals = framework.search.score(state, pod, fit)
+        else:
+            totals = np.where(fit.feasible, 0, -1)
+        if self._extenders:
+            totals = self._extenders.add_scores(pod, self._nodes, fit, totals)
+        if logs.enabled(10):
+            self._log_scores(framework, state, pod, fit, totals)
+        return np.flatnonzero(totals == totals.max())
+
+    def _log_scores(
+        self, framework: Framework, state: CycleState, pod: Pod, fit: Fit, totals: IntArray
+    ) -> None:
+        """One line a plugin and node, and one a node. Asks the plugins once more."""
+        names = self._nodes.names
+        parts = framework.search.score_parts(state, pod, fit)
+        for part in parts:
+            for row, score in zip(part.rows.tolist(), part.scores.tolist(), strict=True):
+                text = "Plugin scored node for pod"
+                log.info(text, v=10, pod=pod.key, plugin=part.plugin, node=names[row], score=score)
+        for row in np.flatnonzero(fit.feasible).tolist():
+            text = "Calculated node's final score for pod"
+            log.info(text, v=10, pod=pod.key, node=names[row], score=int(totals[row]))

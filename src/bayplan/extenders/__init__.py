@@ -1,0 +1,1 @@
+"""Extenders: scheduling decisions that webhooks take part in."""

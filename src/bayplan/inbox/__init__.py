@@ -1,0 +1,1 @@
+"""The inbox: how every other thread reaches the scheduling thread, and in which messages."""

@@ -1,0 +1,228 @@
+"""PodTopologySpread: Pods that are to lie evenly over zones, hosts or other topology domains.
+
+Filter honours constraints with DoNotSchedule, Score those with ScheduleAnyway. A Pod without
+constraints gets the default ones if a Service or its owner says which Pods it belongs with: the
+system's (soft, by hostname and zone) or a list from the plugin's args. Counts come from
+`bayplan.cache.counters`. Reasons and arithmetic are those of kube-scheduler's
+``podtopologyspread`` package.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.selectors import SelectorError
+from bayplan.cache.domains import Integers
+from bayplan.cache.shape_cache import ShapeCache
+from bayplan.config.args import PodTopologySpreadArgs
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+    any_pod,
+)
+from bayplan.framework.interface import (
+    BoolArray,
+    CycleState,
+    Handle,
+    NodeTable,
+    Plugin,
+    Status,
+)
+from bayplan.framework.status import SKIP
+from bayplan.plugins.pod_topology_spread.constraints import (
+    HARD,
+    SOFT,
+    SYSTEM_CONSTRAINTS,
+    DefaultSelectors,
+    SpreadConstraint,
+    compile_constraints,
+    with_selector,
+)
+from bayplan.plugins.pod_topology_spread.state import (
+    NO_LABEL,
+    UNEVEN,
+    FilterState,
+    ScoreState,
+    SpreadView,
+)
+
+SHAPES_KEPT = 2048
+_SCORE_KEY = "PreScorePodTopologySpread"
+_UNEVEN = "node(s) didn't match pod topology spread constraints"
+_REASONS = {
+    UNEVEN: Status.unschedulable(_UNEVEN),
+    NO_LABEL: Status.unresolvable(f"{_UNEVEN} (missing required label)"),
+}
+
+
+class PodTopologySpread(Plugin):
+    """See the module's docstring."""
+
+    Args: ClassVar[type | None] = PodTopologySpreadArgs
+
+    unprepared = f'error reading "{_SCORE_KEY}" from cycleState: not found'
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._counters = handle.counters
+        self._selectors = handle.objects.shared(DefaultSelectors, handle.objects)
+        self._system = args.defaulting_type == "System"
+        self._defaults = SYSTEM_CONSTRAINTS if self._system else args.constraints()
+        self._hard = ShapeCache[SpreadView](SHAPES_KEPT, self._forget)
+        self._soft = ShapeCache[SpreadView](SHAPES_KEPT, self._forget)
+
+    def _forget(self, view: SpreadView) -> None:
+        view.release(self._counters)
+
+    def _version(self, shape: PodShape) -> int:
+        """What a view must be made from; -1 where default selectors play no part."""
+        if shape.spec.topology_spread_constraints or not self._defaults:
+            return -1
+        return self._selectors.version[shape.namespace]
+
+    def _constraints(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
+        own = shape.spec.topology_spread_constraints
+        found = compile_constraints(own or self._defaults, shape.labels, action)
+        if own or not found:
+            return found
+        return with_selector(found, self._selectors.of(shape))
+
+    def _hard_view(self, shape: PodShape) -> SpreadView:
+        view, version = self._hard.get(shape), self._version(shape)
+        if view is None or view.version != version:
+            found = self._constraints(shape, HARD)
+            view = SpreadView.hard(shape, found, self._counters, version)
+            self._hard.put(shape, view)
+        return view
+
+    def _soft_view(self, shape: PodShape) -> SpreadView:
+        view, version = self._soft.get(shape), self._version(shape)
+        if view is None or view.version != version:
+            strict = bool(shape.spec.topology_spread_constraints) or not self._system
+            found = self._constraints(shape, SOFT)
+            view = SpreadView.soft(shape, found, self._counters, version, strict)
+            self._soft.put(shape, view)
+        return view
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Skip a Pod without hard constraints."""
+        try:
+            view = self._hard_view(pod.shape)
+        except SelectorError as error:
+            return Status.error(
+                "get constraints from pod: obtaining pod's hard topology spread constraints: "
+                f"{error}"
+            )
+        if not view.spreads:
+            return SKIP
+        state.write(self.name, FilterState.of(pod.shape, view))
+        return None
+
+    def add_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were on ``row``."""
+        self._filter_state(state).count(other, row, 1)
+
+    def remove_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were not on ``row``."""
+        self._filter_state(state).count(other, row, -1)
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+        """Reason codes, from the first constraint that a node does not meet."""
+        return self._filter_state(state).judge(nodes)
+
+    def reasons(self, _state: CycleState, _pod: Pod, code: int) -> Status:
+        """The status of a reason code."""
+        return _REASONS[code]
+
+    def _filter_state(self, state: CycleState) -> FilterState:
+        found: FilterState = state.read(self.name)
+        return found
+
+    # Score
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> Status | None:
+        """Skip a Pod without soft constraints; weigh topologies by the feasible nodes."""
+        try:
+            view = self._soft_view(pod.shape)
+        except SelectorError as error:
+            return Status.error(
+                "calculating preScoreState: obtaining pod's soft topology spread constraints: "
+                f"{error}"
+            )
+        if not view.spreads:
+            return SKIP
+        state.write(_SCORE_KEY, ScoreState(view, nodes, feasible))
+        return None
+
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+        """The fewer matching Pods there are around a node, the better.
+
+        Normalized already: PreScore has seen the feasible nodes.
+        """
+        found: ScoreState = state.read(_SCORE_KEY)
+        return found.normalized(nodes)
+
+    # Queueing hints
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """Pods that come, go, get other labels or tolerations; nodes that come, go or change."""
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        node_event = ClusterEvent(Resource.NODE, nodes)
+        return [
+            *any_pod(pods, self._after_pod_change),
+            EventRegistration(node_event, self._after_node_change),
+        ]
+
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
+        if any(p is not None and not _involved(p, pod) for p in (old, new)):
+            return Hint.SKIP
+        try:
+            constraints = [s.constraint for s in self._hard_view(pod.shape).spreads]
+        except SelectorError:
+            return Hint.QUEUE
+        if old is not None and new is not None:
+            tolerates_more = pod.uid == new.uid and new.spec.tolerations != old.spec.tolerations
+            if tolerates_more and any(c.honor_taints for c in constraints):
+                return Hint.QUEUE
+        for constraint in constraints:
+            matches = constraint.selector.matches
+            was, is_ = (p is not None and matches(p.labels) for p in (old, new))
+            if was != is_:
+                return Hint.QUEUE
+        return Hint.SKIP
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> Hint:
+        try:
+            constraints = [s.constraint for s in self._hard_view(pod.shape).spreads]
+        except SelectorError:
+            return Hint.QUEUE
+        keys = [c.topology_key for c in constraints]
+        was, is_ = (n is not None and all(k in n.labels for k in keys) for n in (old, new))
+        if was != is_:
+            return Hint.QUEUE
+        if not is_ or old is None or new is None:
+            return Hint.SKIP
+        moved = any(old.labels[key] != new.labels[key] for key in keys)
+        return Hint.QUEUE if moved or old.spec.taints != new.spec.taints else Hint.SKIP
+
+
+def _involved(changed: Pod, pod: Pod) -> bool:
+    """Whether a change of ``changed`` may matter to the spreading of ``pod``."""
+    if changed.uid == pod.uid:
+        return True
+    placed = changed.node_name or changed.status.nominated_node_name
+    return bool(placed) and changed.namespace == pod.namespace

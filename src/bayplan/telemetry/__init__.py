@@ -1,0 +1,1 @@
+"""Telemetry: what is measured."""

@@ -1,0 +1,97 @@
+"""The dump on SIGUSR2: what is held, and what of it is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import structlog
+from tests.builders import make_node, make_pod
+from tests.core_harness import Cluster
+
+from bayplan.app import debugger as debugger_module
+from bayplan.app.debugger import Debugger
+from bayplan.client.errors import ApiError
+
+
+class Lists:
+    """Answers lists of names and uids; raises while it has none."""
+
+    def __init__(self, nodes: list[str] | None, pods: dict[str, str]) -> None:
+        self.nodes = nodes
+        self.pods = pods
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> bytes:
+        """A list."""
+        self.asked.append(path)
+        if self.nodes is None:
+            raise ApiError("unreachable")
+        if "nodes" in path:
+            items = [{"metadata": {"name": name}} for name in self.nodes]
+        else:
+            items = [{"metadata": {"name": n, "uid": u}} for n, u in self.pods.items()]
+        return json.dumps({"items": items}).encode()
+
+
+def debugged(lists: Lists) -> tuple[Cluster, Debugger]:
+    cluster = Cluster()
+    cluster.add(make_node("n1").capacity(cpu="4", pods=9), make_node("n2"))
+    cluster.add(make_pod("a").req(cpu="1").node("n1").uid("a"), make_pod("b").req(cpu="9").uid("b"))
+    cluster.run()
+    return cluster, Debugger(cluster.core, lists)  # type: ignore[arg-type]
+
+
+def dumped(debugger: Debugger, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
+    """What a dump logs, by event."""
+    monkeypatch.setattr(debugger_module, "log", structlog.get_logger())
+    with structlog.testing.capture_logs() as lines:
+        debugger.dump()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        found.setdefault(line["event"], []).append(line)
+    return found
+
+
+def test_a_dump_shows_nodes_pods_and_that_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = Lists(["n1", "n2"], {"a": "a", "b": "b"})
+    _, debugger = debugged(lists)
+    said = dumped(debugger, monkeypatch)
+    assert [(line["node"], line["pods"]) for line in said["Node in cache"]] == [
+        ("n1", ["default/a"]),
+        ("n2", []),
+    ]
+    (waiting,) = said["Pod in queue"]
+    assert (waiting["pod"], waiting["place"], waiting["attempts"]) == (
+        "default/b",
+        "unschedulable",
+        1,
+    )
+    (recount,) = said["Recount"]
+    assert recount["columns"] == {}
+    assert not recount["counters"]
+    (compared,) = said["Comparison with the API server"]
+    assert not any(compared[key] for key in compared if key.startswith(("missing", "surplus")))
+    assert lists.asked[1].endswith(
+        "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+    )
+
+
+def test_differences_are_named() -> None:
+    cluster, debugger = debugged(Lists(["n1", "n3"], {"a": "a", "c": "c"}))
+    assert debugger.compare() == {
+        "missing nodes": ["n3"],
+        "surplus nodes": ["n2"],
+        "missing pods": ["c"],
+        "surplus pods": ["b"],
+    }
+    cluster.cache.nodes.pod_count[0] += 1
+    assert debugger.recount()["columns"] == {"pod_count": 1}
+
+
+def test_without_the_api_server_the_rest_is_dumped(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, debugger = debugged(Lists(None, {}))
+    said = dumped(debugger, monkeypatch)
+    assert said["Comparison with the API server failed"][0]["error"] == "unreachable"
+    assert "Recount" in said

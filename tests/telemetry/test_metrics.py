@@ -1,0 +1,196 @@
+"""Names, labels and buckets of the metrics are kube-scheduler's."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.builders import make_pod
+
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.telemetry.metrics import Metrics
+
+
+def family(metrics: Metrics, name: str) -> dict[str, float]:
+    """Samples of a metric: ``name{labels}`` without the buckets."""
+    return {
+        sample.name + "".join(f" {k}={v}" for k, v in sorted(sample.labels.items())): sample.value
+        for found in text_string_to_metric_families(metrics.render().decode())
+        if found.name == name
+        for sample in found.samples
+        if not sample.name.endswith("_bucket")
+    }
+
+
+def bounds(metrics: Metrics, name: str) -> list[float]:
+    return [
+        float(sample.labels["le"])
+        for found in text_string_to_metric_families(metrics.render().decode())
+        if found.name == name
+        for sample in found.samples
+        if sample.name.endswith("_bucket") and sample.labels["le"] != "+Inf"
+    ]
+
+
+def used() -> Metrics:
+    """Metrics after one of everything."""
+    metrics = Metrics()
+    metrics.attempt("default-scheduler", "scheduled", 0.5)
+    metrics.algorithm(0.25, 40)
+    metrics.extension_point("Filter", "default-scheduler", "Success", 0.01)
+    metrics.plugin_failed("Mine", "Score")
+    metrics.incoming("active", "PodAdd", make_pod().obj())
+    metrics.rejected("NodeName", "default-scheduler", 1)
+    metrics.rejected("NodeName", "default-scheduler", 1)
+    metrics.rejected("NodeName", "default-scheduler", -1)
+    metrics.permit_waited("Success", 2.0)
+    metrics.request("server:6443", "POST", "201")
+    metrics.request("server:6443", "POST", "<error>")
+    metrics.preemption(3)
+    metrics.preemption(0)
+    return metrics
+
+
+P = "profile=default-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("name", "samples"),
+    [
+        (
+            "rest_client_requests",
+            {
+                "rest_client_requests_total code=201 host=server:6443 method=POST": 1,
+                "rest_client_requests_total code=<error> host=server:6443 method=POST": 1,
+            },
+        ),
+        (
+            "scheduler_schedule_attempts",
+            {f"scheduler_schedule_attempts_total {P} result=scheduled": 1},
+        ),
+        (
+            "scheduler_scheduling_attempt_duration_seconds",
+            {
+                f"scheduler_scheduling_attempt_duration_seconds_count {P} result=scheduled": 1,
+                f"scheduler_scheduling_attempt_duration_seconds_sum {P} result=scheduled": 0.5,
+            },
+        ),
+        (
+            "scheduler_scheduling_algorithm_duration_seconds",
+            {
+                "scheduler_scheduling_algorithm_duration_seconds_count": 1,
+                "scheduler_scheduling_algorithm_duration_seconds_sum": 0.25,
+            },
+        ),
+        (
+            "scheduler_framework_extension_point_duration_seconds",
+            {
+                "scheduler_framework_extension_point_duration_seconds_count "
+                f"extension_point=Filter {P} status=Success": 1,
+                "scheduler_framework_extension_point_duration_seconds_sum "
+                f"extension_point=Filter {P} status=Success": 0.01,
+            },
+        ),
+        ("bayplan_evaluated_nodes", {"bayplan_evaluated_nodes_total": 40}),
+        (
+            "bayplan_plugin_failures",
+            {"bayplan_plugin_failures_total extension_point=Score plugin=Mine": 1},
+        ),
+        (
+            "scheduler_queue_incoming_pods",
+            {"scheduler_queue_incoming_pods_total event=PodAdd queue=active": 1},
+        ),
+        (
+            "scheduler_unschedulable_pods",
+            {f"scheduler_unschedulable_pods plugin=NodeName {P}": 1},
+        ),
+        (
+            "scheduler_permit_wait_duration_seconds",
+            {
+                "scheduler_permit_wait_duration_seconds_count result=Success": 1,
+                "scheduler_permit_wait_duration_seconds_sum result=Success": 2,
+            },
+        ),
+        ("scheduler_preemption_attempts", {"scheduler_preemption_attempts_total": 2}),
+        (
+            "scheduler_preemption_victims",
+            {"scheduler_preemption_victims_count": 1, "scheduler_preemption_victims_sum": 3},
+        ),
+    ],
+)
+def test_what_is_counted_appears_under_its_name(name: str, samples: dict[str, float]) -> None:
+    assert family(used(), name) == samples
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "factor", "count"),
+    [
+        ("scheduler_scheduling_attempt_duration_seconds", 0.001, 2, 15),
+        ("scheduler_scheduling_algorithm_duration_seconds", 0.001, 2, 15),
+        ("scheduler_pod_scheduling_attempts", 1, 2, 5),
+        ("scheduler_framework_extension_point_duration_seconds", 0.0001, 2, 12),
+        ("scheduler_permit_wait_duration_seconds", 0.001, 2, 15),
+        ("scheduler_preemption_victims", 1, 2, 7),
+    ],
+)
+def test_buckets_are_those_of_its_dashboards(
+    name: str, start: float, factor: int, count: int
+) -> None:
+    expected = [start * factor**i for i in range(count)]
+    assert bounds(used(), name) == pytest.approx(expected)
+
+
+def queued(attempts: int, *, since: float | None = 10.0, flushed: bool = False) -> QueuedPod:
+    pod = QueuedPod(make_pod().obj(), 0.0)
+    pod.attempts = attempts
+    pod.initial_attempt_timestamp = since
+    pod.was_flushed_from_unschedulable = flushed
+    return pod
+
+
+@pytest.mark.parametrize(("attempts", "label"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
+def test_the_time_that_pods_wait_is_told_by_attempts(attempts: int, label: str) -> None:
+    metrics = Metrics()
+    metrics.scheduled(queued(attempts), 12.5)
+    name = "scheduler_pod_scheduling_sli_duration_seconds"
+    assert family(metrics, name) == {
+        f"{name}_count attempts={label}": 1,
+        f"{name}_sum attempts={label}": 2.5,
+    }
+    assert bounds(metrics, name) == pytest.approx([0.01 * 2**i for i in range(20)])
+    tries = "scheduler_pod_scheduling_attempts"
+    assert family(metrics, tries) == {f"{tries}_count": 1, f"{tries}_sum": attempts}
+
+
+def test_a_pod_that_only_the_flush_woke_is_counted_apart() -> None:
+    metrics = Metrics()
+    metrics.scheduled(queued(1, since=None), 12.5)
+    name = "scheduler_pod_scheduled_after_flush"
+    assert family(metrics, name) == {f"{name}_total": 0}
+    metrics.scheduled(queued(2, flushed=True), 12.5)
+    assert family(metrics, name) == {f"{name}_total": 1}
+
+
+def test_sizes_are_asked_for_when_they_are_read() -> None:
+    metrics, sizes = Metrics(), {"active": 1, "backoff": 2}
+    metrics.watch("scheduler_pending_pods", "Pods by queue.", "queue", lambda: sizes)
+    name = "scheduler_pending_pods"
+    assert family(metrics, name) == {f"{name} queue=active": 1, f"{name} queue=backoff": 2}
+    sizes["active"] = 5
+    assert family(metrics, name)[f"{name} queue=active"] == 5
+
+
+def test_counting_and_reading_may_happen_at_once() -> None:
+    metrics = Metrics()
+
+    def count() -> None:
+        for i in range(300):
+            metrics.attempt(f"p{i % 7}", "scheduled", 0.1)
+
+    threads = [threading.Thread(target=count) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        metrics.render()
+    assert sum(family(metrics, "scheduler_schedule_attempts").values()) == 900
