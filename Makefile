@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES
+export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES BASE
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -59,7 +59,7 @@ conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 a
 bench: build-controlplane ## both schedulers on a real API server; WORKLOAD=a,b|all NODES= PODS= PLACED= ROUNDS= ARRIVAL=
 	$(BIN)/python -m bench.run
 
-bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1
+bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1; BASE=revision: in turns with that code
 	$(BIN)/python -m bench.core
 
 soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost

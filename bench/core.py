@@ -1,6 +1,7 @@
 """`make bench-core`: the workloads through cache, queue and framework, with no API server.
 
     python -m bench.core --workload SchedulingBasic --nodes 50000 --profile
+    python -m bench.core --workload SchedulingBasic --base v0.1.0
 
 Every size is a world of its own. A few Pods warm it up, then Pods of signatures never seen before
 are timed one by one (`first`), then the measured Pods all together (`next`). What is timed is all
@@ -14,7 +15,7 @@ import cProfile
 import gc
 import pstats
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +28,7 @@ from rich.table import Table
 from bayplan.cli import GC_THRESHOLDS
 from bayplan.config import EffectiveConfig, parse_config
 from bayplan.framework.registry import Registry
+from bench.compare import CompareError, compare
 from bench.objects import Objects
 from bench.recording import CoreWorld
 from bench.results import CoreFigures, CoreResult, machine, now
@@ -56,6 +58,12 @@ def main(
         int | None, typer.Option(envvar="PLACED", min=0, help="This size only.")
     ] = None,
     config: Annotated[Path | None, typer.Option(envvar="CONFIG")] = None,
+    base: Annotated[
+        str | None, typer.Option(envvar="BASE", help="Compare with this revision's code.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(envvar="ROUNDS", min=1, help="Rounds of a comparison.")
+    ] = 3,
     *,
     profile: Annotated[
         bool, typer.Option(envvar="PROFILE", help="Print where the time of `next` goes.")
@@ -67,6 +75,9 @@ def main(
         chosen = catalog.select(workload)
     except LookupError as exc:
         raise typer.BadParameter(str(exc)) from None
+    if base:
+        _compare(base, [each.sized(nodes, placed=placed) for each in chosen], rounds)
+        return
     bench = CoreBench(catalog, config.read_text() if config else CONFIG, profile=profile)
     for each in chosen:
         if nodes is not None or placed is not None:
@@ -78,6 +89,13 @@ def main(
             _say(each.name, result.sizes[-1])
         result.save()
         console.print(_table(result))
+
+
+def _compare(base: str, workloads: Sequence[Workload], rounds: int) -> None:
+    try:
+        compare(base, workloads, rounds, lambda text: console.print(text, soft_wrap=True))
+    except CompareError as exc:
+        raise SystemExit(f"BASE={base}: {exc}") from None
 
 
 def _sizes(workload: Workload) -> Iterator[Workload]:

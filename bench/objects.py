@@ -8,15 +8,25 @@ from __future__ import annotations
 import copy
 import json
 import random
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import KINDS
-from bench.workloads import Catalog, NodeGroup, PodGroup, Workload
+from bench.workloads import Catalog, NodeGroup, PodBatch, Workload
 
+COLLECTIONS = {
+    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+    "Pod": "/api/v1/pods",
+    "Service": "/api/v1/services",
+}
+"""Paths of the kinds that workloads are made of."""
 NAMESPACED = frozenset({"Pod", "Service", "PersistentVolumeClaim"})
 MEASURED = "measured-"
 PLACED = "placed-"
@@ -48,6 +58,8 @@ class Template:
         """The object of that name."""
         text = self._text.replace("$NAMESPACE", namespace).replace("$NAME", name)
         text = text.replace("$NODE", node).replace("$APP", app)
+        if "$SIZE" in text:
+            text = text.replace("$SIZE", str(_size(name)))
         place = self._namespace.replace("$NAMESPACE", namespace)
         return Item(self.kind, collection(self.kind, place), name, text.encode())
 
@@ -113,7 +125,7 @@ class Objects:
 
     def _pods(
         self,
-        group: PodGroup,
+        group: PodBatch,
         prefix: str,
         first: int,
         nodes: list[str] | None = None,
@@ -152,7 +164,7 @@ class Objects:
 
 def collection(kind: str, namespace: str = "") -> str:
     """The API path of the objects of a kind (in a namespace, where the kind has them)."""
-    path = KINDS[kind].path
+    path = COLLECTIONS[kind]
     if kind not in NAMESPACED:
         return path
     version, _, resource = path.rpartition("/")
@@ -169,6 +181,10 @@ def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         else:
             result[key] = copy.deepcopy(value)
     return result
+
+
+def _size(name: str) -> int:
+    return 50 + zlib.crc32(name.encode()) % 950
 
 
 def _names(group: NodeGroup) -> list[str]:

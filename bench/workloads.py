@@ -47,7 +47,7 @@ class NodeGroup(Data, frozen=True):
     beside: tuple[str, ...] = ()
 
 
-class PodGroup(Data, frozen=True):
+class PodBatch(Data, frozen=True):
     """Pods of one template or mix, spread over ``namespaces`` namespaces if that is not 0.
 
     Attributes:
@@ -81,11 +81,11 @@ class Workload(Data, frozen=True):
     """One workload; see workloads.yaml for the fields."""
 
     nodes: tuple[NodeGroup, ...]
-    measured: PodGroup
+    measured: PodBatch
     namespaces: tuple[Namespaces, ...] = ()
     objects: tuple[str, ...] = ()
-    placed: tuple[PodGroup, ...] = ()
-    gated: tuple[PodGroup, ...] = ()
+    placed: tuple[PodBatch, ...] = ()
+    gated: tuple[PodBatch, ...] = ()
     churn: tuple[Churn, ...] = ()
     fill: str = "plain"
     aim: float = 0.0
@@ -110,7 +110,7 @@ class Workload(Data, frozen=True):
         Nodes scale all other counts that are not given. Placed Pods that are missing are added as
         Pods of the template ``fill``; when there are too many, groups are cut from the end.
         """
-        factor = nodes / self._reference() if nodes else 1.0
+        factor = nodes / self.reference if nodes else 1.0
         measured = _scaled(self.measured, factor)
         if pods is not None:
             measured = msgspec.structs.replace(measured, count=pods)
@@ -123,10 +123,12 @@ class Workload(Data, frozen=True):
             measured=measured,
         )
 
-    def _reference(self) -> int:
+    @property
+    def reference(self) -> int:
+        """The number of nodes for which `sized` leaves all counts as they are."""
         return sum(group.count for group in self.nodes if not group.name) or REFERENCE_NODES
 
-    def _with_placed(self, groups: Sequence[PodGroup], placed: int) -> tuple[PodGroup, ...]:
+    def _with_placed(self, groups: Sequence[PodBatch], placed: int) -> tuple[PodBatch, ...]:
         kept, left = [], placed
         for group in groups:
             count = min(group.count, left)

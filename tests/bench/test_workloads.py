@@ -33,7 +33,7 @@ def test_every_promised_workload_is_there():
         " SchedulingPreferredAffinityWithNSSelector TopologySpreading PreferredTopologySpreading"
         " DefaultTopologySpreading MixedSchedulingBasePod SchedulingDaemonset SchedulingCSIPVs"
         " PreemptionBasic PreemptionAsync Unschedulable SchedulingWithMixedChurn"
-        " SchedulingWhileGated Heterogeneous"
+        " SchedulingWhileGated Heterogeneous OwnLabels OwnLabelsSpreading OwnSizes"
     )
     assert set(CATALOG.workloads) == set(names.split())
 
