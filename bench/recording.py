@@ -122,9 +122,15 @@ class CoreWorld:
             events,
             metrics,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound, metrics.permit_waited)
+        hooks = Hooks(scheduler.nominate, scheduler.bound)
         scheduler.binder = Binder(
-            self._pool, self._inbox, core.waiting, core.preparing, core.extenders, hooks
+            self._pool,
+            self._inbox,
+            core.waiting,
+            core.preparing,
+            core.extenders,
+            hooks,
+            metrics,
         )
         scheduler.active = True
         self._placed: dict[str, Pod] = {}

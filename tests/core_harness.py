@@ -227,9 +227,15 @@ class Cluster:
             self.metrics,
             self.clock,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound, self.metrics.permit_waited)
+        hooks = Hooks(scheduler.nominate, scheduler.bound)
         scheduler.binder = Binder(
-            self.pool, self.inbox, core.waiting, core.preparing, core.extenders, hooks
+            self.pool,
+            self.inbox,
+            core.waiting,
+            core.preparing,
+            core.extenders,
+            hooks,
+            self.metrics,
         )
         scheduler.active = True
 

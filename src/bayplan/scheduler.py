@@ -36,6 +36,7 @@ from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("scheduler")
 
@@ -50,19 +51,6 @@ class StatusWriter(Protocol):
 
     def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
         """None leaves the condition or the nomination as it is; "" clears the nomination."""
-
-
-class AttemptRecorder(Protocol):
-    """Counts attempts; see `bayplan.telemetry.metrics`."""
-
-    def attempt(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
-
-    def algorithm(self, seconds: float, evaluated: int) -> None:
-        """A node was chosen, or was not, among so many that were evaluated."""
-
-    def scheduled(self, queued: QueuedPod, now: float) -> None:
-        """A Pod is bound."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +91,7 @@ class Scheduler:
         selector: NodeSelector,
         writer: StatusWriter,
         event_recorder: EventRecorder,
-        recorder: AttemptRecorder,
+        instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cache = cache
@@ -114,7 +102,7 @@ class Scheduler:
         self._selector = selector
         self._writer = writer
         self._events = event_recorder
-        self._recorder = recorder
+        self._instrument = instrument
         self._clock = clock
         self._in_binding: dict[str, QueuedPod] = {}
         self.binder: Binder
@@ -183,7 +171,7 @@ class Scheduler:
         try:
             selection = self._selector.select(framework, state, pod)
             evaluated = selection.fit.evaluated if selection.fit is not None else 0
-            self._recorder.algorithm(time.perf_counter() - started, evaluated)
+            self._instrument.algorithm(time.perf_counter() - started, evaluated)
             if selection.node_name:
                 self._place(queued, framework, state, selection, started)
             else:
@@ -293,8 +281,11 @@ class Scheduler:
 
     def _succeed(self, queued: QueuedPod, binding: Binding) -> None:
         pod, seconds = binding.pod, time.perf_counter() - binding.started
-        self._recorder.attempt(binding.framework.name, "scheduled", seconds)
-        self._recorder.scheduled(queued, self._clock())
+        self._instrument.attempt(binding.framework.name, "scheduled", seconds)
+        since = queued.initial_attempt_timestamp
+        waited = None if since is None else self._clock() - since
+        flushed = queued.was_flushed_from_unschedulable
+        self._instrument.scheduled(queued.attempts, waited, flushed)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
         name = binding.framework.name
         self._events.event(pod, None, "Normal", "Scheduled", "Binding", note, name)
@@ -317,7 +308,7 @@ class Scheduler:
     ) -> None:
         """The attempt failed: back to the queue, and say why on the Pod."""
         result = "unschedulable" if rejection.reason == "Unschedulable" else "error"
-        self._recorder.attempt(framework.name, result, time.perf_counter() - started)
+        self._instrument.attempt(framework.name, result, time.perf_counter() - started)
         pod = queued.pod.key
         if result == "error":
             log.error("Error scheduling pod; retrying", pod=pod, err=rejection.message)

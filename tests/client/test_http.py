@@ -7,6 +7,7 @@ from tests.client.fault_server import one_after_another
 from bayplan.client import errors
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH, Connection
 from bayplan.client.http import Http
+from bayplan.telemetry.instrument import Instrument
 
 
 class Naps:
@@ -132,13 +133,17 @@ def test_a_forbidden_call_says_what_is_forbidden(server, http):
 
 
 def test_every_request_is_observed_with_its_code(server):
-    seen: list[tuple[str, str]] = []
-    connection = Connection(Configuration(host=server.url))
-    connection.observe = lambda method, code: seen.append((method, code))
+    seen: list[tuple[str, str, str]] = []
+
+    class Requests(Instrument):
+        def request(self, host: str, method: str, code: str) -> None:
+            seen.append((host, method, code))
+
+    connection = Connection(Configuration(host=server.url), instrument=Requests())
     server.script = lambda exchange: exchange.answer(200, {})
     Http(connection).get("/a")
-    nowhere = Connection(Configuration(host="http://127.0.0.1:1"))
-    nowhere.observe = connection.observe
+    nowhere = Connection(Configuration(host="http://127.0.0.1:1"), instrument=Requests())
     with pytest.raises(errors.Unreachable):
         Http(nowhere, max_tries=1).post("/b", b"{}")
-    assert seen == [("GET", "200"), ("POST", "<error>")]
+    host = server.url.removeprefix("http://")
+    assert seen == [(host, "GET", "200"), ("127.0.0.1:1", "POST", "<error>")]

@@ -75,6 +75,7 @@ class Candidate:
         self.started = threading.Event()
         self.stopped = threading.Event()
         self.leaders: Queue[str] = Queue()
+        self.notes: Queue[tuple[str, str]] = Queue()
         self.elector = LeaderElector(
             Http(server.connection(), max_tries=1),
             settings.pop("lock", QUICK),
@@ -82,6 +83,7 @@ class Candidate:
             on_started=self.started.set,
             on_stopped=self.stopped.set,
             on_new_leader=self.leaders.put,
+            record=lambda lease, note: self.notes.put((lease["metadata"]["name"], note)),
             now=lambda: NOW,
             jitter=lambda: 0.0,
             **settings,
@@ -253,3 +255,23 @@ def test_the_lease_is_read_as_the_server_sends_it(lease, candidate, server):
     lease.lease["spec"]["leaseTransitions"] = None
     candidate.elector.start()
     assert lease.written.get(timeout=5)["spec"]["leaseTransitions"] == 0
+
+
+def test_the_events_of_a_leader_are_those_of_client_go(lease, candidate):
+    candidate.elector.start()
+    assert candidate.started.wait(5)
+    candidate.elector.stop()
+    assert [candidate.notes.get(timeout=5) for _ in range(2)] == [
+        ("bayplan", "me became leader"),
+        ("bayplan", "me stopped leading"),
+    ]
+
+
+def test_a_forbidden_lease_is_a_problem_until_it_is_allowed(lease, server):
+    elector = Candidate(server).elector
+    server.script = lambda exchange: exchange.error(403, "Forbidden", "no leases for you")
+    assert not elector._try(1)
+    assert elector.problem == "no leases for you"
+    server.script = lease
+    assert elector._try(1)
+    assert elector.problem == ""

@@ -17,6 +17,7 @@ from bayplan.cli.app import app
 from bayplan.config import parse_config
 from bayplan.framework.registry import Registry
 from bayplan.telemetry.metrics import Metrics
+from bayplan.telemetry.polled import POLLED
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -56,9 +57,10 @@ def test_the_picture_of_the_queue_is_drawn_from_its_table():
 
 def test_the_list_of_metrics_is_what_there_is():
     text = (ROOT / "docs" / "operations.md").read_text()
-    listed = set(re.findall(r"^\| `((?:scheduler|bayplan|rest|process)_\w+)`", text, re.MULTILINE))
+    prefixes = "scheduler|bayplan|rest|process|leader"
+    listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
-    assert listed == {*served, "scheduler_pending_pods", "scheduler_cache_size"}
+    assert listed == {*served, *(family.name for family in POLLED)}
 
 
 COMMANDS = {

@@ -8,6 +8,7 @@ import pytest
 
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.plugin_set import METHODS, PluginSet, extension_points, is_local
+from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 
 
@@ -66,3 +67,21 @@ def test_plugins_are_found_by_point_each_once() -> None:
     assert plugins.at_any(["filter", "score"]) == [a, b]
     assert plugins.all() == [a, b]
     assert plugins.weights == {"B": 2, "A": 3}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_calls_are_timed_one_by_one_only_where_an_instrument_asks_for_it(asked: bool) -> None:
+    class Timings(Instrument):
+        times_plugins = asked
+
+        def __init__(self) -> None:
+            self.calls: list[tuple[str, str, str]] = []
+
+        def plugin_called(self, plugin: str, point: str, profile: str, seconds: float) -> None:
+            self.calls.append((plugin, point, profile))
+
+    timings = Timings()
+    mine = plugin(filter=nothing)(None, None)  # type: ignore[arg-type]
+    plugins = PluginSet("p", {"filter": [(mine, 0)]}, timings)
+    plugins.call(mine, "Filter", nothing)
+    assert timings.calls == ([("Mine", "Filter", "p")] if asked else [])

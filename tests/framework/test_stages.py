@@ -18,12 +18,13 @@ from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from bayplan.telemetry.instrument import Instrument
 
 POD = make_pod("p").obj()
 STATE = CycleState()
 
 
-class Failures:
+class Failures(Instrument):
     """Counts plugins that raised."""
 
     def __init__(self) -> None:
@@ -31,9 +32,6 @@ class Failures:
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         self.failed.append((plugin, point))
-
-    def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        pass
 
 
 def call() -> Any:

@@ -12,6 +12,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
+from bayplan.telemetry.instrument import Instrument
 
 PROFILE = "test"
 
@@ -47,7 +48,7 @@ class Clock:
         return self.now
 
 
-class Recorder:
+class Recorder(Instrument):
     """Counts what it is told."""
 
     def __init__(self) -> None:
@@ -90,7 +91,7 @@ class Bench:
             self.clock,
             HintTable({PROFILE: registrations}, extenders=extenders),
             {PROFILE: [("Gates", self.gates)]},
-            recorder=self.recorder,
+            instrument=self.recorder,
             settings=settings,
         )
 

@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_pod
 
-from bayplan.queue.queued_pod import QueuedPod
+from bayplan.telemetry import polled
+from bayplan.telemetry.instrument import Instrument, Instruments
 from bayplan.telemetry.metrics import Metrics
 
 
@@ -141,18 +142,10 @@ def test_buckets_are_those_of_its_dashboards(
     assert bounds(used(), name) == pytest.approx(expected)
 
 
-def queued(attempts: int, *, since: float | None = 10.0, flushed: bool = False) -> QueuedPod:
-    pod = QueuedPod(make_pod().obj(), 0.0)
-    pod.attempts = attempts
-    pod.initial_attempt_timestamp = since
-    pod.was_flushed_from_unschedulable = flushed
-    return pod
-
-
 @pytest.mark.parametrize(("attempts", "label"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
 def test_the_time_that_pods_wait_is_told_by_attempts(attempts: int, label: str) -> None:
     metrics = Metrics()
-    metrics.scheduled(queued(attempts), 12.5)
+    metrics.scheduled(attempts, 2.5, False)
     name = "scheduler_pod_scheduling_sli_duration_seconds"
     assert family(metrics, name) == {
         f"{name}_count attempts={label}": 1,
@@ -165,16 +158,16 @@ def test_the_time_that_pods_wait_is_told_by_attempts(attempts: int, label: str) 
 
 def test_a_pod_that_only_the_flush_woke_is_counted_apart() -> None:
     metrics = Metrics()
-    metrics.scheduled(queued(1, since=None), 12.5)
+    metrics.scheduled(1, None, False)
     name = "scheduler_pod_scheduled_after_flush"
     assert family(metrics, name) == {f"{name}_total": 0}
-    metrics.scheduled(queued(2, flushed=True), 12.5)
+    metrics.scheduled(2, 2.5, True)
     assert family(metrics, name) == {f"{name}_total": 1}
 
 
 def test_sizes_are_asked_for_when_they_are_read() -> None:
     metrics, sizes = Metrics(), {"active": 1, "backoff": 2}
-    metrics.watch("scheduler_pending_pods", "Pods by queue.", "queue", lambda: sizes)
+    metrics.poll_by(polled.PENDING_PODS, lambda: sizes)
     name = "scheduler_pending_pods"
     assert family(metrics, name) == {f"{name} queue=active": 1, f"{name} queue=backoff": 2}
     sizes["active"] = 5
@@ -194,3 +187,29 @@ def test_counting_and_reading_may_happen_at_once() -> None:
     while any(thread.is_alive() for thread in threads):
         metrics.render()
     assert sum(family(metrics, "scheduler_schedule_attempts").values()) == 900
+
+
+def test_several_instruments_receive_the_same_and_plugin_times_go_to_those_that_ask() -> None:
+    class Timings(Instrument):
+        times_plugins = True
+
+        def __init__(self) -> None:
+            self.calls: list[tuple[str, str]] = []
+
+        def plugin_called(self, plugin: str, point: str, profile: str, seconds: float) -> None:
+            self.calls.append((plugin, point))
+
+    first, second, timings = used(), Metrics(), Timings()
+    both = Instruments(first, second, timings)
+    both.preemption(1)
+    both.plugin_called("Mine", "Filter", "p", 0.1)
+    assert both.times_plugins
+    assert timings.calls == [("Mine", "Filter")]
+    name = "scheduler_preemption_attempts"
+    assert family(first, name) == {f"{name}_total": 3}
+    assert family(second, name) == {f"{name}_total": 1}
+
+
+def test_every_method_of_an_instrument_is_passed_on() -> None:
+    reported = {name for name in vars(Instrument) if not name.startswith("_")}
+    assert reported - {"times_plugins"} <= set(vars(Instruments))

@@ -31,7 +31,7 @@ from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.queue.settings import QueueSettings
-from bayplan.telemetry.metrics import Metrics
+from bayplan.telemetry.instrument import Instrument
 
 _REJECTING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """Extension points whose plugins can reject a Pod, and so are asked what may wake it."""
@@ -71,13 +71,17 @@ class Core:
     """
 
     def __init__(
-        self, config: EffectiveConfig, registry: Registry, around: Surroundings, metrics: Metrics
+        self,
+        config: EffectiveConfig,
+        registry: Registry,
+        around: Surroundings,
+        instrument: Instrument,
     ) -> None:
         registry.check(config)
         self.cache = Cache()
         self.waiting = WaitingPods(around.clock)
         self.preparing: dict[str, PreparingPod] = {}
-        self.metrics = metrics
+        self.instrument = instrument
         self.extenders = around.extenders or Extenders()
         nominator = Nominator()
         self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
@@ -92,7 +96,7 @@ class Core:
                 preparing=self.preparing,
                 events=around.events,
                 extenders=self.extenders,
-                metrics=metrics,
+                instrument=instrument,
                 client=around.client,
                 profile=profile.scheduler_name,
                 now=around.now,
@@ -105,7 +109,7 @@ class Core:
                 profile.scheduler_name,
                 _instances(profile, registry, handle, f"profiles[{index}]"),
                 handle,
-                metrics,
+                instrument,
                 percentage=percentage or 100,
                 pool=around.pool,
             )
@@ -127,7 +131,7 @@ class Core:
             ),
             {f.name: f.lifecycle.gates() for f in frameworks},
             nominator=nominator,
-            recorder=self.metrics,
+            instrument=self.instrument,
             settings=QueueSettings(
                 initial_backoff=config.config.pod_initial_backoff_seconds,
                 max_backoff=config.config.pod_max_backoff_seconds,

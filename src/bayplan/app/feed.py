@@ -6,9 +6,6 @@ as the configuration says where; until the scheduling thread takes it out, it wa
 
 from __future__ import annotations
 
-from functools import partial
-from urllib.parse import urlsplit
-
 from bayplan.api.kinds import KINDS
 from bayplan.client.connection import Connection
 from bayplan.inbox.inbox import Inbox
@@ -20,7 +17,7 @@ class Feed:
     """The connection to the API server, and the informers that fill the inbox.
 
     Attributes:
-        metrics: where the connection counts its requests, and everybody else what they do.
+        metrics: what is shown on /metrics.
 
     Raises:
         KubeconfigError: there are no usable credentials.
@@ -28,9 +25,7 @@ class Feed:
 
     def __init__(self, kubeconfig: str | None) -> None:
         self.metrics = Metrics()
-        self.connection = Connection.load(kubeconfig)
-        host = urlsplit(self.connection.server).netloc
-        self.connection.observe = partial(self.metrics.request, host)
+        self.connection = Connection.load(kubeconfig, self.metrics)
         self.inbox = Inbox()
         self.informers = Informers(self.connection, KINDS.values(), self.inbox.post)
 

@@ -19,13 +19,14 @@ import structlog
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Core, Surroundings
 from bayplan.app.debugger import Debugger
+from bayplan.app.exposition import expose_client, expose_election, expose_world
 from bayplan.app.feed import Feed
 from bayplan.binding.cycle import Binder, Hooks
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
-from bayplan.client.event_recorder import EventRecorder
+from bayplan.client.event_recorder import EventRecorder, ObjectReference
 from bayplan.client.http import Http
-from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
+from bayplan.client.leader import LeaderElector, Lease, LeaseLock, new_identity
 from bayplan.client.writer import Writer
 from bayplan.config import EffectiveConfig
 from bayplan.extenders.extenders import Extenders, HttpExtender
@@ -86,6 +87,7 @@ class Process:
         self._binders = ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
         writer = Writer(self._dispatcher, self._http)
         events = EventRecorder(self._dispatcher, config.profiles[0].scheduler_name)
+        self._events = events
         objects = FullObjects(self._http)
         extenders = Extenders(HttpExtender(e, objects) for e in config.config.extenders)
         self._metrics = feed.metrics
@@ -108,13 +110,22 @@ class Process:
             events,
             self._metrics,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound, self._metrics.permit_waited)
+        hooks = Hooks(scheduler.nominate, scheduler.bound)
         scheduler.binder = Binder(
-            self._binders, self._inbox, core.waiting, core.preparing, extenders, hooks
+            self._binders,
+            self._inbox,
+            core.waiting,
+            core.preparing,
+            extenders,
+            hooks,
+            self._metrics,
         )
         self._debugger = Debugger(core, self._http)
         self._elector = self._make_elector()
-        self._watch_sizes()
+        expose_world(self._metrics, core.queue, core.cache, core.waiting)
+        expose_client(self._metrics, self._dispatcher, events, self._informers)
+        if self._elector is not None:
+            expose_election(self._metrics, self._elector)
         self._health = HealthServer(port, self._not_alive, self._not_ready, self._metrics.render)
 
     def run(self) -> None:
@@ -192,7 +203,20 @@ class Process:
             on_started=lambda: self._inbox.post(self._lead),
             on_stopped=self._lose,
             on_new_leader=lambda who: log.info("New leader", leader=who),
+            record=self._record_election,
         )
+
+    def _record_election(self, lease: Lease, note: str) -> None:
+        meta = lease["metadata"]
+        about = ObjectReference(
+            "Lease",
+            meta["namespace"],
+            meta["name"],
+            meta["uid"],
+            "coordination.k8s.io/v1",
+            meta["resourceVersion"],
+        )
+        self._events.event(about, None, "Normal", "LeaderElection", "LeaderElection", note)
 
     def _lead(self) -> None:
         self._scheduler.active = True
@@ -220,16 +244,8 @@ class Process:
             return ["ending"]
         waiting = [f"{kind}: {reason}" for kind, reason in self._informers.unsynced()]
         broken = [f"{kind}: {error}" for kind, error in self._informers.errors().items()]
-        return sorted({*waiting, *broken})
-
-    def _watch_sizes(self) -> None:
-        core, metrics = self._core, self._metrics
-        metrics.watch(
-            "scheduler_pending_pods", "Pods in the queue, by part.", "queue", core.queue.counts
-        )
-        metrics.watch(
-            "scheduler_cache_size", "Objects in the cache, by type.", "type", core.cache.counts
-        )
+        lease = self._elector.problem if self._elector is not None else ""
+        return sorted({*waiting, *broken, *([f"Lease: {lease}"] if lease else [])})
 
     def _activate(self, pods: Iterable[Pod]) -> None:
         wanted = list(pods)

@@ -23,6 +23,7 @@ from bayplan.framework.runtime import Framework
 from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
+from bayplan.telemetry.instrument import Instrument
 
 
 class ExtenderBinder(Protocol):
@@ -67,12 +68,10 @@ class Hooks:
     Attributes:
         nominate: tell the API server where the Pod is about to go, since that may take a while.
         bound: it is over, well or not.
-        permit_waited: result and seconds of a wait in Permit; called on any thread.
     """
 
     nominate: Callable[[Binding], None]
     bound: Callable[[Binding, Status], None]
-    permit_waited: Callable[[str, float], None]
 
 
 class Binder:
@@ -86,6 +85,7 @@ class Binder:
         preparing: dict[str, PreparingPod],
         extenders: ExtenderBinder,
         hooks: Hooks,
+        instrument: Instrument,
     ) -> None:
         self._pool = pool
         self._inbox = inbox
@@ -93,6 +93,7 @@ class Binder:
         self._preparing = preparing
         self._extenders = extenders
         self._hooks = hooks
+        self._instrument = instrument
         self.in_flight = 0
 
     def start(self, binding: Binding) -> None:
@@ -137,7 +138,7 @@ class Binder:
     def _decided(self, binding: Binding, began: float, verdict: Status) -> None:
         """Any thread: the wait in Permit is over."""
         self._waiting.remove(binding.pod.uid)
-        self._hooks.permit_waited(str(verdict.code), time.perf_counter() - began)
+        self._instrument.permit_waited(str(verdict.code), time.perf_counter() - began)
         if verdict.ok:
             self._hand_over(binding)
         else:

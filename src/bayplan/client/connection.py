@@ -23,6 +23,7 @@ import pycurl
 from bayplan import __version__
 from bayplan.client import kubeconfig
 from bayplan.client.errors import ApiError, Unauthorized, from_curl
+from bayplan.telemetry.instrument import Instrument
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -43,8 +44,6 @@ class Connection:
 
     Attributes:
         server: URL of the API server as the credentials name it, without a trailing slash.
-        observe: told method and status code of every request; the code is ``<error>`` where no
-            answer came. Called on the thread that sent it.
     """
 
     def __init__(
@@ -52,11 +51,13 @@ class Connection:
         configuration: Any,
         token_file: Path | None = None,
         *,
+        instrument: Instrument | None = None,
         user_agent: str = f"bayplan/{__version__}",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.server: str = configuration.host.rstrip("/")
-        self.observe: Callable[[str, str], None] = lambda _method, _code: None
+        self._host = urlsplit(self.server).netloc
+        self._instrument = instrument or Instrument()
         self._configuration = configuration
         self._token_file = token_file
         self._user_agent = user_agent
@@ -69,14 +70,16 @@ class Connection:
         self._options = _options(configuration)
 
     @classmethod
-    def load(cls, path: str | None = None) -> Connection:
+    def load(cls, path: str | None = None, instrument: Instrument | None = None) -> Connection:
         """Connect as a kubeconfig file says; without one as `kubeconfig.load` finds.
+
+        Every request is reported to ``instrument``.
 
         Raises:
             KubeconfigError: there are no usable credentials.
         """
         configuration, token_file = kubeconfig.load(path)
-        return cls(configuration, token_file)
+        return cls(configuration, token_file, instrument=instrument)
 
     def handle(self, *, multiplexed: bool = False) -> pycurl.Curl:
         """A new pycurl handle with everything set that does not change between requests.
@@ -93,6 +96,10 @@ class Connection:
         if self._connect_to:
             handle.setopt(pycurl.CONNECT_TO, [self._connect_to])
         return handle
+
+    def observe(self, method: str, code: str) -> None:
+        """Count a request; the code is `NO_ANSWER` where no answer came."""
+        self._instrument.request(self._host, method, code)
 
     def url(self, path: str) -> str:
         """The URL of an API path that begins with a slash."""

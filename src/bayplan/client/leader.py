@@ -73,9 +73,15 @@ class LeaderElector:
         on_started: we lead now; called on the elector's thread, must return.
         on_stopped: we led and do not any more.
         on_new_leader: somebody (perhaps we) leads now; gets the identity.
+        record: gets the Lease and a note ("ID became leader") for a Kubernetes event, as
+            client-go's resource lock writes them.
         release: give the Lease up when stopped, so that another can take over at once.
         clock: monotonic seconds.
         now: wall clock, written into the Lease for people to read.
+
+    Attributes:
+        identity: what we write into the Lease.
+        problem: why the Lease could not be read or written the last time; "" if it could.
     """
 
     def __init__(
@@ -91,8 +97,11 @@ class LeaderElector:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
+        record: Callable[[Lease, str], None] = lambda _lease, _note: None,
     ) -> None:
         self.identity = identity
+        self.problem = ""
+        self._record = record
         self._http = http
         self._lock = lock
         self._on_started = on_started
@@ -119,6 +128,11 @@ class LeaderElector:
         """Identity of the leader as last seen; empty if there is none."""
         return _spec(self._lease).get("holderIdentity") or ""
 
+    @property
+    def lease_name(self) -> str:
+        """Name of the Lease."""
+        return self._lock.name
+
     def start(self) -> None:
         """`run` in a thread of its own."""
         self._thread.start()
@@ -134,11 +148,13 @@ class LeaderElector:
         if not self._acquire():
             return
         self._leading = True
+        self._record(self._lease, f"{self.identity} became leader")
         self._on_started()
         try:
             self._renew()
         finally:
             self._leading = False
+            self._record(self._lease, f"{self.identity} stopped leading")
             # First tell, then release: nobody may start before we have stopped.
             self._on_stopped()
             if self._release and self.leader == self.identity:
@@ -167,10 +183,14 @@ class LeaderElector:
         # Two requests at most, and time for another round before renewDeadline is over.
         timeout = max(0.001, min(within, self._lock.renew_deadline / 2) / 2)
         try:
-            return self._try_to_hold(timeout)
+            held = self._try_to_hold(timeout)
         except ApiError as error:
+            self.problem = error.message
             log.warning("cannot get or renew the lease", lease=self._lock.path, error=error.message)
             return False
+        else:
+            self.problem = ""
+            return held
         finally:
             self._report()
 

@@ -53,6 +53,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
+from bayplan.telemetry.instrument import Instrument
 
 if TYPE_CHECKING:
     from bayplan.cache.counters import DomainCounters
@@ -286,7 +287,7 @@ class Handle:
         preparing: Pods in PreBind, by uid.
         events: recorder of Kubernetes events.
         extenders: webhooks; DefaultPreemption asks them.
-        metrics: where preemptions are counted.
+        instrument: where preemptions are reported.
         client: API access (`bayplan.client.writer.Writer`), None where there is no cluster
             (simulate, explain).
         profile: schedulerName of the profile the plugin is configured in.
@@ -303,7 +304,7 @@ class Handle:
     preparing: Mapping[str, PreparingPod]
     events: EventRecorder
     extenders: Any = None
-    metrics: Any = None
+    instrument: Instrument = field(default_factory=Instrument)
     client: Any = None
     profile: str = ""
     now: Callable[[], float] = field(default=lambda: 0.0)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from bayplan.framework.cycle_state import MissingStateError
 from bayplan.framework.interface import Depends, Plugin
-from bayplan.framework.stages import AttemptError
+from bayplan.framework.stages import AttemptError, Caller
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
 
@@ -45,16 +46,6 @@ def extension_points(plugin: type) -> frozenset[str]:
     )
 
 
-class Recorder(Protocol):
-    """Where durations and plugin failures are counted."""
-
-    def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        """One run of all plugins of an extension point."""
-
-    def plugin_failed(self, plugin: str, point: str) -> None:
-        """A plugin raised an exception."""
-
-
 def is_local(plugin: Plugin) -> bool:
     """Whether all that ``plugin`` answers is a matter of the Pod's shape and one row."""
     depends = Depends(0)
@@ -77,13 +68,15 @@ class PluginSet:
         self,
         profile: str,
         points: Mapping[str, Sequence[tuple[Plugin, int]]],
-        recorder: Recorder,
+        instrument: Instrument,
     ) -> None:
         self.profile = profile
-        self.recorder = recorder
+        self.instrument = instrument
         self.weights = {plugin.name: weight for plugin, weight in points.get("score", ())}
         self._points = {p: [plugin for plugin, _ in points.get(p, ())] for p in METHODS}
         self.local = {p.name for p in self.all() if is_local(p)}
+        self.call: Caller = self._timed_call if instrument.times_plugins else self._call
+        """``method(*args)`` of a plugin; its exception becomes an `AttemptError`."""
 
     def at(self, point: str) -> list[Any]:
         """The plugins of an extension point, in order."""
@@ -97,8 +90,7 @@ class PluginSet:
         """Every plugin of the profile, once."""
         return self.at_any(METHODS)
 
-    def call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
-        """``method(*args)`` of ``plugin``; its exception becomes an `AttemptError`."""
+    def _call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
         try:
             return method(*args)
         except AttemptError:
@@ -108,10 +100,18 @@ class PluginSet:
                 f'running {point} plugins: plugin "{plugin.name}" failed with: {exc}'
             ) from exc
         except Exception as exc:
-            self.recorder.plugin_failed(plugin.name, point)
+            self.instrument.plugin_failed(plugin.name, point)
             log.exception("plugin failed", plugin=plugin.name, point=point, profile=self.profile)
             text = f'running {point} plugin "{plugin.name}": {type(exc).__name__}: {exc}'
             raise AttemptError(text) from exc
+
+    def _timed_call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
+        started = perf_counter()
+        try:
+            return self._call(plugin, point, method, *args)
+        finally:
+            seconds = perf_counter() - started
+            self.instrument.plugin_called(plugin.name, point, self.profile, seconds)
 
     def ask(
         self, kinds: tuple[type, ...], plugin: Plugin, point: str, method: Any, *args: Any
@@ -136,7 +136,7 @@ class PluginSet:
 
     def time(self, point: str, started: float, status: str = "Success") -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
-        self.recorder.extension_point(point, self.profile, status, perf_counter() - started)
+        self.instrument.extension_point(point, self.profile, status, perf_counter() - started)
 
 
 def _raise(error: Exception) -> None:

@@ -15,9 +15,10 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
 from bayplan.framework.lifecycle import Lifecycle
-from bayplan.framework.plugin_set import PluginSet, Recorder
+from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.search import NodeSearch
 from bayplan.framework.status import Code, Status
+from bayplan.telemetry.instrument import Instrument
 
 
 class Framework:
@@ -36,14 +37,14 @@ class Framework:
         name: str,
         points: Mapping[str, Sequence[tuple[Plugin, int]]],
         handle: Handle,
-        recorder: Recorder,
+        instrument: Instrument,
         *,
         percentage: int = 100,
         pool: Executor | None = None,
     ) -> None:
         self.name = name
         self.percentage = percentage
-        self.plugins = PluginSet(name, points, recorder)
+        self.plugins = PluginSet(name, points, instrument)
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self._nodes = handle.nodes

@@ -49,7 +49,7 @@ class DefaultPreemption(Plugin):
         analysis = self._evaluator.analyse(state, pod, failure, every_node=not live)
         best = analysis.best
         evicted = best is not None and live and self._executor.evict(pod, best)
-        self.handle.metrics.preemption(len(best.victims) if best is not None and evicted else 0)
+        self.handle.instrument.preemption(len(best.victims) if best is not None and evicted else 0)
         return analysis.result
 
     def events_to_register(self) -> list[EventRegistration]:

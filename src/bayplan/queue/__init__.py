@@ -8,14 +8,12 @@ from bayplan.queue.active import sort_key
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.recorder import QueueRecorder
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.queue.settings import QueueSettings, QueueStatistics
 
 __all__ = [
     "HintTable",
     "Place",
-    "QueueRecorder",
     "QueueSettings",
     "QueueStatistics",
     "QueuedPod",

@@ -16,9 +16,9 @@ from bayplan.queue.heap import Key
 from bayplan.queue.in_flight import InFlightPods
 from bayplan.queue.places import MOVES, Place
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.recorder import QueueRecorder
 from bayplan.queue.settings import QueueSettings
 from bayplan.queue.unschedulable import UnschedulablePods, gating_plugin, rejectors
+from bayplan.telemetry.instrument import Instrument
 
 
 class Part(Protocol):
@@ -51,7 +51,7 @@ class Board:
         sort_key: Key,
         clock: Callable[[], float],
         settings: QueueSettings,
-        recorder: QueueRecorder,
+        instrument: Instrument,
     ) -> None:
         self.pods: dict[str, QueuedPod] = {}
         self.active = ActiveQueue(sort_key)
@@ -66,7 +66,7 @@ class Board:
             Place.GATED: self.gated,
             Place.IN_FLIGHT: self.in_flight,
         }
-        self._recorder = recorder
+        self._instrument = instrument
 
     def move(self, queued: QueuedPod, to: Place, event: str) -> None:
         """The Pod goes to another place, or to its first one, because of ``event``."""
@@ -79,7 +79,7 @@ class Board:
         queued.place = to
         self.parts[to].add(queued)
         if to is not came_from:
-            self._recorder.incoming(to.label, event, queued.pod)
+            self._instrument.incoming(to.label, event, queued.pod)
 
     def pop(self, early_event: str) -> QueuedPod | None:
         """The first active Pod, else the first that backs off after a rejection, takes off.
@@ -91,7 +91,7 @@ class Board:
             queued = self.backoff.pop()
             if queued is None:
                 return None
-            self._recorder.incoming(Place.ACTIVE.label, early_event, queued.pod)
+            self._instrument.incoming(Place.ACTIVE.label, early_event, queued.pod)
         self._count(queued, -1)
         queued.place = Place.IN_FLIGHT
         self.in_flight.add(queued)
@@ -114,12 +114,12 @@ class Board:
         queued.gating_plugin = plugin
         if plugin and plugin not in queued.rejectors:
             queued.unschedulable_plugins |= {plugin}
-            self._recorder.rejected(plugin, queued.profile, 1)
+            self._instrument.rejected(plugin, queued.profile, 1)
 
     def _count(self, queued: QueuedPod, change: int) -> None:
         if queued.unschedulable_plugins or queued.pending_plugins:
             for plugin in queued.rejectors:
-                self._recorder.rejected(plugin, queued.profile, change)
+                self._instrument.rejected(plugin, queued.profile, change)
 
     def counts(self) -> dict[str, int]:
         """How many Pods each place holds, in flight excepted."""

@@ -28,8 +28,8 @@ from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.recorder import NoRecorder, QueueRecorder
 from bayplan.queue.settings import QueueSettings, QueueStatistics
+from bayplan.telemetry.instrument import Instrument
 
 LEFTOVER_PERIOD = 30.0
 """Seconds between two looks for Pods that have been unschedulable for too long."""
@@ -50,7 +50,7 @@ class SchedulingQueue:
         pre_enqueue: Mapping[str, Sequence[PreEnqueue]],
         *,
         nominator: Nominator | None = None,
-        recorder: QueueRecorder | None = None,
+        instrument: Instrument | None = None,
         settings: QueueSettings | None = None,
     ) -> None:
         """An empty queue.
@@ -61,14 +61,14 @@ class SchedulingQueue:
             hints: what wakes the Pods that a plugin rejected.
             pre_enqueue: PreEnqueue plugins by profile, in order.
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
-            recorder: told of moves and rejections.
+            instrument: told of moves and rejections.
             settings: times.
         """
         self._settings = settings or QueueSettings()
         self._clock = clock
         self._hints = hints
         self._gate = Gate(pre_enqueue)
-        self._board = Board(sort_key, clock, self._settings, recorder or NoRecorder())
+        self._board = Board(sort_key, clock, self._settings, instrument or Instrument())
         self._next_leftover = clock() + LEFTOVER_PERIOD
         self.nominator = nominator if nominator is not None else Nominator()
 

@@ -14,7 +14,7 @@ from bayplan.framework.registry import Registry
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import Cluster
 from bayplan.simulation.name_order import NameOrder
-from bayplan.telemetry.metrics import Metrics
+from bayplan.telemetry.instrument import Instrument
 
 
 class NoEvents:
@@ -45,7 +45,7 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     if config.config.extenders:
         cluster.notes.add("the extenders of the configuration are not asked")
     around = Surroundings(events=NoEvents(), tie_break=NameOrder())
-    core = Core(config, registry, around, Metrics())
+    core = Core(config, registry, around, Instrument())
     for framework in core.profiles.values():
         framework.percentage = 100
     for kind in KINDS:

@@ -1,1 +1,1 @@
-"""Telemetry: what is measured."""
+"""Telemetry: what the parts report about themselves, and the metrics made of it."""

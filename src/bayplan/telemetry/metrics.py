@@ -1,7 +1,7 @@
 """Metrics under kube-scheduler's names, labels and buckets, so that its dashboards go on working.
 
 Source of the names: ``pkg/scheduler/metrics/metrics.go``, the stable and beta ones. What has no
-counterpart there begins with ``bayplan_``. `Metrics` is every recorder that the pipeline asks for;
+counterpart there begins with ``bayplan_``. `Metrics` is an `Instrument`;
 label children are kept, since looking one up costs more than counting.
 """
 
@@ -19,17 +19,17 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
 
 from bayplan.api.pod import Pod
-from bayplan.queue.queued_pod import QueuedPod
+from bayplan.telemetry.instrument import Instrument
+from bayplan.telemetry.polled import Collector, Polled, Values
 
 
 def _exponential(start: float, factor: float, count: int) -> list[float]:
     return [start * factor**i for i in range(count)]
 
 
-class Metrics:
+class Metrics(Instrument):
     """All metrics of one scheduler.
 
     Attributes:
@@ -136,11 +136,13 @@ class Metrics:
         self._incoming_of = cache(self._incoming.labels)
         self._unschedulable_of = cache(self._unschedulable.labels)
 
-    def watch(
-        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
-    ) -> None:
-        """A gauge whose values by ``label`` are asked for when ``/metrics`` is read."""
-        self.registry.register(_Asked(name, text, label, values))
+    def poll(self, family: Polled, values: Callable[[], Values]) -> None:
+        """Serve ``family``: its values are asked for, on another thread, at every scrape."""
+        self.registry.register(Collector(family, values))
+
+    def poll_by(self, family: Polled, values: Callable[[], Mapping[str, float]]) -> None:
+        """Like `poll`, for a family with one label."""
+        self.poll(family, lambda: {(key,): value for key, value in values().items()})
 
     def render(self) -> bytes:
         """The Prometheus text format."""
@@ -158,14 +160,12 @@ class Metrics:
         self._algorithm_seconds.observe(seconds)
         self._evaluated.inc(evaluated)
 
-    def scheduled(self, queued: QueuedPod, now: float) -> None:
-        """A Pod is bound."""
-        self._pod_attempts.observe(queued.attempts)
-        attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
-        if queued.initial_attempt_timestamp is not None:
-            waited = now - queued.initial_attempt_timestamp
-            self._sli_seconds.labels(attempts).observe(waited)
-        if queued.was_flushed_from_unschedulable:
+    def scheduled(self, attempts: int, waited: float | None, flushed: bool) -> None:
+        """See `Instrument`."""
+        self._pod_attempts.observe(attempts)
+        if waited is not None:
+            self._sli_seconds.labels(str(attempts) if attempts < 15 else "15+").observe(waited)
+        if flushed:
             self._after_flush.inc()
 
     def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
@@ -197,19 +197,3 @@ class Metrics:
         self._preemptions.inc()
         if victims:
             self._victims.observe(victims)
-
-
-class _Asked:
-    """A collector of gauges whose values are asked for at every scrape."""
-
-    def __init__(
-        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
-    ) -> None:
-        self._name, self._text, self._label, self._values = name, text, label, values
-
-    def collect(self) -> Iterable[Metric]:
-        """One family with a sample per label value."""
-        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
-        for key, value in self._values().items():
-            family.add_metric([key], value)
-        yield family

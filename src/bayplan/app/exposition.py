@@ -1,0 +1,106 @@
+"""Exposition: what the parts of the process know about themselves, served on /metrics.
+
+Everything here is asked on the thread that answers the scrape, so it only reads: lengths, copies of
+counters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.cache import Cache
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.event_recorder import EventRecorder
+from bayplan.client.leader import LeaderElector
+from bayplan.client.request import Lane
+from bayplan.informers.factory import Informers
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.telemetry import polled
+from bayplan.telemetry.metrics import Metrics
+from bayplan.telemetry.polled import Values
+
+_LANES = {lane: lane.name.lower() for lane in Lane}
+
+
+def expose_world(
+    metrics: Metrics, queue: SchedulingQueue, cache: Cache, waiting: WaitingPods
+) -> None:
+    """How many Pods and nodes are held, and where."""
+
+    def in_permit() -> Counter[str]:
+        return Counter(plugin for pod in waiting for plugin in pod.pending_plugins())
+
+    metrics.poll_by(polled.PENDING_PODS, queue.counts)
+    metrics.poll_by(polled.CACHE_SIZE, cache.counts)
+    metrics.poll_by(polled.PERMIT_WAITING, in_permit)
+
+
+def expose_client(
+    metrics: Metrics, dispatcher: Dispatcher, events: EventRecorder, informers: Informers
+) -> None:
+    """What was read from the API server, what was written, and what went wrong with either."""
+    _expose_dispatcher(metrics, dispatcher)
+
+    def by_result() -> dict[str, float]:
+        now = events.statistics()
+        return {"sent": now.sent, "failed": now.failed, "dropped": now.dropped}
+
+    metrics.poll_by(polled.EVENTS, by_result)
+    _expose_informers(metrics, informers)
+
+
+def _expose_dispatcher(metrics: Metrics, dispatcher: Dispatcher) -> None:
+    def waiting() -> dict[str, float]:
+        now = dispatcher.statistics()
+        return _by_lane(now.waiting) | {"retry": now.to_retry}
+
+    def faults() -> dict[str, float]:
+        now = dispatcher.statistics()
+        return {
+            "retried": now.retried,
+            "failed": now.failed,
+            "callback_error": now.callback_errors,
+        }
+
+    metrics.poll_by(polled.REQUESTS_WAITING, waiting)
+    metrics.poll_by(polled.REQUESTS_IN_FLIGHT, lambda: _by_lane(dispatcher.statistics().in_flight))
+    metrics.poll_by(polled.REQUESTS_SENT, lambda: _by_lane(dispatcher.statistics().sent))
+    metrics.poll_by(polled.REQUEST_FAULTS, faults)
+
+
+def _by_lane(counts: list[int]) -> dict[str, float]:
+    return {_LANES[Lane(index)]: count for index, count in enumerate(counts)}
+
+
+def _expose_informers(metrics: Metrics, informers: Informers) -> None:
+    def events() -> Values:
+        return {
+            (kind, event): getattr(now, event)
+            for kind, now in informers.statistics().items()
+            for event in ("lists", "watches", "events", "undecodable")
+        }
+
+    def synced() -> dict[str, float]:
+        unsynced = {kind for kind, _ in informers.unsynced()}
+        return {kind: kind not in unsynced for kind in informers.statistics()}
+
+    def failing() -> dict[str, float]:
+        errors = informers.errors()
+        return {kind: kind in errors for kind in informers.statistics()}
+
+    metrics.poll(polled.INFORMER_EVENTS, events)
+    metrics.poll_by(polled.INFORMER_SYNCED, synced)
+    metrics.poll_by(polled.INFORMER_FAILING, failing)
+
+
+def expose_election(metrics: Metrics, elector: LeaderElector) -> None:
+    """Who leads."""
+    name = elector.lease_name
+
+    def leader() -> Values:
+        return {(name, elector.leader): 1} if elector.leader else {}
+
+    metrics.poll_by(polled.MASTER_STATUS, lambda: {name: elector.is_leader})
+    metrics.poll(polled.LEADER, leader)
+    metrics.poll_by(polled.LEASE_FAILING, lambda: {name: bool(elector.problem)})

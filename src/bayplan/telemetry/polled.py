@@ -1,0 +1,101 @@
+"""Metrics that are not counted here: /metrics asks the part that knows, each time it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+Values = Mapping[tuple[str, ...], float]
+"""Samples of one family by the values of its labels."""
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One family: a counter's name ends in ``_total``, every other is a gauge."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Literal["counter", "gauge"]:
+        """Its type."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+PENDING_PODS = Polled("scheduler_pending_pods", "Pods in the queue, by part.", ("queue",))
+CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
+PERMIT_WAITING = Polled(
+    "bayplan_permit_waiting_pods", "Pods that wait in Permit, by the plugins they wait for.",
+    ("plugin",),
+)  # fmt: skip
+EVENTS = Polled(
+    "bayplan_events_total",
+    "Kubernetes events: sent, failed (refused by the API server), dropped (too many waited).",
+    ("result",),
+)
+REQUESTS_WAITING = Polled(
+    "bayplan_requests_waiting",
+    "Writes that wait to be sent: bindings, Pod status, events, and those to be tried again.",
+    ("lane",),
+)
+REQUESTS_IN_FLIGHT = Polled(
+    "bayplan_requests_in_flight", "Writes that were sent and not answered yet.", ("lane",)
+)
+REQUESTS_SENT = Polled("bayplan_requests_sent_total", "Writes sent, each try counted.", ("lane",))
+REQUEST_FAULTS = Polled(
+    "bayplan_request_faults_total",
+    "Writes that were tried again (retried), given up (failed), or whose caller raised an "
+    "exception when it was told the outcome (callback_error).",
+    ("fault",),
+)
+INFORMER_EVENTS = Polled(
+    "bayplan_informer_events_total",
+    "What the informers did, by kind: lists, watches, events, undecodable objects.",
+    ("kind", "event"),
+)
+INFORMER_SYNCED = Polled(
+    "bayplan_informer_synced", "1 once the first list of the kind is there.", ("kind",)
+)
+INFORMER_FAILING = Polled(
+    "bayplan_informer_failing", "1 while the kind cannot be listed or watched.", ("kind",)
+)
+MASTER_STATUS = Polled(
+    "leader_election_master_status",
+    "1 while this process holds the Lease of that name, else 0.",
+    ("name",),
+)
+LEADER = Polled(
+    "bayplan_leader_info", "1 for the identity that holds the Lease.", ("name", "holder")
+)
+LEASE_FAILING = Polled(
+    "bayplan_lease_failing", "1 while the Lease can be neither read nor written.", ("name",)
+)
+
+POLLED = tuple(value for value in list(globals().values()) if isinstance(value, Polled))
+
+
+class Collector:
+    """Serves one family to a prometheus_client registry."""
+
+    def __init__(self, family: Polled, values: Callable[[], Values]) -> None:
+        self._family, self._values = family, values
+
+    def describe(self) -> Iterable[Metric]:
+        """The family without samples: nothing is asked when it is registered."""
+        yield self._empty()
+
+    def collect(self) -> Iterable[Metric]:
+        """The family with a sample for each combination of labels."""
+        family = self._empty()
+        for labels, value in self._values().items():
+            family.add_metric(labels, value)
+        yield family
+
+    def _empty(self) -> CounterMetricFamily | GaugeMetricFamily:
+        about = self._family
+        cls = CounterMetricFamily if about.kind == "counter" else GaugeMetricFamily
+        return cls(about.name, about.text, labels=about.labels)

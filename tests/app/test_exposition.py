@@ -1,0 +1,88 @@
+"""What the parts count appears on /metrics, every family that the documents list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.builders import make_node, make_pod
+from tests.client.fault_server import FaultServer, running_server
+from tests.core_harness import Cluster, profile
+
+from bayplan.api.kinds import NODE
+from bayplan.app.exposition import expose_client, expose_election, expose_world
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.event_recorder import EventRecorder
+from bayplan.client.http import Http
+from bayplan.client.leader import LeaderElector, LeaseLock
+from bayplan.framework import WAIT, Plugin
+from bayplan.informers.factory import Informers
+from bayplan.telemetry.metrics import Metrics
+from bayplan.telemetry.polled import POLLED
+
+Samples = dict[tuple[str, ...], float]
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with running_server() as running:
+        yield running
+
+
+def samples(metrics: Metrics) -> Samples:
+    """(name, label values...) and value of every sample."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+    }
+
+
+class Later(Plugin):
+    def permit(self, state, pod, node_name):
+        return WAIT, 60
+
+
+def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultServer) -> None:
+    metrics, cluster = Metrics(), Cluster()
+    dispatcher = Dispatcher(server.connection())
+    events = EventRecorder(dispatcher, "bayplan")
+    informers = Informers(server.connection(), [NODE], lambda _: None)
+    elector = LeaderElector(
+        Http(server.connection()),
+        LeaseLock("bayplan", "kube-system"),
+        "me",
+        on_started=lambda: None,
+        on_stopped=lambda: None,
+    )
+    elector._lease = {"spec": {"holderIdentity": "somebody"}}
+    expose_world(metrics, cluster.queue, cluster.cache, cluster.core.waiting)
+    expose_client(metrics, dispatcher, events, informers)
+    expose_election(metrics, elector)
+    text = metrics.render().decode()
+    assert {f"# TYPE {family.name} {family.kind}" for family in POLLED} <= set(text.splitlines())
+    seen = samples(metrics)
+    assert seen["leader_election_master_status", "bayplan"] == 0
+    assert seen["bayplan_leader_info", "somebody", "bayplan"] == 1
+    assert seen["bayplan_informer_synced", "Node"] == 0
+    dispatcher.close(0)
+
+
+def test_dropped_events_are_shown(server: FaultServer) -> None:
+    metrics = Metrics()
+    dispatcher = Dispatcher(server.connection())
+    events = EventRecorder(dispatcher, "bayplan", max_waiting=1)
+    expose_client(metrics, dispatcher, events, Informers(server.connection(), [], lambda _: None))
+    for _ in range(3):
+        events.event(make_pod("p").obj(), None, "Normal", "R", "A", "note")
+    assert samples(metrics)["bayplan_events_total", "dropped"] == 2
+    dispatcher.close(0)
+
+
+def test_pods_that_wait_in_permit_are_shown_by_plugin() -> None:
+    cluster = Cluster(Later, profiles=[profile("Later", bare=True)])
+    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting)
+    cluster.add(make_node("n").capacity(cpu="1", pods=9), make_pod("p").uid("p"))
+    cluster.run()
+    assert samples(cluster.metrics)["bayplan_permit_waiting_pods", "Later"] == 1
