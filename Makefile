@@ -3,32 +3,39 @@
 # ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest).
 PYTHON ?= python3
 BIN := .venv/bin
+RUN_READY := .venv/.run-ready
 READY := .venv/.ready
 export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES BASE
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
-GROUPS := import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; \
-	print(*groups["dev"], *groups["bench"], sep="\n")
+GROUPS := import sys, tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; \
+	print(*(entry for name in sys.argv[1:] for entry in groups[name]), sep="\n")
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint types unit e2e load conformance build-controlplane bench bench-core soak lock clean
+.PHONY: help venv run test lint docs types unit e2e load conformance build-controlplane bench bench-core soak wheel try-wheel lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 venv: $(READY) ## install bayplan and its tools into .venv
 
-$(READY): requirements-dev.lock pyproject.toml
+# What `make run` needs; the tools of developers come on top.
+$(RUN_READY): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
 	@echo "== installing into .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-run.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-run: $(READY) ## run bayplan on a real control plane and watch it place Pods
+$(READY): $(RUN_READY) requirements-dev.lock
+	@echo "== installing the tools for developers into .venv"
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+run: $(RUN_READY) ## run bayplan on a real control plane and watch it place Pods
 	$(BIN)/python -m e2e.demo
 
 test: lint types unit e2e ## everything below, in this order
@@ -39,6 +46,11 @@ lint: $(READY) ## ruff, and the contracts between the layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory docs
+
+docs: $(READY) ## the site with the API pages, into dist/docs
+	@echo "== docs"
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir .cache/docs docs dist/docs
 
 types: $(READY) ## mypy --strict
 	@echo "== types"
@@ -72,9 +84,23 @@ build-controlplane: $(READY) ## get the control plane into .cache (minutes the f
 	@echo "== control plane"
 	$(BIN)/python -m e2e.provider build
 
+wheel: $(READY) ## the package, into dist
+	rm -rf dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m build --quiet --outdir dist .
+
+try-wheel: ## install the wheel of dist into a clean environment and use it
+	rm -rf .cache/try-wheel && $(PYTHON) -m venv .cache/try-wheel
+	.cache/try-wheel/bin/pip install --quiet --disable-pip-version-check dist/bayplan-*.whl
+	.cache/try-wheel/bin/bayplan --version
+	.cache/try-wheel/bin/bayplan config show > .cache/try-wheel/config.yaml
+	.cache/try-wheel/bin/bayplan config check .cache/try-wheel/config.yaml
+	.cache/try-wheel/bin/bayplan explain -f docs/cluster.yaml --pod web
+	.cache/try-wheel/bin/pip check
+
 lock: ## pin the newest versions that pyproject.toml allows (after `make venv`)
 	$(COMPILE) --output-file requirements.lock pyproject.toml
-	$(BIN)/python -c '$(GROUPS)' | $(COMPILE) --output-file requirements-dev.lock pyproject.toml -
+	$(BIN)/python -c '$(GROUPS)' run | $(COMPILE) --output-file requirements-run.lock pyproject.toml -
+	$(BIN)/python -c '$(GROUPS)' run dev bench docs | $(COMPILE) --output-file requirements-dev.lock pyproject.toml -
 
 clean: ## remove .venv, .cache and what tools left behind
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
