@@ -74,7 +74,7 @@ class Bayplan(Part):
     def lines(self, event: str) -> list[Json]:
         """Lines of the log with that text."""
         lines = (json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{")
-        return [line for line in lines if line["event"] == event]
+        return [line for line in lines if line["msg"] == event]
 
     def holds_what_the_api_server_has(self) -> bool:
         """Let it compare what it holds with a recount and with the API server (SIGUSR2)."""

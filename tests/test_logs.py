@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from typing import Any
@@ -44,37 +46,37 @@ def events(level: int) -> list[dict[str, Any]]:
 
 def test_failures_always_appear_with_their_traceback() -> None:
     failed, retried = events(0)
-    assert (failed["level"], failed["event"], failed["plugin"]) == (
+    assert (failed["level"], failed["msg"], failed["plugin"]) == (
         "error",
         "plugin failed",
         "Mine",
     )
     assert failed["exception"].startswith("Traceback (most recent call last):")
     assert failed["exception"].endswith("RuntimeError: oops")
-    assert retried["event"] == "Error scheduling pod; retrying"
+    assert retried["msg"] == "Error scheduling pod; retrying"
     assert retried["err"] == 'running Score plugin "Mine": RuntimeError: oops'
     assert retried["ts"].endswith("Z")
 
 
 def test_level_two_has_one_line_a_decision() -> None:
     bound, rejected = [line for line in events(2) if line["level"] == "info"]
-    assert bound["event"] == "Successfully bound pod to node"
+    assert bound["msg"] == "Successfully bound pod to node"
     assert (bound["pod"], bound["node"], bound["v"]) == ("default/fits", "n1", 2)
     assert (bound["evaluatedNodes"], bound["feasibleNodes"]) == (2, 2)
-    assert rejected["event"] == "Unable to schedule pod; no fit; waiting"
+    assert rejected["msg"] == "Unable to schedule pod; no fit; waiting"
     assert rejected["pod"] == "default/huge"
     assert rejected["err"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
 
 
 def test_level_five_tells_of_attempts_and_of_post_filter() -> None:
-    said = [line["event"] for line in events(5)]
+    said = [line["msg"] for line in events(5)]
     assert said.count("Attempting to schedule pod") == 3
     assert said.count("Status after running PostFilter plugins for pod") == 1
     assert "Plugin scored node for pod" not in said
 
 
 def test_level_ten_tells_every_score() -> None:
-    scored = [line for line in events(10) if line["event"] == "Plugin scored node for pod"]
+    scored = [line for line in events(10) if line["msg"] == "Plugin scored node for pod"]
     mine = [(line["node"], line["score"]) for line in scored if line["plugin"] == "Mine"]
     assert mine == [("n1", 3), ("n2", 3)]
 
@@ -85,3 +87,23 @@ def test_the_console_form_is_for_people(level: int) -> None:
     assert "Error scheduling pod; retrying" in text
     assert "RuntimeError: oops" in text
     assert ("Successfully bound pod to node" in text) is (level == 2)
+
+
+def test_colours_go_to_a_terminal_only_and_not_where_the_user_wants_none() -> None:
+    program = "from bayplan import logs\nlogs.configure(json=False)\nimport structlog\n"
+    program += "structlog.get_logger().error('oops')"
+    assert "\x1b[" not in "".join(lines(0, as_json=False))
+    assert "\x1b[" in on_a_terminal(program, {})
+    assert "\x1b[" not in on_a_terminal(program, {"NO_COLOR": "1"})
+
+
+def on_a_terminal(program: str, environment: dict[str, str]) -> str:
+    """What the program writes to standard error if that is a terminal."""
+    ours, theirs = pty.openpty()
+    inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    argv = [sys.executable, "-c", program]
+    subprocess.run(argv, stderr=theirs, check=True, env=inherited | environment)
+    written = os.read(ours, 65536).decode()
+    os.close(theirs)
+    os.close(ours)
+    return written

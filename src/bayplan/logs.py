@@ -8,6 +8,7 @@ plugins made of it, 10 the score of every plugin for every node. Errors and warn
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -35,20 +36,32 @@ def configure(verbosity: int = VERBOSITY, *, json: bool = True) -> None:
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(exception_formatter=plain)
+        else structlog.dev.ConsoleRenderer(colors=_colored(), exception_formatter=plain)
     )
     structlog.configure(
         processors=[
             _drop_verbose,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-            *([structlog.processors.format_exc_info] if json else []),
+            *(_JSON if json else []),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+_JSON = (
+    structlog.processors.format_exc_info,
+    # Kubernetes components name the text of a line so.
+    structlog.processors.EventRenamer("msg"),
+)
+
+
+def _colored() -> bool:
+    """Only on a terminal, and not where the user wants none (https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _drop_verbose(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

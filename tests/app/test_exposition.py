@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_node, make_pod
-from tests.client.fault_server import FaultServer, running_server
+from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
 
 from bayplan.api.kinds import NODE
@@ -22,12 +19,6 @@ from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
 
 Samples = dict[tuple[str, ...], float]
-
-
-@pytest.fixture
-def server() -> Iterator[FaultServer]:
-    with running_server() as running:
-        yield running
 
 
 def samples(metrics: Metrics) -> Samples:

@@ -120,6 +120,7 @@ def test_levels_are_written_as_users_of_kube_scheduler_write_them(
     [
         pytest.param(["-v", "11"], "must be a number from 0 to 10", id="too verbose"),
         pytest.param(["-v", "lots"], "must be a number from 0 to 10", id="no level"),
+        pytest.param(["--port", "99999"], "99999 is no port", id="port"),
         pytest.param(["--log-format", "xml"], "must be json or console", id="format"),
         pytest.param(["--config", "missing.yaml"], "missing.yaml: ", id="no configuration"),
         pytest.param(["--plugin-dir", "nowhere"], "nowhere: is not a folder", id="no plugins"),
@@ -175,7 +176,7 @@ def test_a_port_that_is_taken_is_said(ran: list[Any], kubeconfig: str) -> None:
         port = str(taken.getsockname()[1])
         result = CliRunner().invoke(app, ["run", "--port", port, "--kubeconfig", kubeconfig])
     assert result.exit_code == 2
-    assert "in use" in result.output
+    assert result.output == f"port {port} cannot be used: Address already in use\n"
     assert ran == []
 
 

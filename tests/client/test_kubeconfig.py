@@ -1,13 +1,19 @@
 """Which credentials are found, and what is said about those that are no use."""
 
+import base64
+import ssl
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 from kubernetes.config import incluster_config
+from tests.certificates import Authority
 
 from bayplan.client import kubeconfig
+from bayplan.client.connection import Connection
+from bayplan.client.http import Http
 from bayplan.client.kubeconfig import KubeconfigError, load
 
 GOOD = {
@@ -139,3 +145,41 @@ def test_a_pod_without_a_service_account_is_told_so(monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(KubeconfigError, match="in-cluster credentials: Service token file"):
         load(None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_inline_certificates_are_shown_to_the_server_and_written_nowhere(
+    tmp_path, server, monkeypatch
+):
+    authority = Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.files("server", tmp_path))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=authority.ca.decode())
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    cert, key = authority.issue("scheduler")
+    user = {"client-certificate-data": encoded(cert), "client-key-data": encoded(key)}
+    cluster = {
+        "server": server.url.replace("http:", "https:"),
+        "certificate-authority-data": encoded(authority.ca),
+        "tls-server-name": "server",
+    }
+    document = GOOD | {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = write(tmp_path, document)
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # a read-only root, and no /tmp
+    configuration, _ = load(path, {})
+    seen = []
+
+    def script(exchange):
+        seen.append(exchange.connection.getpeercert())
+        exchange.answer(200, {})
+
+    server.script = script
+    Http(Connection(configuration), max_tries=1).get("/api")
+    assert seen[0]["subject"] == ((("commonName", "scheduler"),),)

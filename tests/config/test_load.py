@@ -1,5 +1,6 @@
 import base64
 import json
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -140,10 +141,13 @@ def tls_errors(fields: dict[str, str]) -> list[str]:
     return []
 
 
-def test_certificates_of_extenders_are_read(tmp_path: Path) -> None:
+def test_certificates_of_extenders_are_read_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_pair(tmp_path, "a")
     write_pair(tmp_path, "b")
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # a read-only root, and no /tmp
     data = base64.b64encode(Path(f"{a}.pem").read_bytes()).decode()
     unusable = "holds no usable PEM data"
     assert tls_errors({"caFile": f"{a}.pem", "certFile": f"{a}.pem", "keyFile": f"{a}.key"}) == []

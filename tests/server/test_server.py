@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bayplan.server.server import HealthServer
+from bayplan.server.server import HealthServer, PortError
 
 
 class Process:
@@ -64,5 +64,5 @@ def test_other_pages_do_not_exist(process: Process) -> None:
 
 
 def test_a_port_that_is_taken_is_an_error(process: Process) -> None:
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(PortError, match=rf"port {process.server.port} .* in use"):
         HealthServer(process.server.port, list, list, bytes, "127.0.0.1")

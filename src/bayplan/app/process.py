@@ -11,12 +11,14 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from bayplan.api.pod import Pod, PodCondition
+from bayplan.app import rival
 from bayplan.app.assembly import Core, Surroundings
 from bayplan.app.debugger import Debugger
 from bayplan.app.exposition import expose_client, expose_election, expose_world
@@ -70,7 +72,7 @@ class Process:
 
     Raises:
         ConfigError: see `bayplan.app.assembly.Core`.
-        OSError: the port is taken.
+        PortError: the port cannot be used.
     """
 
     def __init__(self, config: EffectiveConfig, registry: Registry, feed: Feed, port: int) -> None:
@@ -134,6 +136,10 @@ class Process:
         self._handle_signals()
         self._dispatcher.start()
         self._health.start()
+        if rival.is_possible(self._config):
+            threading.Thread(
+                target=rival.warn, args=(self._http,), name="rival", daemon=True
+            ).start()
         log.info("Starting", port=self._health.port, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
         self._freeze()

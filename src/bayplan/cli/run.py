@@ -40,6 +40,8 @@ def run(
     """Run the scheduler."""
     if log_format not in ("json", "console"):
         raise typer.BadParameter("must be json or console", param_hint="--log-format")
+    if not 0 <= port <= 65535:
+        raise typer.BadParameter(f"{port} is no port, 0 to 65535", param_hint="--port")
     logs.configure(verbosity, json=log_format == "json")
     registry, effective = plugins.load(config, plugin_dir)
     # Imported here: the other commands need no client, and the scheduler can be loaded while the
@@ -54,17 +56,18 @@ def run(
         raise typer.Exit(UNUSABLE) from None
     feed.start()
     from bayplan.app.process import Process  # noqa: PLC0415
+    from bayplan.server.server import PortError  # noqa: PLC0415
 
     try:
         process = Process(effective, registry, feed, port)
-    except (ConfigError, OSError) as exc:
+    except (ConfigError, PortError) as exc:
         feed.informers.stop()
         typer.echo("\n".join(_lines(exc, config)), err=True)
         raise typer.Exit(UNUSABLE) from None
     process.run()
 
 
-def _lines(error: ConfigError | OSError, config: Path | None) -> list[str]:
-    if isinstance(error, OSError):
+def _lines(error: Exception, config: Path | None) -> list[str]:
+    if not isinstance(error, ConfigError):
         return [str(error)]
     return (ConfigError(error.errors, str(config)) if config else error).lines()

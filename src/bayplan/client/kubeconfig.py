@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from bayplan.memory_file import MemoryFile
 
 DEFAULT_PATH = "~/.kube/config"
 
@@ -62,8 +65,10 @@ def _load_in_cluster() -> Any:
 def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
     documents = [(f, _read(f)) for f in files]
     from kubernetes.client import Configuration  # noqa: PLC0415
-    from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
+    from kubernetes.config import ConfigException, kube_config, load_kube_config  # noqa: PLC0415
 
+    # It writes inline certificates, and those of exec plugins, to temporary files.
+    kube_config._create_temp_file_with_content = _in_memory  # noqa: SLF001
     configuration = Configuration()
     try:
         load_kube_config(  # type: ignore[no-untyped-call]
@@ -78,6 +83,12 @@ def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
         raise KubeconfigError(f"kubeconfig {wanted}: exec plugin {command} gave no credentials")
     token_file = user.get("tokenFile")
     return configuration, home / token_file if token_file else None
+
+
+@cache
+def _in_memory(content: str | bytes, *_: object, **__: object) -> str:
+    """Path of a file with that content, one for each content, for as long as the process runs."""
+    return MemoryFile(content.encode() if isinstance(content, str) else content).path
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -7,13 +7,13 @@ of the extenders.
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayplan.config import names
 from bayplan.config.errors import FieldError
+from bayplan.memory_file import MemoryFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,7 +148,5 @@ def _load_key_pair(tls: ExtenderTLSConfig) -> None:
     cert = tls.cert_data or Path(tls.cert_file).read_bytes()
     key = tls.key_data or Path(tls.key_file).read_bytes()
     # The ssl module takes certificates from files only.
-    with tempfile.NamedTemporaryFile() as both:
-        both.write(cert + b"\n" + key)
-        both.flush()
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(both.name, password=lambda: b"")
+    with MemoryFile(cert + b"\n" + key) as both:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(both.path, password=lambda: b"")

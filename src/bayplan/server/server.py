@@ -13,6 +13,10 @@ Check = Callable[[], list[str]]
 """What is wrong, one line each; nothing when all is well."""
 
 
+class PortError(Exception):
+    """The port cannot be listened on; the text says why."""
+
+
 class HealthServer:
     """Answers probes.
 
@@ -21,6 +25,9 @@ class HealthServer:
         live: what is wrong with the process itself.
         ready: why it cannot do its work yet, or any more.
         metrics: the Prometheus text.
+
+    Raises:
+        PortError: the port is taken, or not ours to use.
     """
 
     def __init__(
@@ -50,7 +57,10 @@ class HealthServer:
             def log_message(self, *_: object) -> None:
                 """Probes are not logged."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except OSError as error:
+            raise PortError(f"port {port} cannot be used: {error.strerror}") from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
