@@ -241,7 +241,7 @@ class Cluster:
 
     def plugin(self, cls: type[T]) -> T:
         """The instance of that plugin in the first profile that has it."""
-        found = (p for f in self.core.profiles.values() for p in f.plugins.all())
+        found = (p for f in self.core.profiles.values() for p in f.plugins.all)
         return next(p for p in found if isinstance(p, cls))
 
     # What the API server shows

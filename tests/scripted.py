@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.framework import Plugin
+from bayplan.framework import Plugin, Status
 
 
 class Scripted(Plugin):
@@ -33,5 +33,7 @@ def scripted(name: str, **script: Any) -> type[Scripted]:
     def method_of(method: str) -> Any:
         return lambda self, *_: self.play(method)
 
+    if "filter_nodes" in script:
+        script.setdefault("reasons", Status.unschedulable("scripted"))
     methods = {method: method_of(method) for method in script}
     return type(name, (Scripted,), {"script": script, **methods})

@@ -26,9 +26,9 @@ from bayplan.attempt.selection import NodeSelector, Selection
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import EventRecorder
 from bayplan.framework.runtime import Framework
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 from bayplan.handlers import Handlers
 from bayplan.inbox.inbox import Inbox
@@ -177,7 +177,7 @@ class Scheduler:
             else:
                 rejection = self._make_room(framework, state, pod, selection)
                 self._fail(queued, framework, rejection, started)
-        except AttemptError as exc:
+        except AttemptFault as exc:
             self._fail(queued, framework, Rejection("SchedulerError", str(exc)), started)
         except Exception as exc:
             # What a plugin hands out (states, statuses) may break anywhere it is looked at.
@@ -202,7 +202,7 @@ class Scheduler:
             assert selection.rejection is not None
             return Rejection("Unschedulable", selection.rejection.message)
         nominated: str | None = ""
-        if framework.plugins.at("postFilter"):
+        if framework.plugins.post_filter:
             result = framework.post_filter(state, pod, diagnosis)
             diagnosis.post_filter_message = result.status.message
             nominated = result.nominated_node

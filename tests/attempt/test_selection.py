@@ -18,7 +18,7 @@ from bayplan.attempt import selection
 from bayplan.attempt.selection import Selection, pick_at_random
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.stages import AttemptError
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import Status
 from bayplan.simulation.name_order import NameOrder
 
@@ -125,7 +125,7 @@ class Choosy(Extenders):
         self.asked.append(sorted(nodes.names[row] for row in rows))
         if self.broken:
             self.broken = False
-            raise AttemptError("extender is down")
+            raise AttemptFault(None, "Mine", RuntimeError("extender is down"))
         kept = [row for row in rows if nodes.names[row] in self.keep]
         fit.feasible = np.zeros(len(nodes), np.bool_)
         fit.feasible[kept] = True

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bayplan.config import IN_TREE, ConfigError, KnownPlugin, parse_config, resolve_profile
 from bayplan.config.legacy_names import LEGACY_PLUGINS
-from bayplan.config.types import EXTENSION_POINTS, KubeSchedulerProfile
+from bayplan.config.points import EXTENSION_POINTS
+from bayplan.config.types import KubeSchedulerProfile
 
 
 class Weights(BaseModel):

@@ -92,5 +92,5 @@ def rig(folder: Path, name: str, nodes: Iterable[Node], config: Any = None, **ar
     framework = core.profiles[PROFILE]
     for node in nodes:
         core.handlers.apply(Changed("Node", node))
-    [plugin] = [p for p in framework.plugins.all() if p.name == name]
+    [plugin] = [p for p in framework.plugins.all if p.name == name]
     return Rig(core, framework, plugin, events)

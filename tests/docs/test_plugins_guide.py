@@ -13,7 +13,7 @@ from tests.docs.guide import PROFILE, SOURCES, rig
 
 from bayplan.api.workloads import Namespace
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.stages import AttemptError
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Status
 
 TESTED = {
@@ -194,7 +194,7 @@ def test_dry_run_binder_comes_before_the_default_one(tmp_path: Path):
         }
     }
     guide = rig(tmp_path, "DryRunBinder", [node("a").obj()], at_bind)
-    assert [p.name for p in guide.framework.plugins.at("bind")] == ["DryRunBinder", "DefaultBinder"]
+    assert [p.name for p in guide.framework.plugins.bind] == ["DryRunBinder", "DefaultBinder"]
     dry = pod(**{"dry-run": "true"}).obj()
     outcomes: list[Status] = []
     guide.framework.lifecycle.bind(CycleState(), dry, "a", outcomes.append)
@@ -281,5 +281,5 @@ def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: 
         assert guide.select(pod().obj()).node_name == "b"
         server.shutdown()
         thread.join()
-    with pytest.raises(AttemptError, match="PowerPrice"):
+    with pytest.raises(AttemptFault, match="PowerPrice"):
         guide.select(pod("late").obj())

@@ -23,8 +23,8 @@ from bayplan.api.pod import Pod
 from bayplan.client.errors import Forbidden
 from bayplan.config.types import Extender
 from bayplan.extenders.extenders import ExtenderError, Extenders, HttpExtender
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.search import Fit
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import SUCCESS, Status
 
 NO_FILTER = {"nodes": {"items": []}}
@@ -164,7 +164,7 @@ def test_an_extender_that_fails_ends_the_attempt_unless_it_may_be_ignored(
         assert extenders.filter(POD, nodes, fit) == {}
         assert kept(nodes, fit) == ["a"]
     else:
-        with pytest.raises(AttemptError, match=text):
+        with pytest.raises(AttemptFault, match=text):
             extenders.filter(POD, nodes, fit)
 
 

@@ -14,9 +14,9 @@ from bayplan.cache.node_table import NodeTable
 from bayplan.framework import answers as answers_module
 from bayplan.framework.answers import AnswerBook, Answers, LocalStages
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.search import Fit
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import SKIP, Status
 
 NODE, PODS, CLUSTER = Depends.NODE, Depends.PODS, Depends.CLUSTER
@@ -164,9 +164,9 @@ def test_a_failure_is_not_remembered_for_rows_as_full(monkeypatch: pytest.Monkey
     no = Status.error("no idea")
     monkeypatch.setattr(bench.plugin, "filter", lambda _s, _p, info: no if info.pods else None)
     bench.cluster.add(make_pod("p3").node("n03"))
-    with pytest.raises(AttemptError, match="no idea"):
+    with pytest.raises(AttemptFault, match="no idea"):
         bench.decide()
-    with pytest.raises(AttemptError, match="no idea"):
+    with pytest.raises(AttemptFault, match="no idea"):
         bench.decide()
 
 
@@ -285,7 +285,7 @@ def test_after_a_failure_every_answer_is_old(moved: int) -> None:
     bench.plugin.broken = True
     bench.cluster.add(*(node(i, score="3") for i in range(moved)))
     for _ in range(2):
-        with pytest.raises(AttemptError, match="RuntimeError: broken"):
+        with pytest.raises(AttemptFault, match="RuntimeError: broken"):
             bench.decide()
     bench.plugin.broken = False
     assert bench.ask() == (bench.all, bench.all)
@@ -296,7 +296,7 @@ def test_an_epoch_that_breaks_ends_the_attempt() -> None:
     def epoch(_self: Any, _pod: Any) -> int:
         raise RuntimeError("no epoch")
 
-    with pytest.raises(AttemptError, match=r"running Score plugin .*: no epoch"):
+    with pytest.raises(AttemptFault, match=r"running Score plugin .*: no epoch"):
         Bench(kind(NODE, NODE, epoch=epoch)).decide()
 
 
@@ -333,7 +333,7 @@ def test_a_row_local_pre_score_error_comes_when_it_matters() -> None:
     bench = Bench(kind(NODE, NODE, pre_score=lambda *_: Status.error("no list")))
     fit = bench.search.find(CycleState(), bench.pod)
     assert fit.count == 20
-    with pytest.raises(AttemptError, match=r'^running PreScore plugin "Mine": no list$'):
+    with pytest.raises(AttemptFault, match=r'^running PreScore plugin "Mine": no list$'):
         bench.search.score(CycleState(), bench.pod, fit)
 
 

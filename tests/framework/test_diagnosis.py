@@ -10,11 +10,12 @@ from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import Plugin
 from bayplan.framework.stages import FilterStage
-from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.framework.status import SUCCESS, Status
 
 
 def call(_plugin: Any, _point: str, method: Any, *args: Any) -> Any:
@@ -63,7 +64,7 @@ def test_the_first_plugin_that_rejects_a_node_has_said_why() -> None:
     assert found.unschedulable_plugins == {"A", "B"}
     assert found.rows_with(unresolvable=True).tolist() == [2]
     assert found.rows_with(unresolvable=False).tolist() == [0, 1]
-    assert found.error() is None
+    assert found.fault() is None
 
 
 def test_the_message_counts_reasons_and_sorts_them_as_texts() -> None:
@@ -137,12 +138,12 @@ def test_pending_plugins_are_kept_apart() -> None:
     assert found.unschedulable_plugins == set()
 
 
-def test_the_first_error_is_found() -> None:
+def test_the_first_error_is_a_fault_that_names_plugin_and_node() -> None:
     table = nodes()
     found = diagnosis(table)
     found.run(stage("A", NO, Status.error("oh")), codes(table, 1, -2))
-    error = found.error()
-    assert error is not None
-    assert error.code is Code.ERROR
-    assert error.message == 'running "A" filter plugin: oh'
+    fault = found.fault()
+    assert fault is not None
+    assert (fault.point, fault.plugin, fault.node) == (Point.FILTER, "A", "n1")
+    assert str(fault) == 'running "A" filter plugin: oh'
     assert found.unschedulable_plugins == {"A"}, "an error is no rejection"

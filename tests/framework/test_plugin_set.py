@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from bayplan.config.points import Point
 from bayplan.framework.interface import Depends, Plugin
-from bayplan.framework.plugin_set import METHODS, PluginSet, extension_points, is_local
+from bayplan.framework.plugin_set import PluginSet, is_local
+from bayplan.framework.points import FORMS, extension_points, methods
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 
@@ -21,11 +23,12 @@ def nothing(*_: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("point", "method"),
-    [(point, method) for point, methods in METHODS.items() for method in methods],
+    ("point", "form"), [(point, form) for point, forms in FORMS.items() for form in forms]
 )
-def test_a_method_makes_a_plugin_part_of_its_point(point: str, method: str) -> None:
-    assert extension_points(plugin(**{method: nothing})) == {point}
+def test_the_methods_of_a_form_make_a_plugin_part_of_its_point(point: Point, form: type) -> None:
+    cls = plugin(**dict.fromkeys(methods(form), nothing))
+    assert extension_points(cls) == {point}
+    assert isinstance(cls(None, None), form)  # type: ignore[arg-type]
 
 
 def test_other_methods_do_not() -> None:
@@ -40,7 +43,7 @@ NODE, CLUSTER = Depends.NODE, Depends.CLUSTER
     [
         ({"filter": nothing, "filter_depends": NODE}, True),
         ({"filter": nothing}, False),
-        ({"filter_nodes": nothing, "filter_depends": NODE | CLUSTER}, False),
+        ({"filter_nodes": nothing, "reasons": nothing, "filter_depends": NODE | CLUSTER}, False),
         ({"score": nothing, "score_depends": NODE}, True),
         ({"score_nodes": nothing}, False),
         ({"filter": nothing, "filter_depends": NODE, "score": nothing}, False),
@@ -61,11 +64,12 @@ def test_a_plugin_is_row_local_when_all_its_answers_are(
 def test_plugins_are_found_by_point_each_once() -> None:
     a = plugin("A", filter=nothing, score=nothing)(None, None)  # type: ignore[arg-type]
     b = plugin("B", score=nothing)(None, None)  # type: ignore[arg-type]
-    plugins = PluginSet("p", {"filter": [(a, 0)], "score": [(b, 2), (a, 3)]}, Metrics())
-    assert plugins.at("score") == [b, a]
-    assert plugins.at("permit") == []
-    assert plugins.at_any(["filter", "score"]) == [a, b]
-    assert plugins.all() == [a, b]
+    enabled = {Point.FILTER: [(a, 0)], Point.SCORE: [(b, 2), (a, 3)]}
+    plugins = PluginSet("p", enabled, Metrics())
+    assert plugins.score == (b, a)
+    assert plugins.permit == ()
+    assert plugins.rejecting == (a,)
+    assert plugins.all == (a, b)
     assert plugins.weights == {"B": 2, "A": 3}
 
 
@@ -82,6 +86,6 @@ def test_calls_are_timed_one_by_one_only_where_an_instrument_asks_for_it(asked: 
 
     timings = Timings()
     mine = plugin(filter=nothing)(None, None)  # type: ignore[arg-type]
-    plugins = PluginSet("p", {"filter": [(mine, 0)]}, timings)
-    plugins.call(mine, "Filter", nothing)
+    plugins = PluginSet("p", {Point.FILTER: [(mine, 0)]}, timings)
+    plugins.call(mine, Point.FILTER, nothing)
     assert timings.calls == ([("Mine", "Filter", "p")] if asked else [])

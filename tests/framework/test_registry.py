@@ -258,11 +258,7 @@ def test_a_plugin_that_cannot_say_what_it_waits_for_is_named() -> None:
 def test_one_plugin_is_one_object_at_all_its_points() -> None:
     cluster = Cluster()
     plugins = cluster.core.profiles[PROFILE].plugins
-    fits = [
-        plugin
-        for point in ("filter", "score")
-        for plugin in plugins.at(point)
-        if plugin.name == "NodeResourcesFit"
-    ]
+    both = (*plugins.filter, *plugins.score)
+    fits = [plugin for plugin in both if plugin.name == "NodeResourcesFit"]
     assert len(fits) == 2
     assert len({id(plugin) for plugin in fits}) == 1

@@ -12,16 +12,22 @@ from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import NodeTable
+from bayplan.config.points import Point
 from bayplan.framework import stages
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
+from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from bayplan.telemetry.instrument import Instrument
 
 POD = make_pod("p").obj()
 STATE = CycleState()
+
+
+def no_reasons(*_: Any) -> Status:
+    return Status.unschedulable("never asked")
 
 
 class Failures(Instrument):
@@ -135,17 +141,33 @@ def test_a_plugin_may_answer_for_another() -> None:
         ({"filter": lambda *_: 1 / 0}, "ZeroDivisionError: division by zero"),
         ({"filter": lambda *_: "no"}, "TypeError: 'no' was returned, not a Status"),
         (
-            {"filter_nodes": lambda *_: np.zeros(3, np.int64)},
+            {"filter_nodes": lambda *_: np.zeros(3, np.int64), "reasons": no_reasons},
             r"ValueError: an array of shape \(3,\) was returned, not \(64,\)",
         ),
-        ({"filter_nodes": lambda *_: None}, "AttributeError: "),
+        (
+            {"filter_nodes": lambda *_: None, "reasons": no_reasons},
+            "TypeError: None was returned, not an array of 64 codes",
+        ),
+        (
+            {"filter_nodes": lambda *_: np.zeros(64, np.bool_), "reasons": no_reasons},
+            "ValueError: codes must be integers, not bool",
+        ),
+        (
+            {"filter_nodes": lambda *_: np.zeros(64), "reasons": no_reasons},
+            "ValueError: codes must be integers, not float64",
+        ),
+        ({"filter": lambda *_: False}, "TypeError: False was returned, not a Status or None"),
+        ({"filter": lambda *_: True}, "TypeError: True was returned, not a Status or None"),
+        ({"filter": lambda *_: 0}, "TypeError: 0 was returned"),
+        ({"filter": lambda *_: ""}, "TypeError: '' was returned"),
+        ({"filter": lambda *_: []}, r"TypeError: \[\] was returned"),
     ],
-    ids=["raises", "no status", "wrong shape", "no array"],
+    ids=str,
 )
 def test_a_filter_that_breaks_ends_the_attempt(members: Any, text: str) -> None:
     table = nodes()
     stage = FilterStage(plugin(**members), call())
-    with pytest.raises(AttemptError, match=f'running Filter plugin "Mine": {text}'):
+    with pytest.raises(AttemptFault, match=f'running Filter plugin "Mine": {text}'):
         stage.codes(STATE, POD, table, table.exists)
 
 
@@ -167,9 +189,16 @@ def test_statuses_are_remembered_through_an_attempt_and_not_for_ever(
     assert stage.status(STATE, POD, 1).message == "24"
 
 
-def test_a_code_without_a_meaning_ends_the_attempt() -> None:
-    stage = FilterStage(plugin(filter_nodes=lambda *_: None), call())
-    with pytest.raises(AttemptError, match="AttributeError: 'Mine' object has no attribute"):
+@pytest.mark.parametrize(
+    ("meaning", "text"),
+    [
+        (lambda *_: {}[1], "KeyError: 1"),
+        (lambda *_: "full", "TypeError: reasons returned 'full' for code 1, not a Status"),
+    ],
+)
+def test_a_code_without_a_meaning_ends_the_attempt(meaning: Any, text: str) -> None:
+    stage = FilterStage(plugin(filter_nodes=lambda *_: None, reasons=meaning), call())
+    with pytest.raises(AttemptFault, match=text):
         stage.status(STATE, POD, 1)
 
 
@@ -284,7 +313,7 @@ def test_a_score_outside_of_its_bounds_ends_the_attempt(members: Any, wrong: int
     stage = ScoreStage(plugin(**members), 1, call())
     feasible = first(table, 0, 1)
     text = f'plugin "Mine" returns an invalid score {wrong}, it should in the range of .0, 100. '
-    with pytest.raises(AttemptError, match=text):
+    with pytest.raises(AttemptFault, match=text):
         stage.normalized(STATE, POD, stage.raw(STATE, POD, table, feasible)[feasible])
 
 
@@ -298,7 +327,14 @@ def test_what_is_said_of_nodes_that_are_not_feasible_does_not_matter() -> None:
     ("members", "text"),
     [
         ({"score": lambda *_: 1 / 0}, "Score plugin .Mine.: ZeroDivisionError"),
-        ({"score": lambda *_: None}, "Score plugin .Mine.: TypeError"),
+        ({"score": lambda *_: None}, "TypeError: scores must be integers, not None"),
+        ({"score": lambda *_: "12"}, "TypeError: scores must be integers, not '12'"),
+        ({"score": lambda *_: 12.7}, "TypeError: scores must be integers, not 12.7"),
+        ({"score": lambda *_: True}, "TypeError: scores must be integers, not True"),
+        (
+            {"score_nodes": lambda *_: [1] * 64},
+            r"TypeError: \[1, .*\] was returned, not an array of 64 scores",
+        ),
         ({"score_nodes": lambda *_: np.zeros(64)}, "scores must be integers, not float64"),
         ({"score_nodes": lambda *_: np.zeros(3, np.int64)}, "an array of shape"),
         (
@@ -310,24 +346,24 @@ def test_what_is_said_of_nodes_that_are_not_feasible_does_not_matter() -> None:
             "NormalizeScore plugin .Mine.: ZeroDivisionError",
         ),
     ],
-    ids=["raises", "nothing", "floats", "wrong shape", "normalized shape", "normalizing raises"],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_score_that_breaks_ends_the_attempt(members: Any, text: str) -> None:
     table = nodes()
     stage = ScoreStage(plugin(**members), 1, call())
-    with pytest.raises(AttemptError, match=text):
+    with pytest.raises(AttemptFault, match=text):
         stage.normalized(STATE, POD, stage.raw(STATE, POD, table, table.exists)[table.exists])
 
 
 def test_an_attempt_that_is_over_stays_over() -> None:
     def end(*_: Any) -> None:
-        raise AttemptError("enough")
+        raise AttemptFault(None, "webhook", RuntimeError("enough"))
 
     failures = Failures()
     caller = PluginSet("test", {}, failures).call
-    with pytest.raises(AttemptError, match=r"^enough$"):
-        caller(plugin(), "Filter", end)
+    with pytest.raises(AttemptFault, match=r"^enough$"):
+        caller(plugin(), Point.FILTER, end)
     assert failures.failed == []
-    with pytest.raises(AttemptError, match=r"^running Filter plugin"):
-        caller(plugin(), "Filter", lambda: 1 / 0)
+    with pytest.raises(AttemptFault, match=r"^running Filter plugin"):
+        caller(plugin(), Point.FILTER, lambda: 1 / 0)
     assert failures.failed == [("Mine", "Filter")]

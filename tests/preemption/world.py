@@ -104,7 +104,7 @@ class World:
     @property
     def plugin(self) -> DefaultPreemption:
         """DefaultPreemption, as the profile has it."""
-        plugins = self.framework.plugins.at("postFilter")
+        plugins = self.framework.plugins.post_filter
         return next(p for p in plugins if isinstance(p, DefaultPreemption))
 
     def put(self, node: str, *pods: PodBuilder) -> list[Pod]:

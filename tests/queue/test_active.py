@@ -1,20 +1,29 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
 from tests.queue.support import by_priority, pod
 
+from bayplan.framework.points import QueueSort
 from bayplan.queue.active import ActiveQueue, sort_key
 from bayplan.queue.queued_pod import QueuedPod
 
 
 class ByKey:
+    name: ClassVar[str] = "ByKey"
+
     def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
         return by_priority(queued)
 
 
 class ByLess:
+    name: ClassVar[str] = "ByLess"
+
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         return a.pod.name < b.pod.name
 
 
-def order(queue_sort: object, *names_and_priorities: tuple[str, int]) -> list[str]:
+def order(queue_sort: QueueSort, *names_and_priorities: tuple[str, int]) -> list[str]:
     queue = ActiveQueue(sort_key(queue_sort))
     for name, priority in names_and_priorities:
         queue.add(QueuedPod(pod(name, priority).obj(), 0.0))

@@ -19,10 +19,11 @@ from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
+from bayplan.config.points import Point
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.interface import EventRecorder, Handle, Plugin
-from bayplan.framework.plugin_set import extension_points
+from bayplan.framework.points import extension_points
 from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
 from bayplan.handlers import Handlers
@@ -32,9 +33,6 @@ from bayplan.queue.nominator import Nominator
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.queue.settings import QueueSettings
 from bayplan.telemetry.instrument import Instrument
-
-_REJECTING = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
-"""Extension points whose plugins can reject a Pod, and so are asked what may wake it."""
 
 
 @dataclass
@@ -110,6 +108,7 @@ class Core:
                 _instances(profile, registry, handle, f"profiles[{index}]"),
                 handle,
                 instrument,
+                trusted=registry.trusted,
                 percentage=percentage or 100,
                 pool=around.pool,
             )
@@ -141,10 +140,10 @@ class Core:
 
 def _instances(
     profile: ResolvedProfile, registry: Registry, handle: Handle, path: str
-) -> dict[str, list[tuple[Plugin, int]]]:
+) -> dict[Point, list[tuple[Plugin, int]]]:
     """The profile's plugins, each made once, at the points where they run."""
     made: dict[str, Plugin] = {}
-    points: dict[str, list[tuple[Plugin, int]]] = {}
+    points: dict[Point, list[tuple[Plugin, int]]] = {}
     for point, enabled in profile.plugins.items():
         for entry in enabled:
             cls = registry.plugin_class(entry.name)
@@ -160,7 +159,7 @@ def _instances(
 def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     """What may wake the Pods that this profile's plugins reject."""
     found: list[tuple[str, EventRegistration]] = []
-    for plugin in framework.plugins.at_any(_REJECTING):
+    for plugin in framework.plugins.rejecting:
         try:
             found += registrations([plugin])
         except Exception as exc:

@@ -19,10 +19,10 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.extenders.extenders import REJECTOR, Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.sampling import NodeSampler
 from bayplan.framework.search import Fit
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 
 log = structlog.get_logger("selection")
@@ -71,7 +71,7 @@ class NodeSelector:
         """Choose a node for ``pod``; fills in ``state``.
 
         Raises:
-            AttemptError: a plugin or extender broke or reported an error.
+            AttemptFault: a plugin or extender broke or reported an error.
         """
         if self._nodes.node_count == 0:
             return Selection(rejection=Status.unresolvable(NO_NODES))
@@ -97,7 +97,7 @@ class NodeSelector:
         """Whether no extender objects to the nominated node; one that breaks does."""
         try:
             self._extenders.filter(pod, self._nodes, fit)
-        except AttemptError as exc:
+        except AttemptFault as exc:
             log.warning("Evaluation failed on nominated node", pod=pod.key, err=str(exc))
             return False
         return fit.count > 0

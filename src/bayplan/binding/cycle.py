@@ -19,8 +19,8 @@ from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
 from bayplan.telemetry.instrument import Instrument
@@ -102,9 +102,9 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             flight = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
-        except AttemptError as exc:
+        except AttemptFault as exc:
             binding.permitted = True
-            self._finish(binding, Status.error(str(exc)))
+            self._finish(binding, exc.status)
             return
         binding.prepares = flight.ok
         if binding.waits or binding.prepares:
@@ -156,8 +156,8 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
-        except AttemptError as exc:
-            status = Status.error(str(exc))
+        except AttemptFault as exc:
+            status = exc.status
         preparing = self._preparing.pop(pod.uid, None)
         if status.ok and preparing is not None and not preparing.finish():
             status = Status.error(preparing.called_back)
@@ -173,14 +173,14 @@ class Binder:
             status = self._extenders.bind(pod, pod.node_name)
             if status is None:
                 lifecycle.bind(binding.state, pod, pod.node_name, finish)
-        except AttemptError as exc:
-            status = Status.error(str(exc))
+        except AttemptFault as exc:
+            status = exc.status
         if status is not None:
             finish(status)
 
     def _finish(self, binding: Binding, status: Status) -> None:
         """Any thread: PostBind where it is due, then back to the scheduling thread."""
-        if status.ok and binding.framework.plugins.at("postBind"):
+        if status.ok and binding.framework.plugins.post_bind:
             pod = binding.pod
             self._pool.submit(
                 binding.framework.lifecycle.post_bind, binding.state, pod, pod.node_name

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayplan.config import args
+from bayplan.config.points import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,57 +17,79 @@ class KnownPlugin:
 
     Attributes:
         name: as configurations spell it.
-        points: the extension points that it implements, as in `types.EXTENSION_POINTS`.
+        points: the extension points that it implements, see `points.EXTENSION_POINTS`.
         args_model: the pydantic model or dataclass of its arguments; None when it takes none.
     """
 
     name: str
-    points: frozenset[str]
+    points: frozenset[Point]
     args_model: type | None = None
 
 
-def _known(name: str, points: str, args_model: type | None = None) -> KnownPlugin:
-    return KnownPlugin(name, frozenset(points.split()), args_model)
+def _known(name: str, *points: Point, args_model: type | None = None) -> KnownPlugin:
+    return KnownPlugin(name, frozenset(points), args_model)
 
 
-_FILTERS_AND_SCORES = "preFilter filter preScore score"
+_FILTERS = (Point.PRE_FILTER, Point.FILTER)
+_SCORES = (Point.PRE_SCORE, Point.SCORE)
 
 IN_TREE = {
     plugin.name: plugin
     for plugin in (
-        _known("SchedulingGates", "preEnqueue"),
-        _known("PrioritySort", "queueSort"),
-        _known("NodeUnschedulable", "filter"),
-        _known("NodeName", "filter"),
-        _known("TaintToleration", "filter preScore score"),
-        _known("NodeAffinity", _FILTERS_AND_SCORES, args.NodeAffinityArgs),
-        _known("NodePorts", "preFilter filter"),
+        _known("SchedulingGates", Point.PRE_ENQUEUE),
+        _known("PrioritySort", Point.QUEUE_SORT),
+        _known("NodeUnschedulable", Point.FILTER),
+        _known("NodeName", Point.FILTER),
+        _known("TaintToleration", Point.FILTER, *_SCORES),
+        _known("NodeAffinity", *_FILTERS, *_SCORES, args_model=args.NodeAffinityArgs),
+        _known("NodePorts", *_FILTERS),
         _known(
-            "NodeResourcesFit", f"{_FILTERS_AND_SCORES} placementScore", args.NodeResourcesFitArgs
+            "NodeResourcesFit",
+            *_FILTERS,
+            *_SCORES,
+            Point.PLACEMENT_SCORE,
+            args_model=args.NodeResourcesFitArgs,
         ),
-        _known("VolumeRestrictions", "preFilter filter"),
-        _known("NodeVolumeLimits", "preFilter filter"),
-        _known("VolumeBinding", f"{_FILTERS_AND_SCORES} reserve preBind", args.VolumeBindingArgs),
-        _known("VolumeZone", "preFilter filter"),
-        _known("PodTopologySpread", _FILTERS_AND_SCORES, args.PodTopologySpreadArgs),
-        _known("InterPodAffinity", _FILTERS_AND_SCORES, args.InterPodAffinityArgs),
+        _known("VolumeRestrictions", *_FILTERS),
+        _known("NodeVolumeLimits", *_FILTERS),
+        _known(
+            "VolumeBinding",
+            *_FILTERS,
+            *_SCORES,
+            Point.RESERVE,
+            Point.PRE_BIND,
+            args_model=args.VolumeBindingArgs,
+        ),
+        _known("VolumeZone", *_FILTERS),
+        _known("PodTopologySpread", *_FILTERS, *_SCORES, args_model=args.PodTopologySpreadArgs),
+        _known("InterPodAffinity", *_FILTERS, *_SCORES, args_model=args.InterPodAffinityArgs),
         _known(
             "DynamicResources",
-            "preEnqueue preFilter filter postFilter score reserve preBind",
-            args.DynamicResourcesArgs,
+            Point.PRE_ENQUEUE,
+            *_FILTERS,
+            Point.POST_FILTER,
+            Point.SCORE,
+            Point.RESERVE,
+            Point.PRE_BIND,
+            args_model=args.DynamicResourcesArgs,
         ),
-        _known("DefaultPreemption", "preEnqueue postFilter", args.DefaultPreemptionArgs),
+        _known(
+            "DefaultPreemption",
+            Point.PRE_ENQUEUE,
+            Point.POST_FILTER,
+            args_model=args.DefaultPreemptionArgs,
+        ),
         _known(
             "NodeResourcesBalancedAllocation",
-            "preScore score",
-            args.NodeResourcesBalancedAllocationArgs,
+            *_SCORES,
+            args_model=args.NodeResourcesBalancedAllocationArgs,
         ),
-        _known("ImageLocality", "score"),
-        _known("DefaultBinder", "bind"),
-        _known("NodeDeclaredFeatures", "preFilter filter"),
-        _known("GangScheduling", "preEnqueue permit"),
-        _known("TopologyPlacementGenerator", "placementGenerate"),
-        _known("PodGroupPodsCount", "placementScore"),
+        _known("ImageLocality", Point.SCORE),
+        _known("DefaultBinder", Point.BIND),
+        _known("NodeDeclaredFeatures", *_FILTERS),
+        _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT),
+        _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE),
+        _known("PodGroupPodsCount", Point.PLACEMENT_SCORE),
     )
 }
 

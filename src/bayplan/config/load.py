@@ -13,6 +13,7 @@ from bayplan.config import source
 from bayplan.config.decode import decode_what_fits
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.legacy_names import replacement
+from bayplan.config.points import Point
 from bayplan.config.profile import ResolvedProfile, resolve_profile
 from bayplan.config.types import (
     DEFAULT_SCHEDULER_NAME,
@@ -175,14 +176,14 @@ def _queue_sort(
     config: KubeSchedulerConfiguration, profiles: list[ResolvedProfile]
 ) -> Iterator[FieldError]:
     """One queue serves all profiles, so they sort by one plugin with the same arguments."""
-    name = profiles[0].plugins["queueSort"][0].name
+    name = profiles[0].plugins[Point.QUEUE_SORT][0].name
     args = [
         next((item.args for item in profile.plugin_config if item.name == name), None)
         for profile in config.profiles
     ]
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
-        other = profile.plugins["queueSort"][0].name
+        other = profile.plugins[Point.QUEUE_SORT][0].name
         if other != name:
             problem = f'"{other}" must be "{name}" as in profiles[0]'
             yield FieldError(f"{path}.plugins.queueSort", problem)

@@ -15,7 +15,8 @@ from bayplan.config.decode import decode, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.intree import DEFAULT_PLUGINS
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
-from bayplan.config.types import EXTENSION_POINTS, GROUP_VERSION, SCORE_POINTS, Wire
+from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS, Point
+from bayplan.config.types import GROUP_VERSION, Wire
 from bayplan.config.validation_args import validate_args
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ class ResolvedProfile:
     Attributes:
         scheduler_name: the `spec.schedulerName` of its Pods.
         percentage_of_nodes_to_score: its own, None for that of the configuration.
-        plugins: for every one of `types.EXTENSION_POINTS` its plugins in the order they run in.
+        plugins: for every one of `points.EXTENSION_POINTS` its plugins in the order they run in.
         plugin_args: by name, for every plugin that runs somewhere and has a model of its arguments.
         warnings: what kube-scheduler passes over in silence and a reader should know.
     """
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    plugins: Mapping[str, tuple[EnabledPlugin, ...]]
+    plugins: Mapping[Point, tuple[EnabledPlugin, ...]]
     plugin_args: Mapping[str, Any]
     warnings: tuple[FieldError, ...] = ()
 
@@ -97,7 +98,7 @@ class _Resolution:
     path: str
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
-    own: dict[str, list[_Entry]] = field(init=False)
+    own: dict[Point, list[_Entry]] = field(init=False)
     multi: list[_Entry] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class _Resolution:
         }
         self.multi = _over_defaults(plugins.multi_point, f"{path}.multiPoint")
 
-    def expand(self) -> dict[str, tuple[EnabledPlugin, ...]]:
+    def expand(self) -> dict[Point, tuple[EnabledPlugin, ...]]:
         """The plugins of every point; complaints go to `errors` and `warnings`."""
         self._check_names()
         order = {point: self._order(point) for point in EXTENSION_POINTS}
@@ -129,13 +130,13 @@ class _Resolution:
                 self.errors.append(FieldError(f"{entry.path}.name", self._unknown(entry.name)))
         for point, entries in self.own.items():
             self._check_point(point, entries)
-        for point in (*EXTENSION_POINTS, "multiPoint"):
-            for i, plugin in enumerate(self.profile.plugins.at(point).disabled):
+        for name in (*EXTENSION_POINTS, "multiPoint"):
+            for i, plugin in enumerate(self.profile.plugins.at(name).disabled):
                 if plugin.name not in self.known and plugin.name != "*":
-                    where = f"{self.path}.plugins.{point}.disabled[{i}].name"
+                    where = f"{self.path}.plugins.{name}.disabled[{i}].name"
                     self.warnings.append(FieldError(where, self._unknown(plugin.name)))
 
-    def _check_point(self, point: str, entries: Iterable[_Entry]) -> None:
+    def _check_point(self, point: Point, entries: Iterable[_Entry]) -> None:
         seen: set[str] = set()
         for entry in entries:
             problem = ""
@@ -156,7 +157,7 @@ class _Resolution:
             return f'unknown plugin "{name}" (replaced by {successor})'
         return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
 
-    def _order(self, point: str) -> list[_Entry]:
+    def _order(self, point: Point) -> list[_Entry]:
         """The multiPoint plugins that the point lists itself, the other ones, then its own."""
         own = self.own[point]
         own_names = {entry.name for entry in own}
@@ -180,25 +181,25 @@ class _Resolution:
             *(entry for entry in own if entry.name not in overridden),
         ]
 
-    def _implementing(self, point: str, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+    def _implementing(self, point: Point, entries: Iterable[_Entry]) -> Iterator[_Entry]:
         for entry in entries:
             if entry.name in self.known and point in self.known[entry.name].points:
                 yield entry
 
-    def _check_counts(self, order: Mapping[str, list[_Entry]]) -> None:
-        sorters = [entry.name for entry in order["queueSort"]]
+    def _check_counts(self, order: Mapping[Point, list[_Entry]]) -> None:
+        sorters = [entry.name for entry in order[Point.QUEUE_SORT]]
         where = f"{self.path}.plugins"
         if len(sorters) != 1:
             listed = ", ".join(sorters) or "none"
             problem = f"exactly one plugin must be enabled, not {listed}"
             self.errors.append(FieldError(f"{where}.queueSort", problem))
-        if not order["bind"]:
+        if not order[Point.BIND]:
             self.errors.append(FieldError(f"{where}.bind", "at least one plugin must be enabled"))
-        if len(order["placementGenerate"]) > 1:
+        if len(order[Point.PLACEMENT_GENERATE]) > 1:
             problem = "at most one plugin may be enabled"
             self.errors.append(FieldError(f"{where}.placementGenerate", problem))
 
-    def _weights(self, point: str) -> dict[str, int]:
+    def _weights(self, point: Point) -> dict[str, int]:
         """The weight of each plugin at `point`: that of the point's entry, else of multiPoint's."""
         weights: dict[str, int] = {}
         for entry in self._implementing(point, [*self.own[point], *self.multi]):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import RootModel
 
-from bayplan.config.types import EXTENSION_POINTS, GROUP_VERSION, KIND, SCORE_POINTS
+from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS
+from bayplan.config.types import GROUP_VERSION, KIND
 
 if TYPE_CHECKING:
     from bayplan.config.load import EffectiveConfig
@@ -38,7 +39,7 @@ def _profile(profile: ResolvedProfile) -> dict[str, Any]:
     if profile.percentage_of_nodes_to_score is not None:
         rendered["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
     rendered["plugins"] = {"multiPoint": {"disabled": _ALL_DISABLED.copy()}} | {
-        point: {
+        point.value: {
             "enabled": [
                 {"name": p.name, "weight": p.weight} if point in SCORE_POINTS else {"name": p.name}
                 for p in profile.plugins[point]

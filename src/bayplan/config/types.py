@@ -18,25 +18,6 @@ GROUP_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
-# In the order in which a Pod meets them; the last two place groups of Pods.
-EXTENSION_POINTS = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-    "placementGenerate",
-    "placementScore",
-)
-SCORE_POINTS = frozenset({"score", "placementScore"})
-
 
 class Wire(BaseModel):
     """Base of everything that is read from a configuration file."""
@@ -117,7 +98,7 @@ class Plugins(Wire):
     placement_score: PluginSet = PluginSet()
 
     def at(self, point: str) -> PluginSet:
-        """The changes at `point`, which is one of `EXTENSION_POINTS` or "multiPoint"."""
+        """The changes at `point`, which is one of `points.EXTENSION_POINTS` or "multiPoint"."""
         changes: PluginSet = getattr(self, to_snake(point))
         return changes
 

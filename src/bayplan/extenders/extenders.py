@@ -22,8 +22,8 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.client.errors import ApiError
 from bayplan.config.types import Extender as ExtenderConfig
 from bayplan.extenders.webhook import Webhook, WebhookError, WebhookTls
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.search import Fit
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import SUCCESS, Status
 
 log = structlog.get_logger("extender")
@@ -208,7 +208,7 @@ class Extenders:
         """Leave out of ``fit`` what extenders reject; returns why, by row.
 
         Raises:
-            AttemptError: an extender that is not ignorable failed.
+            AttemptFault: an extender that is not ignorable failed.
         """
         rejected: dict[int, Status] = {}
         for extender in self._with("filter_verb", pod):
@@ -219,7 +219,7 @@ class Extenders:
                 kept, statuses = _filter_by(extender, pod, nodes, rows)
             except ExtenderError as exc:
                 if not extender.config.ignorable:
-                    raise AttemptError(str(exc)) from exc
+                    raise AttemptFault(None, extender.name, exc) from exc
                 log.warning("Skipping extender that failed", extender=extender.name, error=str(exc))
                 continue
             rejected.update(statuses)

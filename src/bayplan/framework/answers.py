@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, Load, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
 from bayplan.framework.stages import Caller, FilterStage, ScoreStage
 from bayplan.framework.status import Status
@@ -63,13 +64,13 @@ class Answers:
         state: CycleState,
         stages: LocalStages,
         pre_filter: dict[str, PreFilterAnswer],
-        score_error: str | None,
+        score_fault: AttemptFault | None,
         call: Caller,
     ) -> None:
         self.state = state
         self.stages = stages
         self.pre_filter = pre_filter
-        self.score_error = score_error
+        self.score_fault = score_fault
         self.failed = False
         """Whether a Filter plugin answered with an error for some row."""
         self.fits: BoolArray = np.empty(0, np.bool_)
@@ -85,8 +86,8 @@ class Answers:
         self._node_position = self._pod_position = _NEVER
         self._epochs: list[int] = []
         filters = (*stages.static_filters, *stages.pod_filters)
-        plugins: list[Any] = [*(s.plugin for s in stages.scores), *(f.plugin for f in filters)]
-        self._with_epoch = [p for p in dict.fromkeys(plugins) if hasattr(p, "epoch")]
+        epochs = [*(s.epoch for s in stages.scores), *(f.epoch for f in filters)]
+        self._with_epoch = [p for p in dict.fromkeys(epochs) if p is not None]
         self._call = call
         asked = [s.by_load for s in stages.pod_filters] + [s.by_load for s in self._summed]
         self._by_load = all(asked)
@@ -102,12 +103,12 @@ class Answers:
         """Bring the answers up to date with ``nodes``.
 
         Raises:
-            AttemptError: a plugin broke; the next refresh starts over.
+            AttemptFault: a plugin broke; the next refresh starts over.
         """
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position)
         self._node_position = self._pod_position = _NEVER
-        epochs = [self._call(p, "Score", p.epoch, pod) for p in self._with_epoch]
+        epochs = [self._call(p, Point.SCORE, p.epoch, pod) for p in self._with_epoch]
         stale = moved is None or moved_pods is None or len(nodes) != len(self.fits)
         if stale or epochs != self._epochs:
             self._rebuild(pod, nodes)

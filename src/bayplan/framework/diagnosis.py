@@ -12,7 +12,9 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import NodeStatuses
 from bayplan.framework.stages import FilterStage
 from bayplan.framework.status import SUCCESS, Code, Status
@@ -127,10 +129,13 @@ class Diagnosis(NodeStatuses):
         ]
         return np.sort(np.concatenate(picked)) if picked else np.empty(0, np.int64)
 
-    def error(self) -> Status | None:
-        """The first Error status among the nodes, if there is one."""
-        errors = (s for s, _ in self.groups() if s.code is Code.ERROR)
-        return next(errors, None)
+    def fault(self) -> AttemptFault | None:
+        """The first Error status among the nodes, if there is one, with the first of its nodes."""
+        for status, rows in self.groups():
+            if status.code is Code.ERROR:
+                node = self.nodes.names[int(rows[0])] or ""
+                return AttemptFault(Point.FILTER, status.plugin, status, node)
+        return None
 
     @property
     def message(self) -> str:

@@ -112,11 +112,6 @@ class Plugin:
     blocking: ClassVar[bool] = False
     """Whether filter and score wait for something (a network service): they then run on worker
     threads, several nodes at a time."""
-    unprepared: ClassVar[str] = ""
-    """What is wrong where score runs in a profile that has the plugin off at PreScore; empty where
-    it can do without."""
-    binds_at_once: ClassVar[bool] = False
-    """Whether bind only hands over a request and returns a Future, so that it needs no worker."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

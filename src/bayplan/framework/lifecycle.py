@@ -7,17 +7,32 @@ its plugins. The merging of statuses and the texts follow kube-scheduler's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import ClassVar
 
 from bayplan.api.pod import Pod
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import QueuedPod
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.stages import AttemptError, in_tree
+from bayplan.framework.points import (
+    Bind,
+    Named,
+    Permit,
+    PreBindPreFlight,
+    PreEnqueue,
+    QueueKey,
+    QueueLess,
+    QueueSort,
+)
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
+
+Step = Callable[[CycleState, Pod, str], Status | None]
+"""A plugin's method that is called with the chosen node."""
 
 MAX_PERMIT_SECONDS = 15 * 60
 """Longest time that a Permit plugin may make a Pod wait."""
@@ -26,85 +41,81 @@ MAX_PERMIT_SECONDS = 15 * 60
 class Lifecycle:
     """One profile's plugins at the extension points around the choice of a node.
 
-    Methods raise AttemptError when a plugin broke or reported an error.
+    Methods raise AttemptFault when a plugin broke or reported an error.
     """
 
     def __init__(self, plugins: PluginSet) -> None:
         self._plugins = plugins
-        self.binds_at_once = all(p.binds_at_once for p in plugins.at("bind")) and not plugins.at(
-            "postBind"
-        )
+        trusted = (plugins.trusted.get(p.name) for p in plugins.bind)
+        self.binds_at_once = not plugins.post_bind and all(t and t.binds_at_once for t in trusted)
         """Whether Bind and PostBind need no worker."""
+        self._flights = [p for p in plugins.pre_bind if isinstance(p, PreBindPreFlight)]
 
-    def queue_sort(self) -> Any:
+    def queue_sort(self) -> QueueSort:
         """The QueueSort plugin, so guarded that one that breaks gives way to the order of entry."""
-        plugin = self._plugins.at("queueSort")[0]
-        return plugin if in_tree(plugin) else _GuardedSort(self._plugins, plugin)
+        plugin = self._plugins.queue_sort[0]
+        return plugin if plugin.name in self._plugins.trusted else _GuardedSort(self._plugins)
 
     def gates(self) -> list[tuple[str, Callable[[Pod], Status | None]]]:
         """(name, method) of the PreEnqueue plugins; one that breaks holds the Pod back."""
-        return [(p.name, partial(self._pre_enqueue, p)) for p in self._plugins.at("preEnqueue")]
+        return [(p.name, partial(self._pre_enqueue, p)) for p in self._plugins.pre_enqueue]
 
-    def _pre_enqueue(self, plugin: Any, pod: Pod) -> Status:
+    def _pre_enqueue(self, plugin: PreEnqueue, pod: Pod) -> Status:
         try:
-            return self._plugins.status(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
-        except AttemptError as exc:
-            return Status.error(str(exc))
+            return self._plugins.status(plugin, Point.PRE_ENQUEUE, plugin.pre_enqueue, pod)
+        except AttemptFault as fault:
+            return fault.status
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run Reserve plugins; the first that does not succeed ends it."""
-        plugins = self._plugins.at("reserve")
-        return self._until_failure("Reserve", "reserve", plugins, state, pod, node_name)
+        steps = ((p, p.reserve) for p in self._plugins.reserve)
+        return self._until_failure(Point.RESERVE, steps, state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo Reserve in reverse order. Must not fail: exceptions are logged and counted."""
-        for plugin in reversed(self._plugins.at("reserve")):
-            if hasattr(plugin, "unreserve"):
-                try:
-                    self._plugins.call(plugin, "Unreserve", plugin.unreserve, state, pod, node_name)
-                except AttemptError:
-                    continue
+        for plugin in self._plugins.unreserve:
+            try:
+                self._plugins.call(plugin, Point.UNRESERVE, plugin.unreserve, state, pod, node_name)
+            except AttemptFault:
+                continue
 
     def permit(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status, dict[str, float]]:
         """Run Permit plugins: (status, seconds to wait by plugin where it is Wait)."""
         waits: dict[str, float] = {}
-        for plugin in self._plugins.at("permit"):
+        for plugin in self._plugins.permit:
             status, seconds = self._plugins.call(
-                plugin, "Permit", _permission, plugin.permit, state, pod, node_name
+                plugin, Point.PERMIT, _permission, plugin, state, pod, node_name
             )
             if status.rejected:
                 return status.by(plugin.name), {}
             if status.code is Code.WAIT:
                 waits[plugin.name] = min(seconds, MAX_PERMIT_SECONDS)
             elif not status.ok:
-                raise AttemptError(f'running Permit plugin "{plugin.name}": {status.message}')
+                raise AttemptFault(Point.PERMIT, plugin.name, status)
         return (Status(Code.WAIT) if waits else SUCCESS), waits
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Skip when no PreBind plugin will do anything, else Success."""
-        for plugin in self._plugins.at("preBind"):
-            flight = getattr(plugin, "pre_bind_pre_flight", None)
-            if flight is None:
-                continue
-            status = self._plugins.status(plugin, "PreBindPreFlight", flight, state, pod, node_name)
+        point = Point.PRE_BIND_PRE_FLIGHT
+        for plugin in self._flights:
+            status = self._plugins.status(
+                plugin, point, plugin.pre_bind_pre_flight, state, pod, node_name
+            )
             if status.code is Code.SKIP:
                 state.skip_pre_bind.add(plugin.name)
-            elif status.code is Code.ERROR:
-                raise AttemptError(f'running PreBindPreFlight "{plugin.name}": {status.message}')
             elif not status.ok:
-                raise AttemptError(
-                    f'PreBindPreFlight {plugin.name} returned "{status.code}", which is '
-                    "unsupported. It is supposed to return Success, Skip, or Error status"
-                )
-        names = {plugin.name for plugin in self._plugins.at("preBind")}
+                raise AttemptFault(point, plugin.name, status)
+        names = {plugin.name for plugin in self._plugins.pre_bind}
         return SKIP if names <= state.skip_pre_bind else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Run PreBind plugins, those excepted that have nothing to do. On a binding worker."""
-        plugins = [p for p in self._plugins.at("preBind") if p.name not in state.skip_pre_bind]
-        return self._until_failure("PreBind", "pre_bind", plugins, state, pod, node_name)
+        """Run the PreBind plugins whose pre-flight did not Skip. On a binding worker."""
+        steps = (
+            (p, p.pre_bind) for p in self._plugins.pre_bind if p.name not in state.skip_pre_bind
+        )
+        return self._until_failure(Point.PRE_BIND, steps, state, pod, node_name)
 
     def bind(
         self, state: CycleState, pod: Pod, node_name: str, done: Callable[[Status], None]
@@ -113,85 +124,100 @@ class Lifecycle:
 
         ``done`` gets the outcome, once, now or later and then on any thread.
         """
-        for plugin in self._plugins.at("bind"):
+        for plugin in self._plugins.bind:
             answer = self._plugins.ask(
-                _BIND_ANSWERS, plugin, "Bind", plugin.bind, state, pod, node_name
+                _BIND_ANSWERS, plugin, Point.BIND, plugin.bind, state, pod, node_name
             )
             if isinstance(answer, Future):
                 answer.add_done_callback(partial(self._pass_on, plugin, done))
                 return
-            status: Status = answer or SUCCESS
+            status = SUCCESS if answer is None else answer
             if status.code is not Code.SKIP:
                 done(_bound(plugin.name, status))
                 return
         done(Status.error("no Bind plugin took the Pod"))
 
-    def _pass_on(self, plugin: Any, done: Callable[[Status], None], answer: Future[Any]) -> None:
+    def _pass_on(
+        self, plugin: Bind, done: Callable[[Status], None], answer: Future[Status]
+    ) -> None:
         try:
-            status = _bound(plugin.name, self._plugins.status(plugin, "Bind", answer.result))
-        except AttemptError as exc:
-            status = Status.error(str(exc))
+            status = _bound(plugin.name, self._plugins.status(plugin, Point.BIND, answer.result))
+        except AttemptFault as fault:
+            status = fault.status
         done(status)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run PostBind plugins; exceptions are logged and counted."""
-        for plugin in self._plugins.at("postBind"):
+        for plugin in self._plugins.post_bind:
             try:
-                self._plugins.call(plugin, "PostBind", plugin.post_bind, state, pod, node_name)
-            except AttemptError:
+                self._plugins.call(plugin, Point.POST_BIND, plugin.post_bind, state, pod, node_name)
+            except AttemptFault:
                 continue
 
     def _until_failure(
         self,
-        point: str,
-        method_name: str,
-        plugins: Iterable[Any],
+        point: Point,
+        steps: Iterable[tuple[Named, Step]],
         state: CycleState,
         pod: Pod,
         node_name: str,
     ) -> Status:
-        for plugin in plugins:
-            method = getattr(plugin, method_name, None)
-            if method is None:
-                continue
-            status = self._plugins.status(plugin, point, method, state, pod, node_name)
+        for plugin, step in steps:
+            status = self._plugins.status(plugin, point, step, state, pod, node_name)
             if status.rejected:
                 return status.by(plugin.name)
             if not status.ok:
-                raise AttemptError(f'running {point} plugin "{plugin.name}": {status.message}')
+                raise AttemptFault(point, plugin.name, status)
         return SUCCESS
 
 
 class _GuardedSort:
     """A user's QueueSort plugin; once it has broken it is asked no more."""
 
-    def __init__(self, plugins: PluginSet, plugin: Any) -> None:
+    name: ClassVar[str] = "QueueSort"
+
+    def __init__(self, plugins: PluginSet) -> None:
         self._plugins = plugins
-        self._plugin = plugin
+        self._plugin = plugin = plugins.queue_sort[0]
+        self._less = plugin.less if isinstance(plugin, QueueLess) else partial(_by_key, plugin)
         self._broken = False
-        key = getattr(plugin, "sort_key", None)
-        self._less = plugin.less if key is None else lambda a, b: key(a) < key(b)
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` comes before ``b``."""
         if not self._broken:
             try:
-                return bool(self._plugins.call(self._plugin, "QueueSort", self._less, a, b))
-            except AttemptError:
+                return bool(self._plugins.call(self._plugin, Point.QUEUE_SORT, self._less, a, b))
+            except AttemptFault:
                 self._broken = True
         return a.timestamp < b.timestamp
+
+
+def _by_key(plugin: QueueKey, a: QueuedPod, b: QueuedPod) -> bool:
+    return plugin.sort_key(a) < plugin.sort_key(b)
 
 
 _BIND_ANSWERS = (Status, Future, type(None))
 
 
-def _permission(method: Callable[..., Any], *args: Any) -> tuple[Status, float]:
-    """What a Permit plugin answers: a Status, or that with seconds to wait, or None."""
-    answer = method(*args)
+def _permission(
+    plugin: Permit, state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status, float]:
+    """What a Permit plugin answers: a Status, or WAIT with seconds, or None.
+
+    Raises:
+        TypeError: it answers something else.
+        ValueError: it says WAIT, but not how long.
+    """
+    answer = plugin.permit(state, pod, node_name)
     status, seconds = answer if isinstance(answer, tuple) else (answer, 0.0)
-    if not isinstance(status, Status | None):
-        raise TypeError(f"{answer!r} was returned, not a Status, alone or with seconds to wait")
-    return status or SUCCESS, float(seconds)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not isinstance(status, Status | None) or not number:
+        raise TypeError(f"{answer!r} was returned, not a Status, or WAIT and seconds")
+    if status is None:
+        return SUCCESS, 0.0
+    if status.code is Code.WAIT and not (seconds > 0 and not math.isnan(seconds)):
+        raise ValueError(f"{answer!r} was returned; WAIT needs a positive number of seconds")
+    return status, float(seconds)
 
 
 def _bound(plugin: str, status: Status) -> Status:
@@ -200,4 +226,4 @@ def _bound(plugin: str, status: Status) -> Status:
         return status
     if status.rejected:
         return status.by(plugin)
-    return Status.error(f'running Bind plugin "{plugin}": {status.message}').by(plugin)
+    return AttemptFault(Point.BIND, plugin, status).status

@@ -1,143 +1,215 @@
-"""PluginSet: one profile's plugins by extension point, and how they are called.
+"""PluginSet: one profile's plugins, sorted once by what they implement, and how they are called.
 
 An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `call`
-logs the traceback, counts it and raises `AttemptError`.
+counts it, logs the traceback and raises `AttemptFault`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-import structlog
-
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import MissingStateError
+from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
 from bayplan.framework.interface import Depends, Plugin
-from bayplan.framework.stages import AttemptError, Caller
+from bayplan.framework.points import (
+    FORMS,
+    REJECTING,
+    Bind,
+    FilterNodes,
+    FilterOne,
+    FilterPlugin,
+    Named,
+    NormalizeScore,
+    Permit,
+    PostBind,
+    PostFilter,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    PreScore,
+    QueueKey,
+    QueueLess,
+    QueueSort,
+    Reserve,
+    ScoreNodes,
+    ScoreOne,
+    ScorePlugin,
+    Unreserve,
+)
+from bayplan.framework.stages import Caller
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
-
-log = structlog.get_logger("framework")
-
-METHODS: dict[str, tuple[str, ...]] = {
-    "preEnqueue": ("pre_enqueue",),
-    "queueSort": ("less", "sort_key"),
-    "preFilter": ("pre_filter",),
-    "filter": ("filter", "filter_nodes"),
-    "postFilter": ("post_filter",),
-    "preScore": ("pre_score",),
-    "score": ("score", "score_nodes"),
-    "reserve": ("reserve", "unreserve"),
-    "permit": ("permit",),
-    "preBind": ("pre_bind",),
-    "bind": ("bind",),
-    "postBind": ("post_bind",),
-}
-"""Extension point (as the configuration names it) -> methods that make a plugin part of it."""
+Enabled = Mapping[Point, Sequence[tuple[Plugin, int]]]
+"""Extension point -> its plugins in order, with their weights."""
 
 
-def extension_points(plugin: type) -> frozenset[str]:
-    """The extension points that ``plugin`` implements, by their names in the configuration."""
-    return frozenset(
-        point for point, methods in METHODS.items() if any(hasattr(plugin, m) for m in methods)
-    )
+@dataclass(frozen=True)
+class Trust:
+    """What is known of an in-tree plugin, so that it need not be checked at each call.
+
+    Attributes:
+        binds_at_once: whether Bind only hands over a request and returns a Future, so that it needs
+            no worker.
+        unprepared: what kube-scheduler says where Score runs in a profile that has the plugin off
+            at PreScore; empty where it can do without.
+    """
+
+    binds_at_once: bool = False
+    unprepared: str = ""
 
 
 def is_local(plugin: Plugin) -> bool:
     """Whether all that ``plugin`` answers is a matter of the Pod's shape and one row."""
     depends = Depends(0)
-    if hasattr(plugin, "score") or hasattr(plugin, "score_nodes"):
+    if isinstance(plugin, ScoreNodes | ScoreOne):
         depends |= plugin.score_depends
-    if any(hasattr(plugin, m) for m in ("filter", "filter_nodes", "pre_filter")):
+    if isinstance(plugin, FilterNodes | FilterOne | PreFilter):
         depends |= plugin.filter_depends
-    return Depends.CLUSTER not in depends and not hasattr(plugin, "normalize_score")
+    return Depends.CLUSTER not in depends and not isinstance(plugin, NormalizeScore)
 
 
 class PluginSet:
-    """The plugins of one profile.
+    """The plugins of one profile; every attribute named after a point has its plugins, in order.
+
+    Args:
+        enabled: the plugins by point.
+        trusted: the in-tree plugins among them, by name.
+        clock: monotonic seconds.
 
     Attributes:
         profile: schedulerName of the profile.
+        weights: of the Score plugins, by name.
         local: names of the plugins that are row-local, see `is_local`.
+        trusted: see above.
+        all: every plugin once, in the order of the points.
+        rejecting: those that can reject a Pod.
     """
 
     def __init__(
         self,
         profile: str,
-        points: Mapping[str, Sequence[tuple[Plugin, int]]],
+        enabled: Enabled,
         instrument: Instrument,
+        trusted: Mapping[str, Trust] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.profile = profile
         self.instrument = instrument
-        self.weights = {plugin.name: weight for plugin, weight in points.get("score", ())}
-        self._points = {p: [plugin for plugin, _ in points.get(p, ())] for p in METHODS}
-        self.local = {p.name for p in self.all() if is_local(p)}
+        self.trusted = trusted or {}
+        self._failures = FailureLog(profile, clock)
+        points = {p: [plugin for plugin, _ in enabled.get(p, ())] for p in FORMS}
+        self.pre_enqueue: tuple[PreEnqueue, ...] = tuple(
+            p for p in points[Point.PRE_ENQUEUE] if isinstance(p, PreEnqueue)
+        )
+        self.queue_sort: tuple[QueueSort, ...] = tuple(
+            p for p in points[Point.QUEUE_SORT] if isinstance(p, QueueKey | QueueLess)
+        )
+        self.pre_filter: tuple[PreFilter, ...] = tuple(
+            p for p in points[Point.PRE_FILTER] if isinstance(p, PreFilter)
+        )
+        self.filter: tuple[FilterPlugin, ...] = tuple(
+            p for p in points[Point.FILTER] if isinstance(p, FilterNodes | FilterOne)
+        )
+        self.post_filter: tuple[PostFilter, ...] = tuple(
+            p for p in points[Point.POST_FILTER] if isinstance(p, PostFilter)
+        )
+        self.pre_score: tuple[PreScore, ...] = tuple(
+            p for p in points[Point.PRE_SCORE] if isinstance(p, PreScore)
+        )
+        self.score: tuple[ScorePlugin, ...] = tuple(
+            p for p in points[Point.SCORE] if isinstance(p, ScoreNodes | ScoreOne)
+        )
+        reserving = points[Point.RESERVE]
+        self.reserve: tuple[Reserve, ...] = tuple(p for p in reserving if isinstance(p, Reserve))
+        self.unreserve: tuple[Unreserve, ...] = tuple(
+            p for p in reversed(reserving) if isinstance(p, Unreserve)
+        )
+        """In the order in which they are called: the last one first."""
+        self.permit: tuple[Permit, ...] = tuple(
+            p for p in points[Point.PERMIT] if isinstance(p, Permit)
+        )
+        self.pre_bind: tuple[PreBind, ...] = tuple(
+            p for p in points[Point.PRE_BIND] if isinstance(p, PreBind)
+        )
+        self.bind: tuple[Bind, ...] = tuple(p for p in points[Point.BIND] if isinstance(p, Bind))
+        self.post_bind: tuple[PostBind, ...] = tuple(
+            p for p in points[Point.POST_BIND] if isinstance(p, PostBind)
+        )
+        self.weights = {plugin.name: weight for plugin, weight in enabled.get(Point.SCORE, ())}
+        self.all = _once(points.values())
+        self.rejecting = _once(points[point] for point in REJECTING)
+        self.local = {p.name for p in self.all if is_local(p)}
         self.call: Caller = self._timed_call if instrument.times_plugins else self._call
-        """``method(*args)`` of a plugin; its exception becomes an `AttemptError`."""
+        """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""
 
-    def at(self, point: str) -> list[Any]:
-        """The plugins of an extension point, in order."""
-        return self._points[point]
-
-    def at_any(self, points: Iterable[str]) -> list[Plugin]:
-        """The plugins of all these extension points, each once."""
-        return list({id(p): p for point in points for p in self._points[point]}.values())
-
-    def all(self) -> list[Plugin]:
-        """Every plugin of the profile, once."""
-        return self.at_any(METHODS)
-
-    def _call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
+    def _call(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
         try:
             return method(*args)
-        except AttemptError:
+        except AttemptFault:
             raise
         except MissingStateError as exc:
-            raise AttemptError(
-                f'running {point} plugins: plugin "{plugin.name}" failed with: {exc}'
-            ) from exc
-        except Exception as exc:
-            self.instrument.plugin_failed(plugin.name, point)
-            log.exception("plugin failed", plugin=plugin.name, point=point, profile=self.profile)
-            text = f'running {point} plugin "{plugin.name}": {type(exc).__name__}: {exc}'
-            raise AttemptError(text) from exc
+            raise AttemptFault(point, plugin.name, exc) from exc
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
+            node, cause = "", exc
+            if isinstance(exc, NodeFault) and exc.__cause__ is not None:
+                node, cause = exc.node, exc.__cause__
+            self.instrument.plugin_failed(plugin.name, point.display)
+            self._failures.write(plugin.name, point, cause, node)
+            raise AttemptFault(point, plugin.name, cause, node) from cause
 
-    def _timed_call(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
+    def _timed_call(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
         started = perf_counter()
         try:
             return self._call(plugin, point, method, *args)
         finally:
             seconds = perf_counter() - started
-            self.instrument.plugin_called(plugin.name, point, self.profile, seconds)
+            self.instrument.plugin_called(plugin.name, point.display, self.profile, seconds)
 
     def ask(
-        self, kinds: tuple[type, ...], plugin: Plugin, point: str, method: Any, *args: Any
-    ) -> Any:
+        self,
+        kinds: tuple[type, ...],
+        plugin: Named,
+        point: Point,
+        method: Callable[..., T],
+        *args: Any,
+    ) -> T:
         """Like `call`; an answer that is of none of ``kinds`` counts as an exception, too."""
         answer = self.call(plugin, point, method, *args)
-        return answer if isinstance(answer, kinds) else self._refuse(plugin, point, answer, kinds)
+        if not isinstance(answer, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            error = TypeError(f"{answer!r} was returned, not a {names}")
+            self.call(plugin, point, _raise, error)
+        return answer
 
-    def status(self, plugin: Plugin, point: str, method: Any, *args: Any) -> Status:
+    def status(
+        self, plugin: Named, point: Point, method: Callable[..., Status | None], *args: Any
+    ) -> Status:
         """Like `call`, for methods that answer with a Status, or with None for Success."""
-        status: Any = self.call(plugin, point, method, *args)
-        if status is None:
-            return SUCCESS
-        if not isinstance(status, Status):
-            self._refuse(plugin, point, status, (Status,))
-        return status  # type: ignore[no-any-return]
+        status = self.ask(_STATUS, plugin, point, method, *args)
+        return SUCCESS if status is None else status
 
-    def _refuse(self, plugin: Plugin, point: str, answer: Any, kinds: tuple[type, ...]) -> None:
-        names = " or ".join(kind.__name__ for kind in kinds)
-        error = TypeError(f"{answer!r} was returned, not a {names}")
-        self.call(plugin, point, _raise, error)
-
-    def time(self, point: str, started: float, status: str = "Success") -> None:
+    def time(self, point: Point, started: float, status: str = "Success") -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
-        self.instrument.extension_point(point, self.profile, status, perf_counter() - started)
+        self.instrument.extension_point(
+            point.display, self.profile, status, perf_counter() - started
+        )
 
 
-def _raise(error: Exception) -> None:
+_STATUS = (Status, type(None))
+
+
+def _once(points: Iterable[Sequence[Plugin]]) -> tuple[Plugin, ...]:
+    return tuple({id(plugin): plugin for plugins in points for plugin in plugins}.values())
+
+
+def _raise(error: Exception) -> NoReturn:
     raise error

@@ -14,13 +14,15 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
+from bayplan.framework.in_tree import TRUSTED
 from bayplan.framework.interface import Plugin
-from bayplan.framework.plugin_set import extension_points
+from bayplan.framework.plugin_set import Trust
+from bayplan.framework.points import extension_points
 
 ENTRY_POINT_GROUP = "bayplan.plugins"
 
@@ -34,10 +36,12 @@ class Registry:
 
     Attributes:
         known: what `bayplan.config` needs to know of them.
+        trusted: the in-tree plugins, whose answers need no check.
     """
 
     def __init__(self) -> None:
         self.known: dict[str, KnownPlugin] = dict(IN_TREE)
+        self.trusted: Mapping[str, Trust] = TRUSTED
         self._sources: dict[str, str] = dict.fromkeys(IN_TREE, "bayplan")
         self._classes: dict[str, type[Plugin]] = {}
 

@@ -6,16 +6,17 @@ kube-scheduler's ``pkg/scheduler/framework/runtime/framework.go``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from time import perf_counter
 
 from bayplan.api.pod import Pod
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
+from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
 from bayplan.framework.lifecycle import Lifecycle
-from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.plugin_set import Enabled, PluginSet, Trust
 from bayplan.framework.search import NodeSearch
 from bayplan.framework.status import Code, Status
 from bayplan.telemetry.instrument import Instrument
@@ -35,16 +36,17 @@ class Framework:
     def __init__(
         self,
         name: str,
-        points: Mapping[str, Sequence[tuple[Plugin, int]]],
+        enabled: Enabled,
         handle: Handle,
         instrument: Instrument,
         *,
         percentage: int = 100,
         pool: Executor | None = None,
+        trusted: Mapping[str, Trust] | None = None,
     ) -> None:
         self.name = name
         self.percentage = percentage
-        self.plugins = PluginSet(name, points, instrument)
+        self.plugins = PluginSet(name, enabled, instrument, trusted)
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self._nodes = handle.nodes
@@ -54,16 +56,22 @@ class Framework:
         """Let PostFilter plugins make room; the first one that does ends the search."""
         started = perf_counter()
         result = self._post_filter(state, pod, diagnosis)
-        self.plugins.time("PostFilter", started, str(result.status.code))
+        self.plugins.time(Point.POST_FILTER, started, str(result.status.code))
         return result
 
     def _post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
         failure = FilterFailure(self._nodes, diagnosis, diagnosis.rows_with(unresolvable=False))
         reasons: list[str] = []
         nominated: str | None = None
-        for plugin in self.plugins.at("postFilter"):
-            result: PostFilterResult = self.plugins.ask(
-                (PostFilterResult,), plugin, "PostFilter", plugin.post_filter, state, pod, failure
+        for plugin in self.plugins.post_filter:
+            result = self.plugins.ask(
+                (PostFilterResult,),
+                plugin,
+                Point.POST_FILTER,
+                plugin.post_filter,
+                state,
+                pod,
+                failure,
             )
             status = result.status
             if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

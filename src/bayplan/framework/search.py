@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.answers import (
     AnswerBook,
     Answers,
@@ -23,11 +23,13 @@ from bayplan.framework.answers import (
     PreFilterAnswer,
     masked,
 )
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.stages import AttemptError, FilterStage, ScoreStage
+from bayplan.framework.points import PreFilter, PreScore
+from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.framework.what_if import WhatIf
 
@@ -96,7 +98,7 @@ class _Allowed:
         if answer is None or answer.ok or answer.code is Code.SKIP:
             return True
         if not answer.rejected or answer.code is Code.PENDING:
-            raise AttemptError(f'running PreFilter plugin "{plugin}": {answer.message}')
+            raise AttemptFault(Point.PRE_FILTER, plugin, answer)
         self.status = answer.by(plugin)
         if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             self.with_set = set()
@@ -123,21 +125,24 @@ class _Allowed:
 class NodeSearch:
     """Finds and scores the nodes for a Pod.
 
-    Methods raise `AttemptError` when a plugin broke or reported an error.
+    Methods raise `AttemptFault` when a plugin broke or reported an error.
     """
 
     def __init__(self, plugins: PluginSet, handle: Handle, pool: Executor | None) -> None:
         self._plugins = plugins
         self._nodes: NodeTable = handle.nodes
         call, weights = plugins.call, plugins.weights
-        self._filters = [FilterStage(p, call, pool) for p in plugins.at("filter")]
+        self._filters = [FilterStage(p, call, pool) for p in plugins.filter]
         self._total_type = np.min_scalar_type(-1 - MAX_NODE_SCORE * sum(weights.values()))
-        self._scores = [ScoreStage(p, weights[p.name], call, pool) for p in plugins.at("score")]
+        self._scores = [
+            ScoreStage(p, weights[p.name], call, pool, trusted=p.name in plugins.trusted)
+            for p in plugins.score
+        ]
         self._one_node_filters = [f for f in self._filters if f.one_node]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
-        self._pre_filters = [(p, p.name in plugins.local) for p in plugins.at("preFilter")]
-        self._fresh_pre_scores = [p for p in plugins.at("preScore") if p.name not in plugins.local]
+        self._pre_filters = [(p, p.name in plugins.local) for p in plugins.pre_filter]
+        self._fresh_pre_scores = [p for p in plugins.pre_score if p.name not in plugins.local]
         self._unprepared = _unprepared(plugins)
         self._book = AnswerBook()
         self.what_if = WhatIf(plugins, self._filters, handle.nominator)
@@ -165,43 +170,49 @@ class NodeSearch:
         state = CycleState()
         pre_filter = {
             p.name: self._pre_filter_answer(p, state, pod)
-            for p in self._plugins.at("preFilter")
+            for p in self._plugins.pre_filter
             if p.name in local
         }
-        pre_score = [p for p in self._plugins.at("preScore") if p.name in local]
-        errors = [self._pre_score_one(p, state, pod, self._nodes.exists) for p in pre_score]
-        error = next((e for e in errors if e), None)
+        pre_score = [p for p in self._plugins.pre_score if p.name in local]
+        faults = [self._pre_score_one(p, state, pod, self._nodes.exists) for p in pre_score]
+        fault = next((f for f in faults if f), None)
         filters = [f for f in self._filters if f.name in local and f.name not in state.skip_filter]
         scores = [s for s in self._scores if s.name in local and s.name not in state.skip_score]
         hopeless = any(isinstance(a, Status) and a.rejected for a in pre_filter.values())
         stages = LocalStages(
             static_filters=[f for f in filters if not f.on_pods and not hopeless],
             pod_filters=[f for f in filters if f.on_pods and not hopeless],
-            scores=[] if error or hopeless else scores,
+            scores=[] if fault or hopeless else scores,
         )
-        return Answers(state, stages, pre_filter, error, self._plugins.call)
+        return Answers(state, stages, pre_filter, fault, self._plugins.call)
 
-    def _pre_filter_answer(self, plugin: Any, state: CycleState, pod: Pod) -> PreFilterAnswer:
-        answer: PreFilterAnswer = self._plugins.ask(
-            _PRE_FILTER_ANSWERS, plugin, "PreFilter", plugin.pre_filter, state, pod, self._nodes
+    def _pre_filter_answer(self, plugin: PreFilter, state: CycleState, pod: Pod) -> PreFilterAnswer:
+        answer = self._plugins.ask(
+            _PRE_FILTER_ANSWERS,
+            plugin,
+            Point.PRE_FILTER,
+            plugin.pre_filter,
+            state,
+            pod,
+            self._nodes,
         )
         if isinstance(answer, Status) and answer.code is Code.SKIP:
             state.skip_filter.add(plugin.name)
         return answer
 
     def _pre_score_one(
-        self, plugin: Any, state: CycleState, pod: Pod, feasible: BoolArray
-    ) -> str | None:
-        """Run one PreScore plugin; returns the text of its error."""
+        self, plugin: PreScore, state: CycleState, pod: Pod, feasible: BoolArray
+    ) -> AttemptFault | None:
+        """Run one PreScore plugin; returns the fault if it reports an error."""
         status = self._plugins.status(
-            plugin, "PreScore", plugin.pre_score, state, pod, self._nodes, feasible
+            plugin, Point.PRE_SCORE, plugin.pre_score, state, pod, self._nodes, feasible
         )
         if status.ok:
             return None
         if status.code is Code.SKIP:
             state.skip_score.add(plugin.name)
             return None
-        return f'running PreScore plugin "{plugin.name}": {status.message}'
+        return AttemptFault(Point.PRE_SCORE, plugin.name, status)
 
     # PreFilter and Filter
 
@@ -215,7 +226,7 @@ class NodeSearch:
             stage.begin()
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
-        self._plugins.time("PreFilter", started, str((allowed.status or SUCCESS).code))
+        self._plugins.time(Point.PRE_FILTER, started, str((allowed.status or SUCCESS).code))
         if allowed.status is not None:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
@@ -227,7 +238,7 @@ class NodeSearch:
             fit = Fit(feasible, 1, 1, nominated=nominated)
         else:
             fit = self._filter(state, pod, answers, allowed)
-        self._plugins.time("Filter", started)
+        self._plugins.time(Point.FILTER, started)
         return fit
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: Answers) -> _Allowed:
@@ -266,9 +277,9 @@ class NodeSearch:
         fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count, among=among)
         if fit.count == 0 or failed:
             fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
-            error = fit.diagnosis.error()
-            if error is not None:
-                raise AttemptError(error.message)
+            fault = fit.diagnosis.fault()
+            if fault is not None:
+                raise fault
         return fit
 
     def diagnose(
@@ -348,7 +359,7 @@ class NodeSearch:
             totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
             totals = masked(feasible, totals)
-        self._plugins.time("Score", started)
+        self._plugins.time(Point.SCORE, started)
         return totals
 
     def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
@@ -372,12 +383,12 @@ class NodeSearch:
     def _pre_score(self, state: CycleState, pod: Pod, fit: Fit) -> Answers:
         answers = self._book.get(pod.shape)
         assert answers is not None, "score comes after find"
-        error = answers.score_error
+        fault = answers.score_fault
         for plugin in self._fresh_pre_scores:
-            error = error or self._pre_score_one(plugin, state, pod, fit.feasible)
-        error = error or self._unprepared
-        if error is not None:
-            raise AttemptError(error)
+            fault = fault or self._pre_score_one(plugin, state, pod, fit.feasible)
+        fault = fault or self._unprepared
+        if fault is not None:
+            raise fault.with_traceback(None)  # it may have been raised before
         return answers
 
     def _fresh(
@@ -389,17 +400,14 @@ class NodeSearch:
                 yield stage, stage.scores(state, pod, self._nodes, feasible)
 
 
-def _unprepared(plugins: PluginSet) -> str | None:
-    """The error of the first Score plugin whose PreScore is off and cannot be done without."""
-    prepared = plugins.at("preScore")
-    return next(
-        (
-            f'running Score plugins: plugin "{plugin.name}" failed with: {plugin.unprepared}'
-            for plugin in plugins.at("score")
-            if plugin.unprepared and plugin not in prepared
-        ),
-        None,
-    )
+def _unprepared(plugins: PluginSet) -> AttemptFault | None:
+    """The fault of the first Score plugin whose PreScore is off and cannot be done without."""
+    prepared = {plugin.name for plugin in plugins.pre_score}
+    for plugin in plugins.score:
+        trust = plugins.trusted.get(plugin.name)
+        if trust and trust.unprepared and plugin.name not in prepared:
+            return AttemptFault(Point.SCORE, plugin.name, MissingStateError(trust.unprepared))
+    return None
 
 
 def _rows_named(nodes: NodeTable, names: frozenset[str]) -> BoolArray:

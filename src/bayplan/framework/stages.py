@@ -8,33 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
+from bayplan.framework.faults import AttemptFault, InvalidScoreError, NodeFault
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends
+from bayplan.framework.points import (
+    FilterNodes,
+    FilterOne,
+    FilterPlugin,
+    HasEpoch,
+    Named,
+    NormalizeScore,
+    ScoreNodes,
+    ScoreOne,
+    ScorePlugin,
+)
 from bayplan.framework.status import SUCCESS, Status
 
 T = TypeVar("T")
 
 
-class AttemptError(Exception):
-    """This attempt to schedule a Pod is over: a plugin broke or reported an error."""
-
-
 class Caller(Protocol):
     """How plugins are called: `bayplan.framework.plugin_set.PluginSet.call`."""
 
-    def __call__(self, plugin: Plugin, point: str, method: Callable[..., T], *args: Any) -> T:
-        """``method(*args)``; an exception of the plugin becomes an `AttemptError`."""
-
-
-def in_tree(plugin: Plugin) -> bool:
-    """Whether ``plugin`` is one of ours, whose tests say that it keeps within its bounds."""
-    return type(plugin).__module__.startswith("bayplan.plugins.")
+    def __call__(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
+        """``method(*args)``; an exception of the plugin becomes an `AttemptFault`."""
 
 
 def on_pods(depends: Depends) -> bool:
@@ -43,10 +48,25 @@ def on_pods(depends: Depends) -> bool:
 
 
 def each_node(
-    plugin: Plugin, pool: Executor | None, ask: Callable[[NodeInfo], T], nodes: Iterable[NodeInfo]
+    method: Callable[[CycleState, Pod, NodeInfo], T],
+    state: CycleState,
+    pod: Pod,
+    nodes: Iterable[NodeInfo],
+    pool: Executor | None,
 ) -> Iterable[T]:
-    """``ask`` about every node; on ``pool`` where the plugin says that it blocks."""
-    return pool.map(ask, nodes) if plugin.blocking and pool else map(ask, nodes)
+    """``method`` for every node, in order, on ``pool`` where there is one.
+
+    Raises:
+        NodeFault: from the exception that the method raised.
+    """
+
+    def ask(node: NodeInfo) -> T:
+        try:
+            return method(state, pod, node)
+        except BaseException as exc:
+            raise NodeFault(node.name) from exc
+
+    return pool.map(ask, nodes) if pool else map(ask, nodes)
 
 
 MAX_STATUSES = 10_000
@@ -54,110 +74,149 @@ MAX_STATUSES = 10_000
 
 
 class FilterStage:
-    """One Filter plugin of a profile. Methods raise `AttemptError` when the plugin breaks."""
+    """One Filter plugin of a profile. Methods raise `AttemptFault` when the plugin breaks.
 
-    def __init__(self, plugin: Plugin, call: Caller, pool: Executor | None = None) -> None:
+    Attributes:
+        local: whether the plugin's answers are row-local.
+        on_pods: whether they may change when Pods come to a node or leave it.
+        by_load: whether they follow from `NodeTable.load` alone.
+        epoch: the plugin, where it has an epoch.
+        one_node: whether it is asked about one node at a time.
+    """
+
+    def __init__(self, plugin: FilterPlugin, call: Caller, pool: Executor | None = None) -> None:
         self.plugin = plugin
         self._call = call
         self.name = plugin.name
         self.local = Depends.CLUSTER not in plugin.filter_depends
         self.on_pods = on_pods(plugin.filter_depends)
         self.by_load = plugin.filter_depends == Depends.RESOURCES
-        self._pool = pool
-        self._columns: Any = getattr(plugin, "filter_nodes", None)
-        self.one_node = self._columns is None
-        self._known: list[Status] = [SUCCESS]
+        self.epoch = plugin if isinstance(plugin, HasEpoch) else None
+        self.one_node = not isinstance(plugin, FilterNodes)
+        self._pool = pool if plugin.blocking else None
+        self._statuses: list[Status] = [SUCCESS]
         self._codes: dict[Status, int] = {}
+        self._columns: FilterNodes | None = None
+        self._each: FilterOne | None = None
+        if isinstance(plugin, FilterNodes):
+            self._columns = plugin
+        else:
+            self._each = plugin
 
     def begin(self) -> None:
         """An attempt begins: nobody has codes of earlier ones any more."""
-        if len(self._known) > MAX_STATUSES:
-            self._known, self._codes = [SUCCESS], {}
+        if len(self._statuses) > MAX_STATUSES:
+            self._statuses, self._codes = [SUCCESS], {}
 
     def codes(
         self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray
     ) -> IntArray:
         """Reason codes, ``(len(nodes),)``; a one-node plugin is asked about ``undecided`` only."""
-        return self._call(self.plugin, "Filter", self._ask, state, pod, nodes, undecided)
+        return self._call(self.plugin, Point.FILTER, self._ask, state, pod, nodes, undecided)
 
     def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray) -> IntArray:
         if self._columns is not None:
-            return _column(self._columns(state, pod, nodes), len(nodes))
+            return integers("codes", self._columns.filter_nodes(state, pod, nodes), len(nodes))
+        assert self._each is not None
         codes = np.zeros(len(nodes), np.int64)
         rows = np.flatnonzero(undecided)
         infos = [nodes.info(row) for row in rows.tolist()]
-        method = self.plugin.filter  # type: ignore[attr-defined]
-        answers = each_node(self.plugin, self._pool, lambda n: method(state, pod, n), infos)
-        codes[rows] = [self._code(answer or SUCCESS) for answer in answers]
+        answers = each_node(self._each.filter, state, pod, infos, self._pool)
+        codes[rows] = [0 if a is None else self._code(a) for a in answers]
         return codes
 
     def _code(self, status: Status) -> int:
         if not isinstance(status, Status):
-            raise TypeError(f"{status!r} was returned, not a Status")
+            raise TypeError(f"{status!r} was returned, not a Status or None")
         if status.ok:
             return 0
         code = self._codes.get(status)
         if code is None:
-            code = len(self._known)
-            self._known.append(status)
+            code = len(self._statuses)
+            self._statuses.append(status)
             self._codes[status] = code
         return code if status.rejected else -code
 
     def status(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What ``code`` means, with the plugin filled in."""
-        return self._call(self.plugin, "Filter", self._status, state, pod, code)
+        return self._call(self.plugin, Point.FILTER, self._status, state, pod, code)
 
     def _status(self, state: CycleState, pod: Pod, code: int) -> Status:
-        if self._columns is not None:
-            reasons = self.plugin.reasons  # type: ignore[attr-defined]
-            status: Status = reasons(state, pod, code)
-        else:
-            status = self._known[abs(code)]
-        if not status.rejected:
-            status = Status.error(f'running "{self.name}" filter plugin: {status.message}')
-        return status.by(self.name)
+        status = (
+            self._statuses[abs(code)]
+            if self._columns is None
+            else self._columns.reasons(state, pod, code)
+        )
+        if not isinstance(status, Status):
+            raise TypeError(f"reasons returned {status!r} for code {code}, not a Status")
+        if status.rejected:
+            return status.by(self.name)
+        return AttemptFault(Point.FILTER, self.name, replace(status, plugin="")).status
 
 
 class ScoreStage:
-    """One Score plugin of a profile. Methods raise `AttemptError` when the plugin breaks."""
+    """One Score plugin of a profile. Methods raise `AttemptFault` when the plugin breaks.
+
+    Args:
+        trusted: whether scores need not be checked before they are normalized.
+
+    Attributes:
+        local, on_pods, by_load, epoch: as in `FilterStage`.
+    """
 
     def __init__(
-        self, plugin: Plugin, weight: int, call: Caller, pool: Executor | None = None
+        self,
+        plugin: ScorePlugin,
+        weight: int,
+        call: Caller,
+        pool: Executor | None = None,
+        *,
+        trusted: bool = False,
     ) -> None:
         self.plugin = plugin
         self._call = call
         self.name = plugin.name
         self.weight = weight
         self.normalizer = plugin.normalizer
-        self._normalize: Any = getattr(plugin, "normalize_score", None)
+        self._normalize = plugin if isinstance(plugin, NormalizeScore) else None
         self.local = Depends.CLUSTER not in plugin.score_depends and self._normalize is None
         self.on_pods = on_pods(plugin.score_depends)
         self.by_load = plugin.score_depends == Depends.RESOURCES
-        self._pool = pool
-        self._columns: Any = getattr(plugin, "score_nodes", None)
-        self._trusted = in_tree(plugin)
+        self.epoch = plugin if isinstance(plugin, HasEpoch) else None
+        self._pool = pool if plugin.blocking else None
+        self._trusted = trusted
+        self._columns: ScoreNodes | None = None
+        self._each: ScoreOne | None = None
+        if isinstance(plugin, ScoreNodes):
+            self._columns = plugin
+        else:
+            self._each = plugin
 
     def raw(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> IntArray:
         """Raw scores, ``(len(nodes),)``; a one-node plugin is asked about ``feasible`` only.
 
         Raises:
-            AttemptError: also when a feasible node's score is outside 0..100 for good, because no
+            AttemptFault: also when a feasible node's score is outside 0..100 for good, because no
                 method normalizes it.
         """
-        scores = self._call(self.plugin, "Score", self._ask, state, pod, nodes, feasible)
+        scores = self._call(self.plugin, Point.SCORE, self._ask, state, pod, nodes, feasible)
         if not self._trusted and self._normalize is None:
-            self._check(scores[feasible], None if self.normalizer else MAX_NODE_SCORE)
+            highest = None if self.normalizer else MAX_NODE_SCORE
+            self._check(scores[feasible], highest, Point.SCORE)
         return scores
 
     def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> IntArray:
         if self._columns is not None:
-            return _integers(self._columns(state, pod, nodes), len(nodes))
+            return integers("scores", self._columns.score_nodes(state, pod, nodes), len(nodes))
+        assert self._each is not None
         scores = np.zeros(len(nodes), np.int64)
         rows = np.flatnonzero(feasible)
         infos = [nodes.info(row) for row in rows.tolist()]
-        method = self.plugin.score  # type: ignore[attr-defined]
-        answers = each_node(self.plugin, self._pool, lambda n: method(state, pod, n), infos)
-        scores[rows] = list(answers)
+        answers = list(each_node(self._each.score, state, pod, infos, self._pool))
+        if not set(map(type, answers)) <= _INTEGERS:
+            wrong = next(answer for answer in answers if type(answer) not in _INTEGERS)
+            raise TypeError(f"scores must be integers, not {wrong!r}")
+        scores[rows] = answers
         return scores
 
     def scores(
@@ -168,7 +227,7 @@ class ScoreStage:
         The integers may be too narrow to add to.
 
         Raises:
-            AttemptError: also when the score of a feasible node is outside 0..100.
+            AttemptFault: also when the score of a feasible node is outside 0..100.
         """
         scores = self.raw(state, pod, nodes, feasible)
         if self._normalize is not None or self.normalizer is not None:
@@ -181,37 +240,46 @@ class ScoreStage:
         """``scores`` of the feasible nodes, normalized but not weighted.
 
         Raises:
-            AttemptError: also when a score is outside 0..100.
+            AttemptFault: also when a score is outside 0..100.
         """
+        point = Point.SCORE
         if self._normalize is not None:
-            scores = self._call(
-                self.plugin, "NormalizeScore", self._ask_normalize, state, pod, scores
-            )
+            point = Point.NORMALIZE_SCORE
+            scores = self._call(self.plugin, point, self._ask_normalize, state, pod, scores)
         elif self.normalizer is not None:
             scores = self.normalizer(scores, int(scores.max(initial=0)))
-        self._check(scores, MAX_NODE_SCORE)
+        self._check(scores, MAX_NODE_SCORE, point)
         return scores
 
     def _ask_normalize(self, state: CycleState, pod: Pod, scores: IntArray) -> IntArray:
-        return _integers(self._normalize(state, pod, scores), len(scores))
+        assert self._normalize is not None
+        return integers("scores", self._normalize.normalize_score(state, pod, scores), len(scores))
 
-    def _check(self, scores: IntArray, highest: int | None) -> None:
+    def _check(self, scores: IntArray, highest: int | None, point: Point) -> None:
         low, high = int(scores.min(initial=0)), int(scores.max(initial=0))
-        wrong = low if low < 0 else high
         if low < 0 or (highest is not None and high > highest):
-            raise AttemptError(
-                f'plugin "{self.name}" returns an invalid score {wrong}, it should in the range of '
-                f"[0, {MAX_NODE_SCORE}] after normalizing"
-            )
+            self._call(self.plugin, point, self._refuse, low if low < 0 else high)
+
+    def _refuse(self, score: int) -> NoReturn:
+        text = (
+            f'plugin "{self.name}" returns an invalid score {score}, it should in the range of '
+            f"[0, {MAX_NODE_SCORE}] after normalizing"
+        )
+        if score > 0 and self._normalize is None:
+            text += "; set normalizer = Normalizer() to scale larger numbers down"
+        raise InvalidScoreError(text)
 
 
-def _column(column: IntArray, n: int) -> IntArray:
+_INTEGERS = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllInteger"])})
+"""What a score may be; bool is an int too, but no score."""
+
+
+def integers(what: str, column: IntArray, n: int) -> IntArray:
+    """``column``, which a plugin returned; raises TypeError or ValueError if it is of no use."""
+    if not isinstance(column, np.ndarray):
+        raise TypeError(f"{column!r} was returned, not an array of {n} {what}")
+    if column.dtype.kind not in "iu":
+        raise ValueError(f"{what} must be integers, not {column.dtype}")
     if column.shape != (n,):
         raise ValueError(f"an array of shape {column.shape} was returned, not ({n},)")
     return column
-
-
-def _integers(column: IntArray, n: int) -> IntArray:
-    if column.dtype.kind not in "iu":
-        raise ValueError(f"scores must be integers, not {column.dtype}")
-    return _column(column, n)

@@ -13,10 +13,12 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import PodNominator
 from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.points import PodMoves
 from bayplan.framework.stages import FilterStage
 
 
@@ -29,7 +31,7 @@ class WhatIf:
         self._plugins = plugins
         self._stages = stages
         self._nominator = nominator
-        self._stateful = [p for p in plugins.at("preFilter") if hasattr(p, "add_pod")]
+        self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]
 
     def add_pods(
         self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
@@ -39,7 +41,7 @@ class WhatIf:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
-                self._plugins.call(plugin, "PreFilter", each)
+                self._plugins.call(plugin, Point.PRE_FILTER, each)
 
     def remove_pods(
         self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
@@ -49,7 +51,7 @@ class WhatIf:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
-                self._plugins.call(plugin, "PreFilter", each)
+                self._plugins.call(plugin, Point.PRE_FILTER, each)
 
     def run_filters(
         self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis

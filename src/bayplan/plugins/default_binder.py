@@ -13,8 +13,6 @@ from bayplan.framework.status import SUCCESS, Status
 class DefaultBinder(Plugin):
     """Posts the binding; does not wait for the answer."""
 
-    binds_at_once = True
-
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Future[Status]:  # noqa: ARG002
         """The outcome, once the API server has answered."""
         outcome: Future[Status] = Future()

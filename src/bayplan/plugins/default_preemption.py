@@ -39,7 +39,7 @@ class DefaultPreemption(Plugin):
         """What preemption would do, found out on every node; for explanations. Changes nothing.
 
         Raises:
-            AttemptError: a plugin broke.
+            AttemptFault: a plugin broke.
         """
         return self._evaluator.analyse(state, pod, failure, every_node=True)
 

@@ -37,7 +37,6 @@ class TaintToleration(Plugin):
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
     normalizer = Normalizer(reverse=True)
-    unprepared = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
         """1 where a NoSchedule or NoExecute taint is not tolerated."""
@@ -50,7 +49,7 @@ class TaintToleration(Plugin):
     def pre_score(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
-        """Nothing to do; but a profile has to have it, see `Plugin.unprepared`."""
+        """Nothing to do; but a profile has to have it, see `bayplan.framework.in_tree`."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
         """How many PreferNoSchedule taints the Pod does not tolerate."""

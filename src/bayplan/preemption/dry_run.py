@@ -80,7 +80,7 @@ class DryRun:
         """The outcome by row, for each of ``rows``.
 
         Raises:
-            AttemptError: a plugin broke.
+            AttemptFault: a plugin broke.
         """
         outcomes: dict[int, Outcome] = dict.fromkeys(rows.tolist(), NO_VICTIMS)
         worlds = [self._world(row) for row in outcomes]

@@ -86,7 +86,7 @@ class Evaluator:
         With ``every_node`` all nodes are looked at, not only as many as are enough.
 
         Raises:
-            AttemptError: a plugin broke.
+            AttemptFault: a plugin broke.
         """
         reason = self._not_eligible(pod, failure)
         if reason:

@@ -16,6 +16,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends
+from bayplan.framework.points import HasEpoch
 from bayplan.framework.runtime import Framework
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import Outcome
@@ -94,9 +95,9 @@ class OutcomeBook:
         self._nodes = nodes
         self._budgets = budgets
         self._what_if = framework.search.what_if
-        filters = framework.plugins.at("filter")
+        filters = framework.plugins.filter
         self._fresh = [p.name for p in filters if Depends.CLUSTER in p.filter_depends]
-        self._with_epoch = [p for p in filters if hasattr(p, "epoch")]
+        self._with_epoch = [p for p in filters if isinstance(p, HasEpoch)]
         self._kept = ShapeCache[_Kept](SHAPES_KEPT, lambda _: None)
 
     def of(self, state: CycleState, pod: Pod) -> Outcomes:

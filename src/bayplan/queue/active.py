@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cmp_to_key
-from typing import Any
 
+from bayplan.framework.points import QueueKey, QueueSort
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.queued_pod import QueuedPod
 
@@ -13,13 +14,14 @@ class ActiveQueue(PodHeap):
     """Pods to try next."""
 
 
-def sort_key(queue_sort: Any) -> Key:
+def sort_key(queue_sort: QueueSort) -> Key:
     """The order that a QueueSort plugin gives, by its ``sort_key(a)`` or its ``less(a, b)``."""
-    key: Key | None = getattr(queue_sort, "sort_key", None)
-    return key if key is not None else cmp_to_key(_compare(queue_sort.less))
+    if isinstance(queue_sort, QueueKey):
+        return queue_sort.sort_key
+    return cmp_to_key(_compare(queue_sort.less))
 
 
-def _compare(less: Any) -> Any:
+def _compare(less: Callable[[QueuedPod, QueuedPod], bool]) -> Callable[[QueuedPod, QueuedPod], int]:
     def compare(a: QueuedPod, b: QueuedPod) -> int:
         if less(a, b):
             return -1

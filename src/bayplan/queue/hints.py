@@ -23,6 +23,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import EnqueueExtensions
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import PluginKey
 
@@ -59,7 +60,7 @@ def registrations(plugins: Iterable[Plugin]) -> list[tuple[str, EventRegistratio
 
 
 def _registered(plugin: Plugin) -> list[EventRegistration]:
-    if not hasattr(plugin, "events_to_register"):
+    if not isinstance(plugin, EnqueueExtensions):
         return [_ANY_EVENT]
     events = list(plugin.events_to_register())
     on_nodes = Action(0)

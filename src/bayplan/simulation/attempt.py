@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.selection import Selection
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.runtime import Framework
-from bayplan.framework.stages import AttemptError
 from bayplan.framework.status import Code, Status
 from bayplan.scheduler import cut_note
 
@@ -59,7 +60,7 @@ def attempt(core: Core, pod: Pod) -> Attempt:
         tried.selection = selection
         if not selection.node_name:
             _make_room(tried, selection)
-    except AttemptError as error:
+    except AttemptFault as error:
         tried.message = str(error)
         _find_fault(tried)
     return tried
@@ -78,7 +79,7 @@ def _make_room(tried: Attempt, selection: Selection) -> None:
         assert selection.rejection is not None
         tried.message = selection.rejection.message
         return
-    if tried.framework.plugins.at("postFilter"):
+    if tried.framework.plugins.post_filter:
         result = tried.framework.post_filter(tried.state, tried.pod, selection.diagnosis)
         selection.diagnosis.post_filter_message = result.status.message
         tried.post_filter = result
@@ -93,9 +94,9 @@ def _find_fault(tried: Attempt) -> None:
     """
     try:
         diagnosis, rejection = tried.framework.search.diagnose(CycleState(), tried.pod, tried=False)
-    except AttemptError as error:
-        if str(error).startswith("running PreFilter plugin"):
-            tried.pre_filter = Status.error(str(error))
+    except AttemptFault as error:
+        if error.point is Point.PRE_FILTER:
+            tried.pre_filter = error.status
         return
     if rejection is not None:
         tried.pre_filter = rejection

@@ -92,7 +92,7 @@ def _post_filter(tried: Attempt, result: PostFilterResult, diagnosis: Diagnosis)
 
 def _preemption(tried: Attempt, node_name: str, diagnosis: Diagnosis) -> Verdict:
     """Who would have to leave for the nomination to come true, and what else would do."""
-    search = tried.framework.plugins.at("postFilter")
+    search = tried.framework.plugins.post_filter
     plugin = next((p for p in search if isinstance(p, DefaultPreemption)), None)
     if plugin is None:
         return {}

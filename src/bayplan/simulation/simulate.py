@@ -8,7 +8,7 @@ from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
-from bayplan.framework.stages import AttemptError
+from bayplan.framework.faults import AttemptFault
 from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.scheduler import cut_note
@@ -56,7 +56,7 @@ def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
     if not pods:
         return []
     by_age = sorted(pods, key=lambda pod: pod.created or _NEVER)
-    queue_sort = core.profiles[pods[0].spec.scheduler_name].plugins.at("queueSort")[0]
+    queue_sort = core.profiles[pods[0].spec.scheduler_name].plugins.queue_sort[0]
     line = [QueuedPod(pod, now) for now, pod in enumerate(by_age)]
     return [queued.pod for queued in sorted(line, key=sort_key(queue_sort))]
 
@@ -81,7 +81,7 @@ def _assume(core: Core, tried: Attempt, node_name: str) -> str:
     try:
         status = tried.framework.lifecycle.reserve(tried.state, assumed, node_name)
         message = "" if status.ok else status.message
-    except AttemptError as error:
+    except AttemptFault as error:
         message = str(error)
     if message:
         tried.framework.lifecycle.unreserve(tried.state, assumed, node_name)

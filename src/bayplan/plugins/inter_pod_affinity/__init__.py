@@ -60,8 +60,6 @@ class InterPodAffinity(Plugin):
 
     Args: ClassVar[type | None] = InterPodAffinityArgs
 
-    unprepared = f'failed to read "{_SCORE_KEY}" from cycleState: not found'
-
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counters = handle.counters

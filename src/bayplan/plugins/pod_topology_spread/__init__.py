@@ -65,8 +65,6 @@ class PodTopologySpread(Plugin):
 
     Args: ClassVar[type | None] = PodTopologySpreadArgs
 
-    unprepared = f'error reading "{_SCORE_KEY}" from cycleState: not found'
-
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counters = handle.counters

@@ -1,0 +1,46 @@
+"""Point: the extension points, each spelled once.
+
+A member's value is its name in configuration files, `Point.display` the one in metrics, logs and
+messages. What a plugin implements at a point is in `bayplan.framework.points`.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Point(enum.StrEnum):
+    """An extension point, in the order in which a Pod meets them."""
+
+    display: str
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    NORMALIZE_SCORE = "normalizeScore"
+    RESERVE = "reserve"
+    UNRESERVE = "unreserve"
+    PERMIT = "permit"
+    PRE_BIND_PRE_FLIGHT = "preBindPreFlight"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
+
+    def __init__(self, name: str) -> None:
+        self.display = name[0].upper() + name[1:]
+
+
+_STEPS = frozenset({Point.NORMALIZE_SCORE, Point.UNRESERVE, Point.PRE_BIND_PRE_FLIGHT})
+"""Steps of other points: they have methods of their own, but no configuration names them."""
+
+EXTENSION_POINTS = tuple(point for point in Point if point not in _STEPS)
+"""The points that a configuration names; the last two place groups of Pods."""
+
+SCORE_POINTS = frozenset({Point.SCORE, Point.PLACEMENT_SCORE})
+"""The points where plugins have weights."""

@@ -1,0 +1,309 @@
+"""The plugin contract as types: one Protocol per form in which a plugin can take part in a point.
+
+A plugin implements an extension point by having the methods of one of its Protocols (`FORMS`);
+nothing is registered beside them. Methods are called by position, so parameters may have any name.
+`bayplan.framework.contract` checks the plugins of users against these Protocols when they are
+loaded, mypy checks those in `bayplan.plugins`, and the table of methods in docs/plugins.md is made
+from them: the first paragraph of a method's docstring is its line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from inspect import isfunction
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.config.points import Point
+from bayplan.framework.cluster_events import EventRegistration
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import (
+    Depends,
+    FilterFailure,
+    Normalizer,
+    PostFilterResult,
+    PreFilterResult,
+    QueuedPod,
+)
+from bayplan.framework.status import Status
+
+
+class Named(Protocol):
+    """What every plugin has; `bayplan.framework.Plugin` says what it means."""
+
+    name: ClassVar[str]
+
+
+class Comparable(Protocol):
+    """What sorts: numbers, strings, tuples of them."""
+
+    def __lt__(self, other: Any, /) -> bool:
+        """Whether this comes first."""
+
+
+# Queue
+
+
+@runtime_checkable
+class PreEnqueue(Named, Protocol):
+    """Holds Pods back from the queue."""
+
+    def pre_enqueue(self, pod: Pod, /) -> Status | None:
+        """May the Pod enter the queue?"""
+
+
+@runtime_checkable
+class QueueKey(Named, Protocol):
+    """Orders the queue by a key; the faster form."""
+
+    def sort_key(self, queued: QueuedPod, /) -> Comparable:
+        """The Pod's place in the queue: lower keys come first."""
+
+
+@runtime_checkable
+class QueueLess(Named, Protocol):
+    """Orders the queue by comparing two Pods."""
+
+    def less(self, a: QueuedPod, b: QueuedPod, /) -> bool:
+        """Whether ``a`` comes before ``b`` in the queue; asked where there is no ``sort_key``."""
+
+
+# Filter
+
+
+@runtime_checkable
+class PreFilter(Named, Protocol):
+    """Looks at the Pod before any node."""
+
+    def pre_filter(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, /
+    ) -> PreFilterResult | Status | None:
+        """Once a Pod: narrow the nodes, reject the Pod, or Skip the plugin's Filter."""
+
+
+@runtime_checkable
+class PodMoves(Named, Protocol):
+    """Has notes on Pods in the CycleState that what-if questions have to change."""
+
+    def add_pod(
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int, /
+    ) -> None:
+        """What if ``other`` were on ``row`` of ``nodes``? Change the plugin's own state only."""
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int, /
+    ) -> None:
+        """What if ``other`` were gone from ``row`` of ``nodes``?"""
+
+
+class Filtering(Named, Protocol):
+    """What both forms of Filter have beside their methods."""
+
+    filter_depends: ClassVar[Depends]
+    blocking: ClassVar[bool]
+
+
+@runtime_checkable
+class FilterNodes(Filtering, Protocol):
+    """Filters all nodes in one call."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> IntArray:
+        """Reason codes, ``(len(nodes),)`` integers: 0 fits, < 0 is an error."""
+
+    def reasons(self, state: CycleState, pod: Pod, code: int, /) -> Status:
+        """What a reason code of ``filter_nodes`` means."""
+
+
+@runtime_checkable
+class FilterOne(Filtering, Protocol):
+    """Filters one node per call."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo, /) -> Status | None:
+        """Does the Pod fit on this node?"""
+
+
+@runtime_checkable
+class PostFilter(Named, Protocol):
+    """Makes room."""
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, failure: FilterFailure, /
+    ) -> PostFilterResult:
+        """The Pod fits nowhere: can room be made?"""
+
+
+# Score
+
+
+@runtime_checkable
+class PreScore(Named, Protocol):
+    """Looks at the feasible nodes before Score."""
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray, /
+    ) -> Status | None:
+        """Once a Pod: prepare Score, or Skip it. ``feasible`` is ``(len(nodes),)`` bool."""
+
+
+class Scoring(Named, Protocol):
+    """What both forms of Score have beside their methods."""
+
+    score_depends: ClassVar[Depends]
+    normalizer: ClassVar[Normalizer | None]
+    blocking: ClassVar[bool]
+
+
+@runtime_checkable
+class ScoreNodes(Scoring, Protocol):
+    """Scores all nodes in one call."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> IntArray:
+        """Raw scores, ``(len(nodes),)`` integers."""
+
+
+@runtime_checkable
+class ScoreOne(Scoring, Protocol):
+    """Scores one node per call."""
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo, /) -> int:
+        """The node's raw score, an integer."""
+
+
+@runtime_checkable
+class NormalizeScore(Scoring, Protocol):
+    """Scales its own scores, where a `Normalizer` cannot."""
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: IntArray, /) -> IntArray:
+        """The raw scores of the feasible nodes, in row order, scaled to 0..100."""
+
+
+@runtime_checkable
+class HasEpoch(Named, Protocol):
+    """A row-local plugin whose answers also depend on one thing about the whole cluster."""
+
+    def epoch(self, pod: Pod, /) -> int:
+        """A number that changes when all cached answers for Pods like this one are stale."""
+
+
+# Binding
+
+
+@runtime_checkable
+class Reserve(Named, Protocol):
+    """Claims something outside of the node table."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str, /) -> Status | None:
+        """The node is chosen: claim what the Pod needs there."""
+
+
+@runtime_checkable
+class Unreserve(Named, Protocol):
+    """Undoes what `Reserve` did, or anything else that this attempt has done."""
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str, /) -> None:
+        """The attempt failed after Reserve began: undo it. Must not fail."""
+
+
+@runtime_checkable
+class Permit(Named, Protocol):
+    """Approves, denies or delays the binding."""
+
+    def permit(
+        self, state: CycleState, pod: Pod, node_name: str, /
+    ) -> Status | tuple[Status, float] | None:
+        """May the Pod be bound? ``WAIT, seconds`` makes it wait at most so long."""
+
+
+@runtime_checkable
+class PreBindPreFlight(Named, Protocol):
+    """Says beforehand whether PreBind has work."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str, /) -> Status | None:
+        """Skip when ``pre_bind`` has nothing to do for this Pod."""
+
+
+@runtime_checkable
+class PreBind(Named, Protocol):
+    """Prepares the node."""
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str, /) -> Status | None:
+        """Prepare the node; on a worker thread, so it may block."""
+
+
+@runtime_checkable
+class Bind(Named, Protocol):
+    """Binds the Pod."""
+
+    def bind(
+        self, state: CycleState, pod: Pod, node_name: str, /
+    ) -> Status | Future[Status] | None:
+        """Assign the Pod to the node, or Skip: then the next Bind plugin is asked."""
+
+
+@runtime_checkable
+class PostBind(Named, Protocol):
+    """Is told of bindings."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str, /) -> None:
+        """The Pod is bound."""
+
+
+# Events
+
+
+@runtime_checkable
+class EnqueueExtensions(Named, Protocol):
+    """Says what may make the Pods schedulable that it rejected."""
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """The cluster events that may undo this plugin's rejections."""
+
+
+FilterPlugin = FilterNodes | FilterOne
+ScorePlugin = ScoreNodes | ScoreOne
+QueueSort = QueueKey | QueueLess
+
+FORMS: Mapping[Point, tuple[type, ...]] = {
+    Point.PRE_ENQUEUE: (PreEnqueue,),
+    Point.QUEUE_SORT: (QueueKey, QueueLess),
+    Point.PRE_FILTER: (PreFilter,),
+    Point.FILTER: (FilterNodes, FilterOne),
+    Point.POST_FILTER: (PostFilter,),
+    Point.PRE_SCORE: (PreScore,),
+    Point.SCORE: (ScoreNodes, ScoreOne),
+    Point.RESERVE: (Reserve, Unreserve),
+    Point.PERMIT: (Permit,),
+    Point.PRE_BIND: (PreBind,),
+    Point.BIND: (Bind,),
+    Point.POST_BIND: (PostBind,),
+}
+"""Extension point -> the forms in which a plugin can implement it; one is enough."""
+
+EXTRAS: Mapping[type, Point | None] = {
+    PodMoves: Point.FILTER,
+    HasEpoch: None,
+    NormalizeScore: Point.SCORE,
+    PreBindPreFlight: Point.PRE_BIND,
+    EnqueueExtensions: None,
+}
+"""Forms that make a plugin part of no point -> the point that they belong to."""
+
+REJECTING = (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
+"""Points whose plugins can reject a Pod, and so are asked what may wake it."""
+
+
+def methods(form: type) -> tuple[str, ...]:
+    """The methods that a form of `FORMS` or `EXTRAS` asks for."""
+    return tuple(name for name, value in vars(form).items() if isfunction(value) and name[0] != "_")
+
+
+def extension_points(plugin: type) -> frozenset[Point]:
+    """The extension points that ``plugin`` implements."""
+    return frozenset(point for point, forms in FORMS.items() if any(has(plugin, f) for f in forms))
+
+
+def has(plugin: type, form: type) -> bool:
+    """Whether the class has the methods of ``form``."""
+    return all(hasattr(plugin, method) for method in methods(form))
