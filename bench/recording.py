@@ -19,12 +19,13 @@ import msgspec
 from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Core, Surroundings
-from bayplan.binding.cycle import Binder, Hooks
+from bayplan.attempt.report import Report
+from bayplan.binding.cycle import Binder
 from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Changed, Message, Removed, Replaced
+from bayplan.inbox.messages import Activate, Changed, Message, Removed, Replaced
 from bayplan.scheduler import Scheduler
 from bayplan.telemetry.metrics import Metrics
 from bench.objects import PLACED, Item, Objects
@@ -65,7 +66,7 @@ class RecordingClient:
         on_done(None)
 
     def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
-        """As `bayplan.scheduler.StatusWriter.patch`."""
+        """As `bayplan.attempt.report.StatusWriter.patch`."""
         self.patch_pod_status(pod, condition, nominated, lambda _: None)
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
@@ -111,28 +112,18 @@ class CoreWorld:
             activate=self._activate,
         )
         self._core = core = Core(config, registry, around, metrics)
-        self._scheduler = scheduler = Scheduler(
+        self._scheduler = Scheduler(
             core.cache,
             core.queue,
             self._inbox,
             core.handlers,
             core.profiles,
             core.selector,
-            self.client,
-            events,
+            Binder(self._pool, self._inbox, core.waiting, core.preparing, core.extenders, metrics),
+            Report(events, self.client),
             metrics,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound)
-        scheduler.binder = Binder(
-            self._pool,
-            self._inbox,
-            core.waiting,
-            core.preparing,
-            core.extenders,
-            hooks,
-            metrics,
-        )
-        scheduler.active = True
+        self._scheduler.active = True
         self._placed: dict[str, Pod] = {}
         self._decisions = 0
         self._churn = [
@@ -186,9 +177,7 @@ class CoreWorld:
 
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""
-        busy = (
-            len(self._inbox) > 0 or bool(self.client.echo) or self._scheduler.binder.in_flight > 0
-        )
+        busy = len(self._inbox) > 0 or bool(self.client.echo) or self._scheduler.in_flight > 0
         self._scheduler.take_in(wait=False)
         echo, self.client.echo = self.client.echo, []
         for message in echo:
@@ -196,8 +185,7 @@ class CoreWorld:
         return busy
 
     def _activate(self, pods: Any) -> None:
-        wanted = list(pods)
-        self._inbox.post(lambda: self._core.queue.activate(wanted))
+        self._inbox.post(Activate(tuple(pods)))
 
     def _keep_churning(self) -> None:
         self._decisions += 1

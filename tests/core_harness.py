@@ -18,13 +18,14 @@ from tests.builders import Json, NodeBuilder, PodBuilder
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Core, Surroundings
-from bayplan.binding.cycle import Binder, Hooks
+from bayplan.attempt.report import Report
+from bayplan.binding.cycle import Binder
 from bayplan.config import parse_config
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import Plugin
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Changed, Message, Removed
+from bayplan.inbox.messages import Changed, Command, Message, Removed
 from bayplan.queue.places import Place
 from bayplan.scheduler import Scheduler
 from bayplan.simulation.name_order import NameOrder
@@ -46,6 +47,17 @@ class Clock:
 
     def __call__(self) -> float:
         return self.time
+
+
+@dataclass(frozen=True)
+class Call(Command):
+    """Runs a function of the test on the scheduling thread."""
+
+    function: Callable[[], object]
+
+    def run(self) -> None:
+        """See `bayplan.inbox.messages.Command`."""
+        self.function()
 
 
 class Inline(Executor):
@@ -137,7 +149,7 @@ class Recorder:
         self.events.append(Event(regarding.name, type_, reason, action, note))
 
     def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
-        """See `bayplan.scheduler.StatusWriter`."""
+        """See `bayplan.attempt.report.StatusWriter`."""
         if condition is not None:
             self.conditions.append((pod.name, condition))
         self.nominated.append((pod.name, nominated))
@@ -215,29 +227,21 @@ class Cluster:
         effective = parse_config(msgspec.json.encode(config).decode(), registry.known)
         self.core = core = Core(effective, registry, around, self.metrics)
         self.queue, self.cache, self.handlers = core.queue, core.cache, core.handlers
-        self.scheduler = scheduler = Scheduler(
+        self.scheduler = Scheduler(
             core.cache,
             core.queue,
             self.inbox,
             core.handlers,
             core.profiles,
             core.selector,
-            self.recorder,
-            self.recorder,
+            Binder(
+                self.pool, self.inbox, core.waiting, core.preparing, core.extenders, self.metrics
+            ),
+            Report(self.recorder, self.recorder),
             self.metrics,
             self.clock,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound)
-        scheduler.binder = Binder(
-            self.pool,
-            self.inbox,
-            core.waiting,
-            core.preparing,
-            core.extenders,
-            hooks,
-            self.metrics,
-        )
-        scheduler.active = True
+        self.scheduler.active = True
 
     def plugin(self, cls: type[T]) -> T:
         """The instance of that plugin in the first profile that has it."""
@@ -248,7 +252,7 @@ class Cluster:
 
     def tell(self, *messages: Message) -> None:
         """These messages come in."""
-        self.inbox.post(list(messages))
+        self.inbox.post_all(messages)
         self.scheduler.take_in(wait=False)
 
     def add(self, *builders: PodBuilder | NodeBuilder) -> None:
@@ -331,8 +335,8 @@ class Cluster:
 
     @property
     def in_flight(self) -> int:
-        """Bindings that have not landed."""
-        return self.scheduler.binder.in_flight
+        """Binding cycles that have not come back."""
+        return self.scheduler.in_flight
 
 
 def uid_of(builder: PodBuilder | NodeBuilder) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from tests.builders import PodBuilder, make_node, make_pod
-from tests.core_harness import Cluster, only, profile, uid_of
+from tests.core_harness import Call, Cluster, only, profile, uid_of
 from tests.scripted import scripted
 
+from bayplan.attempt.report import NOTE_LIMIT, cut_note
 from bayplan.framework import SKIP, WAIT, PostFilterResult, PreFilterResult, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.queue.places import Place
-from bayplan.scheduler import DRAIN_SECONDS, NOTE_LIMIT, cut_note
+from bayplan.scheduler import DRAIN_SECONDS
 
 OOM = RuntimeError("out of luck")
 
@@ -869,7 +870,7 @@ def test_the_loop_schedules_what_comes_in_and_ends_when_it_is_told() -> None:
         cluster.add(goes)
 
     cluster.run()
-    cluster.inbox.post(then)
+    cluster.inbox.post(Call(then))
     cluster.scheduler.run()
     assert cluster.bound == [("goes", "n1")]
     assert cluster.verdict == (
@@ -889,7 +890,7 @@ def test_the_loop_does_not_wait_for_ever_for_a_binding() -> None:
         cluster.clock.time += DRAIN_SECONDS
 
     cluster.scheduler.stop()
-    cluster.inbox.post(late)
+    cluster.inbox.post(Call(late))
     cluster.scheduler.run()
     assert cluster.in_flight == 1
 
@@ -907,7 +908,7 @@ def test_bindings_that_land_late_are_still_taken_note_of() -> None:
     assert cluster.in_flight == 2
     first(None)
     second(RuntimeError("refused"))
-    cluster.scheduler.land_the_rest(1.0)
+    cluster.scheduler.drain_bindings(1.0)
     assert cluster.in_flight == 0
     assert (cluster.node_of(ends), cluster.node_of(fails)) == ("n1", "")
     assert [event.pod for event in cluster.recorder.events] == ["ends"], "that is for the next one"
@@ -917,8 +918,8 @@ def test_while_it_does_not_lead_it_schedules_nothing_and_keeps_up() -> None:
     cluster = Cluster()
     cluster.scheduler.active = False
     pod = make_pod("p")
-    cluster.inbox.post(lambda: cluster.add(node(), pod))
-    cluster.inbox.post(cluster.scheduler.stop)
+    cluster.inbox.post(Call(lambda: cluster.add(node(), pod)))
+    cluster.inbox.post(Call(cluster.scheduler.stop))
     cluster.scheduler.run()
     assert not cluster.bound
     assert cluster.place(pod) is Place.ACTIVE

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
+from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
-from bayplan.inbox.messages import Changed, Message, Removed, Replaced
+from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.queue import update_events
 from bayplan.queue.scheduling_queue import SchedulingQueue
 
@@ -42,7 +43,7 @@ class Handlers:
         self._profiles = profiles
         self.pods: dict[str, Pod] = {}
 
-    def apply(self, message: Message) -> None:
+    def apply(self, message: WatchMessage) -> None:
         """Apply one message."""
         match message:
             case Changed(kind="Pod", object=pod):
@@ -57,8 +58,7 @@ class Handlers:
                 self._remove_node(node.name)
             case Replaced(kind="Node", objects=nodes):
                 self._cache.nodes.reserve(len(nodes))
-                known = {n for n in self._cache.nodes.names if n is not None}
-                self._replace(nodes, known, self._set_node, self._remove_node)
+                self._replace(nodes, self._cache.node_names(), self._set_node, self._remove_node)
             case Changed(kind=kind, object=obj):
                 self._set_object(kind, obj)
             case Removed(kind=kind, object=obj):
@@ -98,7 +98,7 @@ class Handlers:
         if old is not None and old.uid != pod.uid:
             self._drop_pod(old.key)
             old = None
-        if old is not None and old.resource_version == pod.resource_version != "":
+        if old is not None and _same_version(old.resource_version, pod.resource_version):
             return
         self.pods[pod.key] = pod
         if pod.node_name:
@@ -151,10 +151,7 @@ class Handlers:
     # Nodes
 
     def _set_node(self, node: Node) -> None:
-        version = node.metadata.resource_version
-        row = self._cache.nodes.row(node.name)
-        known = None if row is None else self._cache.nodes.nodes[row]
-        if known is not None and version and known.metadata.resource_version == version:
+        if _unchanged(self._cache.node(node.name), node):
             return
         old = self._cache.set_node(node)
         if old is None:
@@ -171,9 +168,7 @@ class Handlers:
     # Everything else
 
     def _set_object(self, kind: str, obj: Any) -> None:
-        known = self._cache.objects.get(kind, obj.key)
-        version = obj.metadata.resource_version
-        if known is not None and version and known.metadata.resource_version == version:
+        if _unchanged(self._cache.objects.get(kind, obj.key), obj):
             return
         old = self._cache.objects.set(kind, obj)
         action = Action.ADD if old is None else Action.UPDATE_OTHER
@@ -183,6 +178,18 @@ class Handlers:
         old = self._cache.objects.remove(kind, key)
         if old is not None:
             self._move(_object_event(kind, Action.DELETE), old, None)
+
+
+def _unchanged(previous: Object | None, obj: Object) -> bool:
+    """Whether ``obj`` is what we have already: a relist repeats everything."""
+    return previous is not None and _same_version(
+        previous.metadata.resource_version, obj.metadata.resource_version
+    )
+
+
+def _same_version(previous: str, current: str) -> bool:
+    """Compare resourceVersions; objects from a file have none, so they always count as changed."""
+    return previous == current != ""
 
 
 def _object_event(kind: str, action: Action) -> ClusterEvent:

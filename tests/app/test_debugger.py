@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ class Lists:
         self.nodes = nodes
         self.pods = pods
         self.asked: list[str] = []
+        self.threads: set[str] = set()
 
     def get(self, path: str) -> bytes:
         """A list."""
         self.asked.append(path)
+        self.threads.add(threading.current_thread().name)
         if self.nodes is None:
             raise ApiError("unreachable")
         if "nodes" in path:
@@ -40,14 +43,17 @@ def debugged(lists: Lists) -> tuple[Cluster, Debugger]:
     cluster.add(make_node("n1").capacity(cpu="4", pods=9), make_node("n2"))
     cluster.add(make_pod("a").req(cpu="1").node("n1").uid("a"), make_pod("b").req(cpu="9").uid("b"))
     cluster.run()
-    return cluster, Debugger(cluster.core, lists)  # type: ignore[arg-type]
+    return cluster, Debugger(cluster.core, lists, cluster.inbox)  # type: ignore[arg-type]
 
 
-def dumped(debugger: Debugger, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
-    """What a dump logs, by event."""
+def dumped(
+    cluster: Cluster, debugger: Debugger, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, list[dict[str, Any]]]:
+    """What SIGUSR2 has logged in the end, by event."""
     monkeypatch.setattr(debugger_module, "log", structlog.get_logger())
     with structlog.testing.capture_logs() as lines:
-        debugger.dump()
+        debugger.start().join()
+        cluster.take_in()
     found: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         found.setdefault(line["event"], []).append(line)
@@ -56,8 +62,8 @@ def dumped(debugger: Debugger, monkeypatch: pytest.MonkeyPatch) -> dict[str, lis
 
 def test_a_dump_shows_nodes_pods_and_that_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = Lists(["n1", "n2"], {"a": "a", "b": "b"})
-    _, debugger = debugged(lists)
-    said = dumped(debugger, monkeypatch)
+    cluster, debugger = debugged(lists)
+    said = dumped(cluster, debugger, monkeypatch)
     assert [(line["node"], line["pods"]) for line in said["Node in cache"]] == [
         ("n1", ["default/a"]),
         ("n2", []),
@@ -80,7 +86,7 @@ def test_a_dump_shows_nodes_pods_and_that_all_is_well(monkeypatch: pytest.Monkey
 
 def test_differences_are_named() -> None:
     cluster, debugger = debugged(Lists(["n1", "n3"], {"a": "a", "c": "c"}))
-    assert debugger.compare() == {
+    assert debugger.compare(debugger.listed()) == {
         "missing nodes": ["n3"],
         "surplus nodes": ["n2"],
         "missing pods": ["c"],
@@ -91,7 +97,17 @@ def test_differences_are_named() -> None:
 
 
 def test_without_the_api_server_the_rest_is_dumped(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, debugger = debugged(Lists(None, {}))
-    said = dumped(debugger, monkeypatch)
+    cluster, debugger = debugged(Lists(None, {}))
+    said = dumped(cluster, debugger, monkeypatch)
     assert said["Comparison with the API server failed"][0]["error"] == "unreachable"
     assert "Recount" in said
+
+
+def test_the_api_server_is_not_asked_on_the_scheduling_thread() -> None:
+    lists = Lists(["n1", "n2"], {})
+    cluster, debugger = debugged(lists)
+    debugger.start().join()
+    assert lists.threads == {"debugger"}
+    assert "Dump()" in repr(cluster.inbox)
+    cluster.take_in()
+    assert lists.threads == {"debugger"}

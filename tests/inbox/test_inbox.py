@@ -4,35 +4,66 @@ from __future__ import annotations
 
 import threading
 
+from tests.builders import make_pod
+
+from bayplan.framework import Status
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Replaced
+from bayplan.inbox.messages import Bound, Lead, Replaced, WakeUp
 
 
-def test_batches_and_calls_come_out_in_order() -> None:
+def test_messages_and_batches_come_out_in_order() -> None:
     inbox = Inbox()
-    batch, call = [Replaced("Pod", [])], lambda: None
-    inbox.post(batch)  # type: ignore[arg-type]
-    inbox.post(call)
-    assert len(inbox) == 2
-    assert list(inbox.drain()) == [batch, call]
+    pods, nodes = Replaced("Pod", []), Replaced("Node", [])
+    inbox.post_all([pods, nodes])
+    inbox.post(Lead())
+    assert len(inbox) == 3
+    assert list(inbox.drain()) == [pods, nodes, Lead()]
     assert list(inbox.drain()) == []
     assert list(inbox.drain(0.001)) == []
 
 
 def test_what_comes_while_it_is_emptied_comes_out_too() -> None:
     inbox = Inbox()
-    inbox.post(lambda: inbox.post(lambda: None))
-    seen = 0
-    for item in inbox.drain():
-        assert callable(item)
-        item()
-        seen += 1
-    assert seen == 2
+    inbox.post(Lead())
+    seen = []
+    for message in inbox.drain():
+        seen.append(message)
+        if len(seen) == 1:
+            inbox.post(WakeUp())
+    assert seen == [Lead(), WakeUp()]
 
 
 def test_a_post_ends_the_wait() -> None:
     inbox = Inbox()
-    thread = threading.Thread(target=lambda: inbox.post(lambda: None))
+    thread = threading.Thread(target=lambda: inbox.post(WakeUp()))
     thread.start()
-    assert len(list(inbox.drain(30))) == 1
+    assert list(inbox.drain(30)) == [WakeUp()]
     thread.join()
+
+
+def test_nothing_that_several_threads_post_is_lost() -> None:
+    inbox = Inbox()
+    threads = [
+        threading.Thread(target=lambda: [inbox.post(Lead()) for _ in range(500)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    seen = 0
+    while seen < 2000:
+        batch = list(inbox.drain(30))
+        assert batch, "a message was lost"
+        seen += len(batch)
+    for thread in threads:
+        thread.join()
+    assert len(inbox) == 0
+
+
+def test_printing_it_says_what_waits() -> None:
+    inbox = Inbox()
+    inbox.post(Bound(make_pod("p").obj(), Status.error("conflict")))
+    inbox.post(WakeUp())
+    text = repr(inbox)
+    assert "Bound(pod=Pod(default/p)" in text
+    assert "conflict" in text
+    assert text.endswith("WakeUp()])")
+    assert len(inbox) == 2

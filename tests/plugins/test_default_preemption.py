@@ -6,6 +6,7 @@ from tests.builders import PodBuilder
 from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.report import Report
 from bayplan.binding.cycle import Binding
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.inbox.inbox import Inbox
@@ -21,7 +22,7 @@ class Patches:
         self.nominated: list[tuple[str, str | None]] = []
 
     def patch(self, pod: Pod, condition: object, nominated: str | None) -> None:
-        """See `bayplan.scheduler.StatusWriter`."""
+        """See `bayplan.attempt.report.StatusWriter`."""
         self.nominated.append((pod.name, nominated))
 
 
@@ -30,7 +31,10 @@ class Bindings:
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str]] = []
-        self.in_flight = 0
+
+    def pre_flight(self, _: Binding) -> bool:
+        """Nothing takes a while."""
+        return False
 
     def start(self, binding: Binding) -> None:
         """A Pod has got its node."""
@@ -44,6 +48,7 @@ class Pipeline(World):
         super().__init__(node("n1"))
         core = self.core
         self.patches = Patches()
+        self.bindings = Bindings()
         self.scheduler = Scheduler(
             core.cache,
             core.queue,
@@ -51,13 +56,11 @@ class Pipeline(World):
             core.handlers,
             core.profiles,
             core.selector,
-            self.patches,
-            self.events,
+            self.bindings,  # type: ignore[arg-type]
+            Report(self.events, self.patches),
             self.metrics,
             clock=lambda: self.time,
         )
-        self.bindings = Bindings()
-        self.scheduler.binder = self.bindings  # type: ignore[assignment]
         self.version = 0
         for pod in pods:
             self.see(pod.node("n1"))

@@ -2,20 +2,30 @@
 
 Answers to kube-scheduler's ``pkg/scheduler/backend/cache/debugger``. It also recounts every column
 and counter, which must equal what was kept up to date incrementally.
+
+The API server is asked on a thread of its own, so scheduling goes on meanwhile. What it answers is
+compared on the scheduling thread, which alone may read cache and queue.
 """
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import structlog
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.app.assembly import Core
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Command
 
 log = structlog.get_logger("debugger")
+
+_NOT_ENDED = "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 
 
 class _Meta(msgspec.Struct):
@@ -31,15 +41,55 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-class Debugger:
-    """Looks at one scheduler's memory. Scheduling thread only."""
+@dataclass(frozen=True)
+class Listed:
+    """What the API server has: names of nodes, uids of Pods that have not ended."""
 
-    def __init__(self, core: Any, http: Http) -> None:
+    nodes: frozenset[str]
+    pods: frozenset[str]
+
+
+class Debugger:
+    """Looks at one scheduler's memory; all but `start` and `listed` on the scheduling thread."""
+
+    def __init__(self, core: Core, http: Http, inbox: Inbox) -> None:
         self._core = core
         self._http = http
+        self._inbox = inbox
+
+    def start(self) -> threading.Thread:
+        """Have everything logged. Any thread, also a signal handler; does not wait.
+
+        Returns:
+            The thread that asks the API server.
+        """
+        self._inbox.post(Dump(self))
+        thread = threading.Thread(target=self._list_and_post, name="debugger", daemon=True)
+        thread.start()
+        return thread
+
+    def _list_and_post(self) -> None:
+        try:
+            self._inbox.post(Compare(self, self.listed()))
+        except ApiError as exc:
+            log.warning("Comparison with the API server failed", error=str(exc))
+
+    def listed(self) -> Listed:
+        """Ask the API server; any thread but the scheduling one, since this takes a while.
+
+        Raises:
+            ApiError: it does not answer.
+        """
+        nodes = self._items(NODE.path)
+        pods = self._items(f"{POD.path}?fieldSelector={_NOT_ENDED}")
+        return Listed(frozenset(n.name for n in nodes), frozenset(p.uid for p in pods))
+
+    def _items(self, path: str) -> list[_Meta]:
+        listed = msgspec.json.decode(self._http.get(path), type=_List)
+        return [item.metadata for item in listed.items]
 
     def dump(self) -> None:
-        """Log what is held and what of it is wrong."""
+        """Log what is held, and what of it differs from a recount."""
         for node in self._core.cache.nodes:
             pods = [p.key for p in node.pods]
             log.info("Node in cache", node=node.name, row=node.row, pods=pods)
@@ -47,10 +97,6 @@ class Debugger:
             for pod in queued:
                 log.info("Pod in queue", pod=pod.pod.key, place=place.value, attempts=pod.attempts)
         log.info("Recount", **self.recount())
-        try:
-            log.info("Comparison with the API server", **self.compare())
-        except ApiError as exc:
-            log.warning("Comparison with the API server failed", error=str(exc))
 
     def recount(self) -> dict[str, Any]:
         """What differs between columns and counters as kept and as counted afresh."""
@@ -59,21 +105,36 @@ class Debugger:
             "counters": self._core.counters.recount(),
         }
 
-    def compare(self) -> dict[str, list[str]]:
-        """Nodes and Pods that only one side knows. A change under way shows here, too."""
-        nodes = {i.metadata.name for i in self._list(NODE.path).items}
-        known_nodes = {n for n in self._core.cache.nodes.names if n}
-        pods = {i.metadata.uid for i in self._list(f"{POD.path}?fieldSelector={_RUNNING}").items}
-        known_pods = {p.uid for p in self._core.handlers.pods.values()}
+    def compare(self, listed: Listed) -> dict[str, list[str]]:
+        """Nodes and Pods that only one side has. A change under way shows here, too."""
+        nodes = self._core.cache.node_names()
+        pods = {p.uid for p in self._core.handlers.pods.values()}
         return {
-            "missing nodes": sorted(nodes - known_nodes),
-            "surplus nodes": sorted(known_nodes - nodes),
-            "missing pods": sorted(pods - known_pods),
-            "surplus pods": sorted(known_pods - pods),
+            "missing nodes": sorted(listed.nodes - nodes),
+            "surplus nodes": sorted(nodes - listed.nodes),
+            "missing pods": sorted(listed.pods - pods),
+            "surplus pods": sorted(pods - listed.pods),
         }
 
-    def _list(self, path: str) -> _List:
-        return msgspec.json.decode(self._http.get(path), type=_List)
+
+@dataclass(frozen=True)
+class Dump(Command):
+    """SIGUSR2: log cache and queue."""
+
+    debugger: Debugger = field(repr=False)
+
+    def run(self) -> None:
+        """See `Debugger.dump`."""
+        self.debugger.dump()
 
 
-_RUNNING = "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+@dataclass(frozen=True)
+class Compare(Command):
+    """SIGUSR2: what the API server has, to be compared with the cache."""
+
+    debugger: Debugger = field(repr=False)
+    listed: Listed = field(repr=False)
+
+    def run(self) -> None:
+        """See `Debugger.compare`."""
+        log.info("Comparison with the API server", **self.debugger.compare(self.listed))

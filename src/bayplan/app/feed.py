@@ -27,7 +27,7 @@ class Feed:
         self.metrics = Metrics()
         self.connection = Connection.load(kubeconfig, self.metrics)
         self.inbox = Inbox()
-        self.informers = Informers(self.connection, KINDS.values(), self.inbox.post)
+        self.informers = Informers(self.connection, KINDS.values(), self.inbox.post_all)
 
     def start(self) -> None:
         """Ask for the first lists."""

@@ -23,7 +23,8 @@ from bayplan.app.assembly import Core, Surroundings
 from bayplan.app.debugger import Debugger
 from bayplan.app.exposition import expose_client, expose_election, expose_world
 from bayplan.app.feed import Feed
-from bayplan.binding.cycle import Binder, Hooks
+from bayplan.attempt.report import Report
+from bayplan.binding.cycle import Binder
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.event_recorder import EventRecorder, ObjectReference
@@ -34,6 +35,7 @@ from bayplan.config import EffectiveConfig
 from bayplan.extenders.extenders import Extenders, HttpExtender
 from bayplan.extenders.full_objects import FullObjects
 from bayplan.framework.registry import Registry
+from bayplan.inbox.messages import Activate, Lead
 from bayplan.scheduler import Scheduler
 from bayplan.server.server import HealthServer
 
@@ -58,7 +60,7 @@ class PodStatusWriter:
         self._writer = writer
 
     def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
-        """See `bayplan.scheduler.StatusWriter`."""
+        """See `bayplan.attempt.report.StatusWriter`."""
 
         def done(error: ApiError | None) -> None:
             if error is not None and not isinstance(error, NotFound):
@@ -101,28 +103,20 @@ class Process:
             extenders=extenders,
         )
         self._core = core = Core(config, registry, around, self._metrics)
-        self._scheduler = scheduler = Scheduler(
+        self._scheduler = Scheduler(
             core.cache,
             core.queue,
             self._inbox,
             core.handlers,
             core.profiles,
             core.selector,
-            PodStatusWriter(writer),
-            events,
+            Binder(
+                self._binders, self._inbox, core.waiting, core.preparing, extenders, self._metrics
+            ),
+            Report(events, PodStatusWriter(writer)),
             self._metrics,
         )
-        hooks = Hooks(scheduler.nominate, scheduler.bound)
-        scheduler.binder = Binder(
-            self._binders,
-            self._inbox,
-            core.waiting,
-            core.preparing,
-            extenders,
-            hooks,
-            self._metrics,
-        )
-        self._debugger = Debugger(core, self._http)
+        self._debugger = Debugger(core, self._http, self._inbox)
         self._elector = self._make_elector()
         expose_world(self._metrics, core.queue, core.cache, core.waiting)
         expose_client(self._metrics, self._dispatcher, events, self._informers)
@@ -162,8 +156,8 @@ class Process:
 
     def _end(self) -> None:
         self._dispatcher.end_bindings()
-        self._scheduler.land_the_rest(LANDING_SECONDS)
-        unfinished = self._scheduler.binder.in_flight
+        self._scheduler.drain_bindings(LANDING_SECONDS)
+        unfinished = self._scheduler.in_flight
         log.info("Ending", bindings_in_flight=unfinished)
         self._informers.stop()
         self._dispatcher.close(DRAIN_SECONDS)
@@ -187,7 +181,7 @@ class Process:
         self._scheduler.stop()
 
     def _dump(self, *_: object) -> None:
-        self._inbox.post(self._debugger.dump)
+        self._debugger.start()
 
     # Leader election
 
@@ -206,7 +200,7 @@ class Process:
             self._http,
             lock,
             new_identity(),
-            on_started=lambda: self._inbox.post(self._lead),
+            on_started=lambda: self._inbox.post(Lead()),
             on_stopped=self._lose,
             on_new_leader=lambda who: log.info("New leader", leader=who),
             record=self._record_election,
@@ -223,10 +217,6 @@ class Process:
             meta["resourceVersion"],
         )
         self._events.event(about, None, "Normal", "LeaderElection", "LeaderElection", note)
-
-    def _lead(self) -> None:
-        self._scheduler.active = True
-        log.info("Leading")
 
     def _may_write(self) -> bool:
         """Not when the Lease has run out and nobody has noticed yet, as after a long sleep."""
@@ -254,5 +244,4 @@ class Process:
         return sorted({*waiting, *broken, *([f"Lease: {lease}"] if lease else [])})
 
     def _activate(self, pods: Iterable[Pod]) -> None:
-        wanted = list(pods)
-        self._inbox.post(lambda: self._core.queue.activate(wanted))
+        self._inbox.post(Activate(tuple(pods)))

@@ -1,1 +1,6 @@
-"""One scheduling attempt: from a Pod to a node, or to the reason why there is none."""
+"""One scheduling attempt: choose a node (`attempt`), take it (`commit`), say why not (`report`).
+
+`attempt` changes nothing, so that the scheduler, `bayplan simulate` and `bayplan explain` run the
+same code. `commit` lets Pods count on their nodes, all of them or none. `report` is the only writer
+of events and conditions.
+"""

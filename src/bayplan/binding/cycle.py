@@ -3,13 +3,13 @@
 It begins on the scheduling thread, right after Permit. A Pod that nobody makes wait and that no
 PreBind plugin prepares anything for goes straight to its Bind plugin, which (DefaultBinder) only
 hands a request to the dispatcher. Every other Pod continues on a worker thread, once its wait is
-over. Every binding that was started comes back to the scheduling thread through the inbox, once.
+over. Every binding that was started ends in one message `Bound`, whatever happens.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Bound
 from bayplan.telemetry.instrument import Instrument
 
 
@@ -44,8 +45,9 @@ class Binding:
         pod: the assumed Pod, its node filled in.
         waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
         prepares: whether a PreBind plugin has something to do.
+        failure: what went wrong before the cycle could begin.
         permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
-        evaluated: how many nodes were looked at.
+        evaluated: how many nodes were filtered.
         feasible: how many of them fit.
         started: when the attempt began, `time.perf_counter`.
     """
@@ -53,29 +55,17 @@ class Binding:
     pod: Pod
     framework: Framework
     state: CycleState
-    waits: dict[str, float] = field(default_factory=dict)
+    waits: Mapping[str, float] = field(default_factory=dict)
     prepares: bool = False
+    failure: Status | None = None
     permitted: bool = False
     evaluated: int = 0
     feasible: int = 0
     started: float = field(default_factory=time.perf_counter)
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """What the scheduling thread does when a binding gets on. Called there.
-
-    Attributes:
-        nominate: tell the API server where the Pod is about to go, since that may take a while.
-        bound: it is over, well or not.
-    """
-
-    nominate: Callable[[Binding], None]
-    bound: Callable[[Binding, Status], None]
-
-
 class Binder:
-    """Runs binding cycles."""
+    """Runs binding cycles. What comes of them it posts into the inbox."""
 
     def __init__(
         self,
@@ -84,7 +74,6 @@ class Binder:
         waiting: WaitingPods,
         preparing: dict[str, PreparingPod],
         extenders: ExtenderBinder,
-        hooks: Hooks,
         instrument: Instrument,
     ) -> None:
         self._pool = pool
@@ -92,26 +81,29 @@ class Binder:
         self._waiting = waiting
         self._preparing = preparing
         self._extenders = extenders
-        self._hooks = hooks
         self._instrument = instrument
-        self.in_flight = 0
+
+    def pre_flight(self, binding: Binding) -> bool:
+        """Ask PreBind plugins what they will do; whether the binding may take a while.
+
+        Scheduling thread only, once before `start`. Then others should be told the node now.
+        """
+        pod, lifecycle = binding.pod, binding.framework.lifecycle
+        try:
+            status = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
+        except AttemptFault as fault:
+            binding.failure, binding.permitted = fault.status, True
+            return False
+        binding.prepares = status.ok
+        return binding.prepares or bool(binding.waits)
 
     def start(self, binding: Binding) -> None:
         """Begin the cycle. Scheduling thread only."""
-        self.in_flight += 1
-        pod, lifecycle = binding.pod, binding.framework.lifecycle
-        try:
-            flight = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
-        except AttemptFault as exc:
-            binding.permitted = True
-            self._finish(binding, exc.status)
-            return
-        binding.prepares = flight.ok
-        if binding.waits or binding.prepares:
-            self._hooks.nominate(binding)
-        if binding.waits:
+        if binding.failure is not None:
+            self._finish(binding, binding.failure)
+        elif binding.waits:
             decided = partial(self._decided, binding, time.perf_counter())
-            self._waiting.add(pod, binding.waits, decided)
+            self._waiting.add(binding.pod, binding.waits, decided)
         elif binding.prepares or self._blocks(binding):
             self._hand_over(binding)
         else:
@@ -123,11 +115,11 @@ class Binder:
         return self._waiting.next_timer()
 
     def expire(self) -> None:
-        """Turn down the Pods that waited in Permit for too long."""
+        """Reject the Pods that waited in Permit for too long."""
         self._waiting.expire()
 
     def reject_waiting(self, message: str) -> None:
-        """Turn down every Pod that waits in Permit."""
+        """Reject every Pod that waits in Permit."""
         for waiting in self._waiting:
             waiting.reject("", message)
 
@@ -156,8 +148,8 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
-        except AttemptFault as exc:
-            status = exc.status
+        except AttemptFault as fault:
+            status = fault.status
         preparing = self._preparing.pop(pod.uid, None)
         if status.ok and preparing is not None and not preparing.finish():
             status = Status.error(preparing.called_back)
@@ -168,13 +160,13 @@ class Binder:
 
     def _bind(self, binding: Binding) -> None:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
-        finish = partial(self._finish, binding)
+        finish: Callable[[Status], None] = partial(self._finish, binding)
         try:
             status = self._extenders.bind(pod, pod.node_name)
             if status is None:
                 lifecycle.bind(binding.state, pod, pod.node_name, finish)
-        except AttemptFault as exc:
-            status = exc.status
+        except AttemptFault as fault:
+            status = fault.status
         if status is not None:
             finish(status)
 
@@ -185,8 +177,4 @@ class Binder:
             self._pool.submit(
                 binding.framework.lifecycle.post_bind, binding.state, pod, pod.node_name
             )
-        self._inbox.post(lambda: self._land(binding, status))
-
-    def _land(self, binding: Binding, status: Status) -> None:
-        self.in_flight -= 1
-        self._hooks.bound(binding, status)
+        self._inbox.post(Bound(binding.pod, status))

@@ -58,10 +58,18 @@ class Cache:
 
     # Nodes
 
+    def node(self, name: str) -> Node | None:
+        """The node called ``name``."""
+        row = self.nodes.row(name)
+        return None if row is None else self.nodes.nodes[row]
+
+    def node_names(self) -> set[str]:
+        """The names of all nodes."""
+        return {name for name in self.nodes.names if name is not None}
+
     def set_node(self, node: Node) -> Node | None:
         """Add or replace a node; returns what it replaced."""
-        row = self.nodes.row(node.name)
-        old = None if row is None else self.nodes.nodes[row]
+        old = self.node(node.name)
         row = self.nodes.set_node(node)
         for pod in self._orphans.pop(node.name, {}).values():
             self.nodes.add_pod(row, pod)
@@ -69,10 +77,7 @@ class Cache:
 
     def remove_node(self, name: str) -> Node | None:
         """Remove a node; its Pods wait for it to come back, or for their own end."""
-        row = self.nodes.row(name)
-        if row is None:
-            return None
-        old = self.nodes.nodes[row]
+        old = self.node(name)
         pods = self.nodes.remove_node(name)
         if pods:
             self._orphans.setdefault(name, {}).update((p.uid, p) for p in pods)

@@ -1,39 +1,52 @@
 """Inbox: how every other thread reaches the scheduling thread.
 
-Reflectors put what they received here, binding workers and HTTP handlers put calls. The scheduling
-thread takes everything out between two Pods and is the only one that changes cache and queue.
+Reflectors post what they received, binding workers post outcomes, the leader elector and signal
+handlers post what is to be done: all of it as `Message`. The scheduling thread takes everything
+out between two Pods, and it alone changes the cache and the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 
 from bayplan.inbox.messages import Message
 
-Call = Callable[[], None]
-Item = list[Message] | Call
-
 
 class Inbox:
-    """A FIFO of informer messages (in batches) and calls. `post` is safe from any thread."""
+    """A FIFO of messages. Posting is safe from any thread and from a signal handler."""
 
     def __init__(self) -> None:
-        self._items: SimpleQueue[Item] = SimpleQueue()
+        # One token per batch wakes the reader. The batches stand apart, since a SimpleQueue cannot
+        # be looked into; a batch is appended before its token, so whoever got one finds a batch.
+        self._batches: deque[Sequence[Message]] = deque()
+        self._tokens: SimpleQueue[None] = SimpleQueue()
 
-    def post(self, item: Item) -> None:
-        """Hand over a batch of messages or a call."""
-        self._items.put(item)
+    def post(self, message: Message) -> None:
+        """Hand over one message."""
+        self.post_all((message,))
 
-    def drain(self, timeout: float = 0.0) -> Iterator[Item]:
-        """Everything that is there; waits up to ``timeout`` seconds for the first item."""
+    def post_all(self, batch: Sequence[Message]) -> None:
+        """Hand over messages that belong together; nothing comes between them."""
+        self._batches.append(batch)
+        self._tokens.put(None)
+
+    def drain(self, timeout: float = 0.0) -> Iterator[Message]:
+        """Everything that is there; waits up to ``timeout`` seconds for the first batch."""
         if timeout > 0:
             try:
-                yield self._items.get(timeout=timeout)
+                self._tokens.get(timeout=timeout)
             except Empty:
                 return
-        while not self._items.empty():
-            yield self._items.get_nowait()
+            yield from self._batches.popleft()
+        while not self._tokens.empty():
+            self._tokens.get_nowait()
+            yield from self._batches.popleft()
 
     def __len__(self) -> int:
-        return self._items.qsize()
+        return sum(len(batch) for batch in self._batches.copy())
+
+    def __repr__(self) -> str:
+        waiting = [message for batch in self._batches.copy() for message in batch]
+        return f"Inbox({waiting})"

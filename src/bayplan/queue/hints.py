@@ -7,7 +7,7 @@ plugin costs attempts, never a Pod that waits forever.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,17 +72,21 @@ def _registered(plugin: Plugin) -> list[EventRegistration]:
     return events
 
 
+Hints = Mapping[str, list[tuple[str, HintFn | None]]]
+"""By profile, (plugin, its hint or None for always Queue)."""
+
+
 @dataclass(frozen=True)
 class Interest:
     """Who is interested in an event.
 
     Attributes:
         plugins: of all profiles.
-        hints: by profile, (plugin, its hint or None for always Queue).
+        hints: what to ask them.
     """
 
     plugins: tuple[PluginKey, ...]
-    hints: Mapping[str, list[tuple[str, HintFn | None]]]
+    hints: Hints
 
 
 class HintTable:
@@ -110,21 +114,31 @@ class HintTable:
         plugins = ((profile, plugin) for profile, found in hints.items() for plugin, _ in found)
         return Interest(tuple(dict.fromkeys(plugins)), hints)
 
+    def woken(
+        self, event: ClusterEvent, old: Any, new: Any, pods: Iterable[QueuedPod]
+    ) -> Iterator[tuple[QueuedPod, Strategy]]:
+        """Those of ``pods`` for which ``event`` (``old`` became ``new``) is worth an attempt."""
+        hints = self.interest(event).hints
+        for queued in pods:
+            strategy = self._strategy(queued, event, old, new, hints)
+            if strategy is not Strategy.SKIP:
+                yield queued, strategy
+
     def strategy(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Whether ``event`` (``old`` became ``new``) is worth another attempt for the Pod."""
-        if not queued.unschedulable_plugins and not queued.pending_plugins:
+        return self._strategy(queued, event, old, new, self.interest(event).hints)
+
+    def _strategy(
+        self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any, hints: Hints
+    ) -> Strategy:
+        rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
+        if not rejected and not pending:
             return Strategy.AFTER_BACKOFF
         if event.wildcard:
             elsewhere = isinstance(new, Pod) and new.uid != queued.uid
             return Strategy.SKIP if elsewhere else Strategy.AFTER_BACKOFF
-        return self._ask_rejectors(queued, event, old, new)
-
-    def _ask_rejectors(
-        self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any
-    ) -> Strategy:
         strategy = Strategy.SKIP
-        rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
-        for plugin, hint in self.interest(event).hints.get(queued.profile, ()):
+        for plugin, hint in hints.get(queued.profile, ()):
             if plugin not in pending and (
                 plugin not in rejected or strategy is Strategy.AFTER_BACKOFF
             ):

@@ -232,9 +232,10 @@ class SchedulingQueue:
             pods += self._board.unschedulable
         else:
             pods += self._board.unschedulable.waiting_for(interest.plugins)
-        for queued in pods:
-            if precheck is None or precheck(queued.pod):
-                self._wake(queued, event, old, new)
+        if precheck is not None:
+            pods = [queued for queued in pods if precheck(queued.pod)]
+        for queued, strategy in self._hints.woken(event, old, new, pods):
+            self._requeue(queued, strategy, event.label)
         self._board.in_flight.record(event, old, new)
 
     def assigned_pod_added(self, pod: Pod) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
+from bayplan.attempt.report import cut_note
 from bayplan.attempt.selection import Selection
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
@@ -14,7 +15,6 @@ from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
-from bayplan.scheduler import cut_note
 
 
 @dataclass

@@ -8,10 +8,10 @@ from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
+from bayplan.attempt.report import cut_note
 from bayplan.framework.faults import AttemptFault
 from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.scheduler import cut_note
 from bayplan.simulation.attempt import Attempt, attempt
 from bayplan.simulation.name_order import NameOrder
 

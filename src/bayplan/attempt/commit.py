@@ -1,0 +1,145 @@
+"""Commit: the chosen nodes are taken. Assume > Reserve > Permit for one Pod, or for many at once.
+
+All Pods of one call get through, or none of them counts afterwards: whatever had been done is
+undone in reverse order, Unreserve of all Reserve plugins included. So a gang is never held in part.
+
+Stage by stage, for all Pods: first all are assumed, then Reserve runs for each, then Permit. A
+plugin thus sees the whole group on its nodes before it is asked about the first member.
+
+Answers to ``prepareForBindingCycle`` in kube-scheduler's ``pkg/scheduler/schedule_one.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.attempt.outcome import Rejection
+from bayplan.cache.cache import Cache
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.runtime import Framework
+from bayplan.queue.nominator import Nominator
+
+log = structlog.get_logger("commit")
+
+
+class Reserved(Protocol):
+    """A Pod that counts on its node, reserved by its profile's plugins."""
+
+    @property
+    def framework(self) -> Framework:
+        """The profile."""
+
+    @property
+    def state(self) -> CycleState:
+        """What its plugins remember."""
+
+    @property
+    def pod(self) -> Pod:
+        """The assumed Pod, its node filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A Pod and the node that an attempt has chosen for it."""
+
+    framework: Framework
+    state: CycleState
+    pod: Pod
+    node_name: str
+
+
+@dataclass(slots=True)
+class Member:
+    """A Pod that counts on its node.
+
+    Attributes:
+        pod: the assumed Pod, its node filled in.
+        waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
+    """
+
+    framework: Framework
+    state: CycleState
+    pod: Pod
+    waits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """All Pods count on their nodes; in the order of the choices."""
+
+    members: tuple[Member, ...]
+
+
+class Commit:
+    """Makes placements count, and undoes that. Scheduling thread only."""
+
+    def __init__(self, cache: Cache, nominator: Nominator) -> None:
+        self._cache = cache
+        self._nominator = nominator
+
+    def run(self, *choices: Choice) -> Committed | Rejection:
+        """Take the chosen nodes, all of them or none. Never raises."""
+        members: list[Member] = []
+        try:
+            for choice in choices:
+                members.append(self._assume(choice))  # noqa: PERF401 - undone if the next one fails
+            rejection = _reserve(members) or _permit(members)
+        except AttemptFault as fault:
+            rejection = Rejection.by_error(str(fault), fault)
+        except Exception as exc:
+            # What a plugin hands out (states, statuses) may break wherever it is looked at.
+            log.exception("commit broke", pods=[choice.pod.key for choice in choices])
+            rejection = Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+        if rejection is None:
+            return Committed(tuple(members))
+        self.undo(members)
+        return rejection
+
+    def rehearse(self, *choices: Choice) -> Committed | Rejection:
+        """What `run` comes to; everything is as before afterwards, nominations included."""
+        nominated = [self._nominator.nominated_node(choice.pod.uid) for choice in choices]
+        outcome = self.run(*choices)
+        if isinstance(outcome, Committed):
+            self.undo(outcome.members)
+        for choice, node_name in zip(choices, nominated, strict=True):
+            self._nominator.nominate(choice.pod, node_name)
+        return outcome
+
+    def undo(self, members: Sequence[Reserved]) -> None:
+        """Unreserve and forget ``members``, the last one first.
+
+        One whose binding has been seen meanwhile stays in the cache.
+        """
+        for member in reversed(members):
+            pod = member.pod
+            member.framework.lifecycle.unreserve(member.state, pod, pod.node_name)
+            self._cache.forget(pod.uid)
+
+    def _assume(self, choice: Choice) -> Member:
+        assumed = self._cache.assume(choice.pod, choice.node_name)
+        self._nominator.remove(assumed.uid)
+        return Member(choice.framework, choice.state, assumed)
+
+
+def _reserve(members: Sequence[Member]) -> Rejection | None:
+    for member in members:
+        pod, lifecycle = member.pod, member.framework.lifecycle
+        status = lifecycle.reserve(member.state, pod, pod.node_name)
+        if status.rejected:
+            return Rejection.of_chosen_node(status)
+    return None
+
+
+def _permit(members: Sequence[Member]) -> Rejection | None:
+    for member in members:
+        pod, lifecycle = member.pod, member.framework.lifecycle
+        status, member.waits = lifecycle.permit(member.state, pod, pod.node_name)
+        if status.rejected:
+            return Rejection.of_chosen_node(status)
+    return None

@@ -1,0 +1,86 @@
+"""What an attempt can come to: a `Placement`, or a `Rejection` that says why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bayplan.cache.node_table import IntArray
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.interface import PostFilterResult
+from bayplan.framework.search import Fit
+from bayplan.framework.status import Status
+
+
+class Reason(StrEnum):
+    """The reason of the condition PodScheduled."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    """Plugins rejected the Pod, or there is no node."""
+    SCHEDULER_ERROR = "SchedulerError"
+    """A plugin, an extender or the API server failed: nothing is known about the nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """The node for a Pod.
+
+    Attributes:
+        best: rows of all nodes that are as good as the chosen one.
+        fit: the feasible nodes.
+    """
+
+    node_name: str
+    best: IntArray
+    fit: Fit
+
+    @property
+    def evaluated(self) -> int:
+        """How many nodes were filtered."""
+        return self.fit.evaluated
+
+    @property
+    def feasible(self) -> int:
+        """How many of them fit."""
+        return self.fit.count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rejection:
+    """Why a Pod got no node, or could not have the one that was chosen.
+
+    Attributes:
+        message: the text of the FailedScheduling event and of the condition, not shortened.
+        unschedulable_plugins: the plugins that rejected the Pod; their events may wake it.
+        pending_plugins: those that rejected it with Pending.
+        nominated: the node to nominate, "" for none, None to leave the nomination as it is.
+        evaluated: how many nodes were filtered.
+        diagnosis: the status of every node; None where no node was filtered.
+        post_filter: what PostFilter plugins answered.
+        fault: the exception behind a SchedulerError, where there is one.
+        timed_out: whether the Pod waited in Permit until its time was up.
+    """
+
+    reason: Reason
+    message: str
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominated: str | None = ""
+    evaluated: int = 0
+    diagnosis: Diagnosis | None = None
+    post_filter: PostFilterResult | None = None
+    fault: Exception | None = None
+    timed_out: bool = False
+
+    @classmethod
+    def by_error(cls, message: str, fault: Exception | None = None) -> Rejection:
+        """The attempt failed: it is repeated after a backoff."""
+        return cls(Reason.SCHEDULER_ERROR, message, fault=fault)
+
+    @classmethod
+    def of_chosen_node(cls, status: Status, *, timed_out: bool = False) -> Rejection:
+        """A Reserve or Permit plugin rejected the one node that was left."""
+        reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+        message = "0/1 nodes are available:" + (f" {reasons}." if reasons else "")
+        plugins = frozenset({status.plugin})
+        return cls(Reason.UNSCHEDULABLE, message, plugins, timed_out=timed_out)

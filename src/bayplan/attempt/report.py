@@ -1,0 +1,72 @@
+"""Report: what the world is told about an attempt. The only writer of events and conditions.
+
+Texts, reasons and actions are kube-scheduler's, see ``handleSchedulingFailure`` in its
+``pkg/scheduler/schedule_one.go``. Nothing here blocks: events and writes are sent later.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.attempt.outcome import Rejection
+from bayplan.framework.interface import EventRecorder
+
+NOTE_LIMIT = 1024
+"""Longest note of an event, in bytes of UTF-8."""
+
+
+class StatusWriter(Protocol):
+    """Writes a Pod's condition and nomination to the API server, later, and reports trouble."""
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """None leaves the condition or the nomination as it is; "" clears the nomination."""
+
+
+class Report:
+    """Events and conditions about Pods; ``profile`` is the schedulerName that they come from."""
+
+    def __init__(self, events: EventRecorder, statuses: StatusWriter) -> None:
+        self._events = events
+        self._statuses = statuses
+
+    def scheduled(self, pod: Pod, profile: str) -> None:
+        """``pod`` is bound to its node."""
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"
+        self._events.event(pod, None, "Normal", "Scheduled", "Binding", note, profile)
+
+    def failed(self, pod: Pod, profile: str, rejection: Rejection) -> None:
+        """No node for ``pod``: event, condition and nomination."""
+        self._failed_scheduling(pod, profile, cut_note(rejection.message))
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=str(rejection.reason),
+            message=rejection.message,
+            observed_generation=pod.generation,
+        )
+        self._statuses.patch(pod, condition, rejection.nominated)
+
+    def skipped(self, pod: Pod, profile: str) -> None:
+        """``pod`` is being deleted, so it is not scheduled."""
+        self._failed_scheduling(pod, profile, skip_note(pod))
+
+    def nominated(self, pod: Pod) -> None:
+        """The binding of the assumed ``pod`` may take a while: tell others where it will go."""
+        self._statuses.patch(pod, None, pod.node_name)
+
+    def _failed_scheduling(self, pod: Pod, profile: str, note: str) -> None:
+        self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note, profile)
+
+
+def skip_note(pod: Pod) -> str:
+    """What is said of a Pod that is being deleted."""
+    return f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+
+
+def cut_note(message: str) -> str:
+    """``message`` as the note of an event: cut at `NOTE_LIMIT`."""
+    encoded = message.encode()
+    if len(encoded) <= NOTE_LIMIT:
+        return message
+    return encoded[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
