@@ -23,7 +23,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.carried_terms import TermMatches
 from bayplan.cache.counters import DomainCounters, SelectionCounter
 from bayplan.cache.domains import DomainCounter, DomainSpec, DomainTable, weighted_counts
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_terms import PodSelection, meant_by_all, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
@@ -71,7 +71,7 @@ def test_a_counter_begins_with_what_is_there_and_follows_every_change() -> None:
 
 
 def test_counters_of_a_cluster_that_is_there_already_count_it() -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     row = nodes.set_node(node("a1", "z1").obj())
     carrier = web().pod_anti_affinity(ZONE, WEB).obj()
     nodes.add_pod(row, carrier)
@@ -164,7 +164,7 @@ def test_without_a_key_every_row_is_a_domain_also_in_a_part_of_the_table() -> No
 def test_domains_among_some_rows_are_those_that_have_one_of_them(
     names: list[str], expected: int
 ) -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     nodes.reserve(5)
     for each in (node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), node("c1", "z3")):
         nodes.set_node(each.obj())

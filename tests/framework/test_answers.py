@@ -10,7 +10,7 @@ from tests.builders import NodeBuilder, make_node, make_pod
 from tests.core_harness import PROFILE, Cluster
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework import answers as answers_module
 from bayplan.framework.answers import AnswerBook, Answers, LocalStages
 from bayplan.framework.cycle_state import CycleState
@@ -340,7 +340,7 @@ def test_a_row_local_pre_score_error_comes_when_it_matters() -> None:
 def filled_answers(nodes: int) -> Answers:
     """Answers of nobody."""
     answers = Answers(CycleState(), LocalStages([], [], []), {}, None, lambda *_: None)  # type: ignore[arg-type]
-    answers.refresh(make_pod().obj(), NodeTable(nodes))
+    answers.refresh(make_pod().obj(), LiveNodeTable(nodes))
     return answers
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import make_node
 from tests.plugins.harness import table_of
 
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.sampling import NodeSampler, nodes_to_find, zone_interleaved
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -30,7 +30,7 @@ def test_how_many_feasible_nodes_are_enough(percentage: int, nodes: int, wanted:
     assert nodes_to_find(percentage, nodes) == wanted
 
 
-def names(nodes: NodeTable, rows: np.ndarray) -> list[str]:
+def names(nodes: LiveNodeTable, rows: np.ndarray) -> list[str]:
     return [nodes.names[row] or "" for row in rows]
 
 
@@ -49,12 +49,12 @@ def test_nodes_are_taken_from_one_zone_after_the_other() -> None:
 
 
 def test_without_nodes_there_is_no_order() -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     feasible, looked_at = NodeSampler(nodes).restrict(np.zeros(0, np.bool_), 50)
     assert (feasible.tolist(), looked_at) == ([], 0)
 
 
-def sampler_of(count: int) -> tuple[NodeTable, NodeSampler]:
+def sampler_of(count: int) -> tuple[LiveNodeTable, NodeSampler]:
     nodes = table_of(*(make_node(f"n{i}") for i in range(count)))
     return nodes, NodeSampler(nodes)
 

@@ -21,7 +21,7 @@ from tests.builders import (
 from bayplan.api.pod import Pod
 from bayplan.api.workloads import Namespace
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.node_table import BoolArray, NodeTable
+from bayplan.cache.node_table import BoolArray, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
@@ -44,7 +44,7 @@ class Cluster:
     """Nodes with Pods, other objects, and the counters over them."""
 
     def __init__(self, *nodes: NodeBuilder) -> None:
-        self.nodes = NodeTable()
+        self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         self.counters = DomainCounters(self.nodes, self.objects)
         for node in nodes:
@@ -83,7 +83,7 @@ Answers = dict[str, tuple[str, str]]
 """By node: the code of the status and its message."""
 
 
-def answers(plugin: Any, state: CycleState, pod: Pod, nodes: NodeTable) -> Answers:
+def answers(plugin: Any, state: CycleState, pod: Pod, nodes: LiveNodeTable) -> Answers:
     """The Filter statuses of ``nodes``."""
     codes = plugin.filter_nodes(state, pod, nodes)
     assert codes.dtype.kind == "i"
@@ -94,7 +94,7 @@ def answers(plugin: Any, state: CycleState, pod: Pod, nodes: NodeTable) -> Answe
     return {name: (str(status.code), status.message) for name, status in statuses.items()}
 
 
-def filtered(plugin: Any, pod: Pod, nodes: NodeTable) -> Answers | None:
+def filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> Answers | None:
     """The Filter statuses after PreFilter; None when that skips."""
     state = CycleState()
     status = plugin.pre_filter(state, pod, nodes)
@@ -105,7 +105,7 @@ def filtered(plugin: Any, pod: Pod, nodes: NodeTable) -> Answers | None:
 
 
 def scores(
-    plugin: Any, pod: Pod, nodes: NodeTable, feasible: BoolArray | None = None
+    plugin: Any, pod: Pod, nodes: LiveNodeTable, feasible: BoolArray | None = None
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Raw and normalized scores of feasible nodes; None when PreScore skips."""
     state = CycleState()

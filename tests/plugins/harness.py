@@ -8,7 +8,7 @@ import numpy as np
 from tests.builders import NodeBuilder
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin, PreFilterResult
@@ -23,21 +23,21 @@ def make(cls: type[PluginT], handle: Any = None, **args: Any) -> PluginT:
     return cls(model.model_validate(args) if model else None, handle)
 
 
-def table_of(*nodes: NodeBuilder) -> NodeTable:
+def table_of(*nodes: NodeBuilder) -> LiveNodeTable:
     """A table of these nodes; it has free rows, too."""
-    table = NodeTable()
+    table = LiveNodeTable()
     for node in nodes:
         table.set_node(node.obj())
     return table
 
 
-def pre_filtered(plugin: Any, pod: Pod, nodes: NodeTable) -> PreFilterResult | Status | None:
+def pre_filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> PreFilterResult | Status | None:
     """What PreFilter answers."""
     answer: PreFilterResult | Status | None = plugin.pre_filter(CycleState(), pod, nodes)
     return answer
 
 
-def filtered(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, Status]:
+def filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, Status]:
     """The Filter status of every node, after PreFilter."""
     state = CycleState()
     if hasattr(plugin, "pre_filter"):
@@ -53,7 +53,7 @@ def filtered(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, Status]:
     }
 
 
-def scored(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int] | Status:
+def scored(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int] | Status:
     """Raw scores by node, or what PreScore answers when that is not Success."""
     state = CycleState()
     if hasattr(plugin, "pre_score"):
@@ -66,7 +66,7 @@ def scored(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int] | Status:
     return {info.name: int(scores[info.row]) for info in nodes}
 
 
-def normalized(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int]:
+def normalized(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int]:
     """Normalized scores by node, all of them feasible."""
     raw = scored(plugin, pod, nodes)
     assert isinstance(raw, dict)

@@ -10,7 +10,7 @@ from tests.plugins.harness import filtered, make
 
 from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Handle, Plugin
@@ -21,7 +21,7 @@ class StorageWorld:
     """A small cluster. Placed Pods, nodes and objects may come before and after the plugin."""
 
     def __init__(self, *nodes: NodeBuilder | str) -> None:
-        self.nodes = NodeTable()
+        self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         for node in nodes:
             self.add_node(make_node(node) if isinstance(node, str) else node)
@@ -92,10 +92,10 @@ class StorageWorld:
         table, state = self.nodes.take(rows), state.what_if(rows)
         for at, name in enumerate(table.names):
             for other in removed.get(name or "", []):
-                table.remove_pod(at, other)
+                table.remove_pods([at], [other])
                 plugin.remove_pod(state, pod, other, table, at)
             for other in added.get(name or "", []):
-                table.add_pod(at, other)
+                table.add_pods([at], [other])
                 plugin.add_pod(state, pod, other, table, at)
         codes = plugin.filter_nodes(state, pod, table)
         assert codes.shape == rows.shape

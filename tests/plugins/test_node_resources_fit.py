@@ -174,9 +174,9 @@ def test_a_table_for_what_if_questions_answers_for_its_own_pods() -> None:
     for row in rows.tolist():
         nodes.add_pod(row, victim)
     small = nodes.take(rows)
-    small.remove_pod(1, victim)
+    small.remove_pods([1], [victim])
     roomy = nodes.take(rows[1:])
-    roomy.remove_pod(0, victim)
+    roomy.remove_pods([0], [victim])
     plugin, pod = make(NodeResourcesFit), make_pod().req(cpu=1).obj()
     assert (plugin.filter_nodes(CycleState(), pod, small) == 0).tolist() == [False, True]
     assert (plugin.filter_nodes(CycleState(), pod, roomy) == 0).tolist() == [True]

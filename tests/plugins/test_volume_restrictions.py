@@ -151,7 +151,7 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive):
     pod = make_pod().pvc("c").obj()
     rows = np.array([exclusive.row("n1"), exclusive.row("n2")])
     table, state = exclusive.nodes.take(rows), exclusive.state(plugin, pod).what_if(rows)
-    table.remove_pod(0, user)
+    table.remove_pods([0], [user])
     plugin.remove_pod(state, pod, user, table, 0)
     part = np.array([1, 0])
     codes = plugin.filter_nodes(state.what_if(part), pod, table.take(part))

@@ -1,12 +1,12 @@
 import numpy as np
 from tests.builders import make_node
 
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.simulation.name_order import NameOrder
 
 
 def test_rows_are_ordered_by_name_whatever_comes_and_goes():
-    nodes, order = NodeTable(), NameOrder()
+    nodes, order = LiveNodeTable(), NameOrder()
     rows = np.array([nodes.set_node(make_node(name).obj()) for name in ("b", "n10", "n2", "a")])
     assert order.names(nodes, rows) == ["a", "b", "n10", "n2"]
     assert nodes.names[order(nodes, rows[:3])] == "b"

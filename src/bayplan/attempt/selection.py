@@ -15,7 +15,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.extenders.extenders import REJECTOR, Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
@@ -28,11 +28,11 @@ from bayplan.framework.status import Status
 log = structlog.get_logger("selection")
 
 NO_NODES = "no nodes available to schedule pods"
-TieBreak = Callable[[NodeTable, IntArray], int]
+TieBreak = Callable[[LiveNodeTable, IntArray], int]
 """Picks one row among the best ones."""
 
 
-def pick_at_random(_: NodeTable, rows: IntArray) -> int:
+def pick_at_random(_: LiveNodeTable, rows: IntArray) -> int:
     """Any of the best rows, all equally likely; what kube-scheduler does."""
     return int(rows[random.randrange(len(rows))])
 
@@ -60,7 +60,7 @@ class NodeSelector:
     """Selects nodes. One per scheduler."""
 
     def __init__(
-        self, nodes: NodeTable, extenders: Extenders, tie_break: TieBreak = pick_at_random
+        self, nodes: LiveNodeTable, extenders: Extenders, tie_break: TieBreak = pick_at_random
     ) -> None:
         self._nodes = nodes
         self._extenders = extenders

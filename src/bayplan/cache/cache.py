@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 
 
@@ -34,7 +34,7 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self.nodes = NodeTable()
+        self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
@@ -60,8 +60,7 @@ class Cache:
 
     def node(self, name: str) -> Node | None:
         """The node called ``name``."""
-        row = self.nodes.row(name)
-        return None if row is None else self.nodes.nodes[row]
+        return self.nodes.node(name)
 
     def node_names(self) -> set[str]:
         """The names of all nodes."""
@@ -149,10 +148,7 @@ class Cache:
         if row is None:
             self._orphans[pod.node_name][pod.uid] = pod
             return
-        old = self.nodes.pods[row][pod.uid]
-        self.nodes.pods[row][pod.uid] = pod
-        if old.status.start_time != pod.status.start_time:
-            self.nodes.start_journal.append(row)
+        self.nodes.replace_pod(row, pod)
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:

@@ -19,13 +19,12 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from bayplan.api.node import Taint
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import Labels
 from bayplan.api.workloads import Namespace
 from bayplan.cache.carried_terms import CarriedTerms, TermCounter, TermMatches, carried
 from bayplan.cache.domains import DomainCounter, Domains, DomainSpec, DomainTable
-from bayplan.cache.node_table import ABSENT, NodeTable
+from bayplan.cache.node_table import ABSENT, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_terms import PodSelection, shape_terms
 
@@ -78,7 +77,7 @@ GroupKey = tuple[int, bool]
 class DomainCounters:
     """All counters of a cluster; see the module's docstring."""
 
-    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
         self._objects = objects
         self._domains = DomainTable(nodes)
@@ -88,7 +87,6 @@ class DomainCounters:
         self._groups: dict[str, dict[GroupKey, PodGroup]] = defaultdict(dict)
         self._filled = self._empty = 0
         self.carried = CarriedTerms(self._domains)
-        self._seen: dict[int, tuple[dict[str, str], tuple[Taint, ...]]] = {}
         for row, pods in enumerate(nodes.pods):
             self.node_changed(row)
             for pod in pods.values():
@@ -166,15 +164,7 @@ class DomainCounters:
                 self._forget_empty()
 
     def node_changed(self, row: int) -> None:
-        """The node of ``row`` came, went or changed; only its name, labels and taints matter."""
-        node = self._nodes.nodes[row]
-        if node is None:
-            self._seen.pop(row, None)
-        else:
-            facts = (node.labels, node.spec.taints)
-            if self._seen.get(row) == facts:
-                return
-            self._seen[row] = facts
+        """The node of ``row`` came, went or changed."""
         self._domains.changed(row)
 
     # Counting

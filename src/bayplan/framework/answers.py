@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.node_table import BoolArray, IntArray, Load, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, Load, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
@@ -99,7 +99,7 @@ class Answers:
         columns = (self.fits, self._static, self._totals, *self._raw.values())
         return _BYTES_BESIDE + sum(column.nbytes for column in columns)
 
-    def refresh(self, pod: Pod, nodes: NodeTable) -> None:
+    def refresh(self, pod: Pod, nodes: LiveNodeTable) -> None:
         """Bring the answers up to date with ``nodes``.
 
         Raises:
@@ -118,14 +118,16 @@ class Answers:
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
 
-    def _follow(self, pod: Pod, nodes: NodeTable, moved: list[int], moved_pods: list[int]) -> None:
+    def _follow(
+        self, pod: Pod, nodes: LiveNodeTable, moved: list[int], moved_pods: list[int]
+    ) -> None:
         rows = set(moved).union(moved_pods)
         if len(rows) * 4 > len(nodes):
             self._rebuild(pod, nodes)
         else:
             self._update(pod, nodes, np.array(sorted(rows)), nodes_moved=bool(moved))
 
-    def _rebuild(self, pod: Pod, nodes: NodeTable) -> None:
+    def _rebuild(self, pod: Pod, nodes: LiveNodeTable) -> None:
         self.failed = False
         self._of_load.clear()
         self._static = self._passing(self.stages.static_filters, pod, nodes, nodes.exists)
@@ -137,7 +139,7 @@ class Answers:
         totals = summed + self._sum_kept(slice(None), self._maxima)
         self._totals = masked(self.fits, totals).astype(self._totals.dtype)
 
-    def _update(self, pod: Pod, nodes: NodeTable, rows: IntArray, *, nodes_moved: bool) -> None:
+    def _update(self, pod: Pod, nodes: LiveNodeTable, rows: IntArray, *, nodes_moved: bool) -> None:
         if nodes_moved:
             table = nodes.take(rows)
             static_filters = self.stages.static_filters
@@ -156,7 +158,7 @@ class Answers:
 
     # Stages that look at Pods
 
-    def _on_pods(self, pod: Pod, nodes: NodeTable, rows: IntArray) -> OnPods:
+    def _on_pods(self, pod: Pod, nodes: LiveNodeTable, rows: IntArray) -> OnPods:
         """The answers for ``rows``; those of one row are remembered by its load."""
         static = self._static[rows]
         if len(rows) > 1 or not self._by_load or not static[0]:

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, NodeInfo, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.telemetry.instrument import Instrument
@@ -76,7 +76,7 @@ class Depends(enum.Flag):
     """The Pods on that row."""
     RESOURCES = enum.auto()
     """What the node of that row offers, and what the Pods there request in sum and how many they
-    are: `NodeTable.load`. Alone, it lets an answer serve every row that is as full."""
+    are: `LiveNodeTable.load`. Alone, it lets an answer serve every row that is as full."""
     CLUSTER = enum.auto()
     """Anything else: other nodes, other objects, time, the Pod's name and those of its claims."""
 
@@ -291,7 +291,7 @@ class Handle:
         framework: the profile's `bayplan.framework.runtime.Framework`, set once it is made.
     """
 
-    nodes: NodeTable
+    nodes: LiveNodeTable
     objects: ObjectStore
     counters: DomainCounters
     nominator: PodNominator

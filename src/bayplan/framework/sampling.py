@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 
 MIN_FEASIBLE_NODES = 100
 """At least so many feasible nodes are looked for, whatever the percentage."""
@@ -21,7 +21,7 @@ _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 class NodeSampler:
     """Remembers where the last search ended. One per scheduler, shared by all profiles."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: LiveNodeTable) -> None:
         self._nodes = nodes
         self._start = 0
         self._order: IntArray = np.empty(0, np.int64)
@@ -63,7 +63,7 @@ def nodes_to_find(percentage: int, nodes: int) -> int:
     return max(MIN_FEASIBLE_NODES, nodes * percentage // 100)
 
 
-def zone_interleaved(nodes: NodeTable) -> IntArray:
+def zone_interleaved(nodes: LiveNodeTable) -> IntArray:
     """Rows, one zone after the other in turn, so that a part of them spreads over all zones."""
     zones: dict[tuple[str, str], list[int]] = {}
     for info in nodes:

@@ -130,7 +130,7 @@ class NodeSearch:
 
     def __init__(self, plugins: PluginSet, handle: Handle, pool: Executor | None) -> None:
         self._plugins = plugins
-        self._nodes: NodeTable = handle.nodes
+        self._nodes = handle.nodes
         call, weights = plugins.call, plugins.weights
         self._filters = [FilterStage(p, call, pool) for p in plugins.filter]
         self._total_type = np.min_scalar_type(-1 - MAX_NODE_SCORE * sum(weights.values()))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, NodeTable, WhatIfTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
@@ -34,9 +34,14 @@ class WhatIf:
         self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]
 
     def add_pods(
-        self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
     ) -> None:
-        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``, a table made by ``take``?"""
+        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``?"""
         nodes.add_pods(rows, others)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
@@ -44,9 +49,14 @@ class WhatIf:
                 self._plugins.call(plugin, Point.PRE_FILTER, each)
 
     def remove_pods(
-        self, state: CycleState, pod: Pod, others: Sequence[Pod], nodes: NodeTable, rows: list[int]
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
     ) -> None:
-        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``, made by ``take``?"""
+        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``?"""
         nodes.remove_pods(rows, others)
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:

@@ -44,7 +44,7 @@ class ImageLocality(Plugin):
     def _values(self, pod: Pod) -> dict[str, int]:
         """What each image counts: its size times the share of nodes that have it."""
         nodes = self.handle.nodes
-        held = [(i, r) for i in pod.shape.memo(_wanted).images if (r := nodes.image_rows.get(i))]
+        held = [(i, r) for i in pod.shape.memo(_wanted).images if (r := nodes.images.sizes(i))]
         return {
             image: int(next(iter(rows.values())) * (len(rows) / nodes.node_count))
             for image, rows in held
@@ -52,10 +52,8 @@ class ImageLocality(Plugin):
 
     def _has(self, image: str, nodes: NodeTable) -> IntArray:
         """Rows of ``nodes`` that have the image."""
-        rows = self.handle.nodes.image_rows[image]
-        if nodes.origin is None:
-            return np.fromiter(rows, np.int64, len(rows))
-        return np.flatnonzero([row in rows for row in nodes.origin.tolist()])
+        rows = nodes.images.sizes(image)
+        return np.fromiter(rows, np.int64, len(rows))
 
 
 class _Wanted(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Handle, Plugin
@@ -75,7 +75,7 @@ def disks_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
 class VolumeUse:
     """Who uses what: legacy disks by row, claims in the whole cluster. A `Listener`."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: LiveNodeTable) -> None:
         self._claims: Counter[str] = Counter()
         self._disk_rows: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
         nodes.listen(self)

@@ -73,7 +73,7 @@ class DryRun:
         self._full = nodes
         self._cycle = state
         self._state = state
-        self._table = nodes
+        self._table: NodeTable = nodes
         self._worlds: list[_World] = []
 
     def run(self, rows: IntArray) -> dict[int, Outcome]:

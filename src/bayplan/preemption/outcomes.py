@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends
@@ -68,7 +68,7 @@ class Outcomes:
 class _Kept:
     """The outcomes for one shape, and what they were found from."""
 
-    def __init__(self, nodes: NodeTable, version: tuple[int, ...]) -> None:
+    def __init__(self, nodes: LiveNodeTable, version: tuple[int, ...]) -> None:
         self.outcomes = Outcomes(len(nodes))
         self.version = version
         self._rivals: Rivals = {}
@@ -91,7 +91,7 @@ class _Kept:
 class OutcomeBook:
     """The outcomes of one profile."""
 
-    def __init__(self, framework: Framework, nodes: NodeTable, budgets: Budgets) -> None:
+    def __init__(self, framework: Framework, nodes: LiveNodeTable, budgets: Budgets) -> None:
         self._nodes = nodes
         self._budgets = budgets
         self._what_if = framework.search.what_if

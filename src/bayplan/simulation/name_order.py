@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 
 
 class NameOrder:
@@ -19,18 +19,18 @@ class NameOrder:
         self._names: npt.NDArray[np.object_] = np.empty(0, np.object_)
         self._rank: IntArray = np.empty(0, np.int64)
 
-    def __call__(self, nodes: NodeTable, rows: IntArray) -> int:
+    def __call__(self, nodes: LiveNodeTable, rows: IntArray) -> int:
         """The row among ``rows`` whose node comes first."""
         self._refresh(nodes)
         return int(rows[self._rank[rows].argmin()])
 
-    def names(self, nodes: NodeTable, rows: IntArray) -> list[str]:
+    def names(self, nodes: LiveNodeTable, rows: IntArray) -> list[str]:
         """The names of the nodes at ``rows``, sorted."""
         self._refresh(nodes)
         names: list[str] = self._names[rows[np.argsort(self._rank[rows])]].tolist()
         return names
 
-    def _refresh(self, nodes: NodeTable) -> None:
+    def _refresh(self, nodes: LiveNodeTable) -> None:
         position = nodes.node_journal.position
         if position == self._position:
             return

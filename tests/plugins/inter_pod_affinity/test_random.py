@@ -86,12 +86,12 @@ def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
         placed = cluster.placed()
         for victim in list(table.pods[index].values()):
             if random.random() < 0.5:
-                table.remove_pod(index, victim)
+                table.remove_pods([index], [victim])
                 plugin.remove_pod(changed, pod, victim, table, index)
                 placed.remove((name, victim))
         if random.random() < 0.5:
             guest = add_random_terms(random, random_pod(random, "guest"), 0.4).obj()
-            table.add_pod(index, guest)
+            table.add_pods([index], [guest])
             plugin.add_pod(changed, pod, guest, table, index)
             placed.append((name, guest))
         world = world_of(cluster)

@@ -432,7 +432,7 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds():
     pod = pod_of("x").obj()
     rows = np.array([world.row("m"), world.row("n")])
     table, state = world.nodes.take(rows), world.state(plugin, pod).what_if(rows)
-    table.remove_pod(1, user)
+    table.remove_pods([1], [user])
     plugin.remove_pod(state, pod, user, table, 1)
     part = np.array([1])
     smaller = state.what_if(part)

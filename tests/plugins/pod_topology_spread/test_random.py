@@ -134,13 +134,13 @@ def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
         placed = cluster.placed()
         for victim in [p for p in table.pods[index].values() if p.deleted is None]:
             if random.random() < 0.5:
-                table.remove_pod(index, victim)
+                table.remove_pods([index], [victim])
                 plugin.remove_pod(changed, pod, victim, table, index)
                 placed.remove((name, victim))
         for i in range(random.choice([0, 0, 1, 3])):
             guest = random_pod(random, f"guest{i}").obj()
             if guest.deleted is None:
-                table.add_pod(index, guest)
+                table.add_pods([index], [guest])
                 plugin.add_pod(changed, pod, guest, table, index)
                 placed.append((name, guest))
         world = world_of(cluster)

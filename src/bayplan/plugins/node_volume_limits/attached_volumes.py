@@ -19,7 +19,7 @@ from typing import Any
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared.claims import claim_class, claim_uses, not_owner
 from bayplan.plugins.shared.csi_migration import (
@@ -67,7 +67,7 @@ class _Held:
 class AttachedVolumes:
     """Counts over the full table; a `Listener` of it. Shared by all profiles."""
 
-    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
         self._objects = objects
         self._counts = RowColumns(nodes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
 from bayplan.plugins.shared.row_columns import RowColumns
@@ -35,7 +35,7 @@ def limits(csi_node: CSINode) -> dict[str, int]:
 class CsiNodes:
     """Columns over the full table; a `Listener` of it."""
 
-    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
         self._objects = objects
         self._limits = RowColumns(nodes, NO_LIMIT)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 
 
 class RowColumns:
     """Columns by key, made when first written; a row that was never written holds ``fill``."""
 
-    def __init__(self, nodes: NodeTable, fill: int = 0) -> None:
+    def __init__(self, nodes: LiveNodeTable, fill: int = 0) -> None:
         self._nodes = nodes
         self._fill = fill
         self._columns: dict[str, IntArray] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.volume_binding.binding import BindingTask
 
@@ -17,7 +17,7 @@ from bayplan.plugins.volume_binding.binding import BindingTask
 class Tasks:
     """The tasks under way; tells them of changes. A `Listener` of the node table."""
 
-    def __init__(self, nodes: NodeTable, objects: ObjectStore) -> None:
+    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
         self._tasks: dict[str, BindingTask] = {}
         nodes.listen(self)

@@ -8,7 +8,7 @@ from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod
 
 if TYPE_CHECKING:
-    from bayplan.cache.node_table import NodeTable
+    from bayplan.cache.node_table.view import NodeTable
 
 
 class NodeInfo:

@@ -1,4 +1,4 @@
-"""The node table: columns follow nodes and Pods, rows are used again, tables taken are apart."""
+"""The live node table: columns follow nodes and Pods, and rows are used again."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.builders import NodeBuilder, make_node, make_pod
 
 from bayplan.api.node import Taint
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import ABSENT, CodedColumn, NodeTable, host_ports
+from bayplan.cache.node_table import ABSENT, LiveNodeTable, host_ports
 
 
-def table(*nodes: NodeBuilder) -> NodeTable:
-    made = NodeTable()
+def table(*nodes: NodeBuilder) -> LiveNodeTable:
+    made = LiveNodeTable()
     for node in nodes:
         made.set_node(node.obj())
     return made
 
 
-def row(nodes: NodeTable, name: str) -> int:
+def row(nodes: LiveNodeTable, name: str) -> int:
     found = nodes.row(name)
     assert found is not None
     return found
@@ -105,20 +106,22 @@ def test_an_empty_label_value_is_a_value() -> None:
 
 def test_of_an_image_that_a_node_lists_twice_the_first_counts() -> None:
     nodes = table(make_node("a").image(10, "x:1").image(20, "x:1"))
-    assert nodes.image_rows == {"x:1": {row(nodes, "a"): 10}}
+    assert nodes.images.sizes("x:1") == {row(nodes, "a"): 10}
 
 
 def test_images_are_known_by_all_their_names() -> None:
     nodes = table(make_node("a").image(10, "x:1", "x@sha"), make_node("b").image(20, "x:1"))
     a, b = row(nodes, "a"), row(nodes, "b")
-    assert nodes.image_rows == {"x:1": {a: 10, b: 20}, "x@sha": {a: 10}}
+    assert nodes.images.sizes("x:1") == {a: 10, b: 20}
+    assert nodes.images.sizes("x@sha") == {a: 10}
+    assert nodes.take(np.array([b, a])).images.sizes("x:1") == {0: 20, 1: 10}
     nodes.set_node(make_node("a").image(11, "y:1").obj())
     nodes.remove_node("b")
-    assert nodes.image_rows == {"y:1": {a: 11}}
+    assert [nodes.images.sizes(name) for name in ("x:1", "x@sha", "y:1")] == [{}, {}, {a: 11}]
 
 
 def test_rows_are_used_again_and_the_table_grows_when_they_run_out() -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     zone = nodes.label("zone")
     for i in range(65):
         nodes.set_node(make_node(f"n{i}").label("zone", "z").capacity(cpu="1").obj())
@@ -137,7 +140,7 @@ def test_rows_are_used_again_and_the_table_grows_when_they_run_out() -> None:
 
 
 def test_room_can_be_made_in_advance() -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     nodes.reserve(300)
     nodes.reserve(10)
     assert len(nodes) == 300
@@ -248,7 +251,7 @@ def test_a_recount_finds_what_is_wrong(column: str) -> None:
 class Listening:
     """Writes down what it is told, with the node's labels as they are at that moment."""
 
-    def __init__(self, nodes: NodeTable) -> None:
+    def __init__(self, nodes: LiveNodeTable) -> None:
         self.nodes = nodes
         self.told: list[tuple[str, str, dict[str, str]]] = []
 
@@ -273,7 +276,6 @@ def test_listeners_see_pods_leave_before_labels_change_and_come_back_after() -> 
     pod = make_pod("p").obj()
     nodes.add_pod(0, pod)
     nodes.set_node(make_node("a").label("z", "2").obj())
-    nodes.set_node(make_node("a").label("z", "2").capacity(cpu="1").obj())
     nodes.set_node(make_node("a").label("z", "2").taint("t").obj())
     nodes.remove_node("a")
     one, two = {"z": "1"}, {"z": "2"}
@@ -282,7 +284,6 @@ def test_listeners_see_pods_leave_before_labels_change_and_come_back_after() -> 
         ("-", "p", one),
         ("node", "", two),
         ("+", "p", two),
-        ("node", "", two),
         ("-", "p", two),
         ("node", "", two),
         ("+", "p", two),
@@ -291,11 +292,49 @@ def test_listeners_see_pods_leave_before_labels_change_and_come_back_after() -> 
     ]
     nodes.unlisten(listening)
     nodes.set_node(make_node("b").obj())
-    assert len(listening.told) == 10
+    assert len(listening.told) == 9
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        pytest.param(make_node("a"), ["-", "node", "+"], id="a label less"),
+        pytest.param(make_node("a").label("z", "1").taint("t"), ["-", "node", "+"], id="a taint"),
+        pytest.param(make_node("a").label("z", "1").capacity(cpu="1"), [], id="capacity"),
+        pytest.param(make_node("a").label("z", "1").unschedulable(), [], id="cordoned"),
+        pytest.param(make_node("a").label("z", "1").image(1, "x"), [], id="an image"),
+        pytest.param(make_node("a").label("z", "1").annotation("k", "v"), [], id="an annotation"),
+    ],
+)
+def test_a_change_of_a_node_moves_its_row_and_concerns_listeners_by_labels_and_taints(
+    changed: NodeBuilder, told: list[str]
+) -> None:
+    nodes = table(make_node("a").label("z", "1"))
+    nodes.add_pod(0, make_pod("p").obj())
+    listening = Listening(nodes)
+    nodes.listen(listening)
+    position = nodes.node_journal.position
+    nodes.set_node(changed.obj())
+    assert [what for what, _, _ in listening.told] == told
+    assert nodes.node_journal.since(position) == [0]
+
+
+def test_a_heartbeat_moves_no_row_and_concerns_nobody() -> None:
+    node = make_node("a").label("z", "1").taint("t").image(1, "x").capacity(cpu="1").obj()
+    nodes = LiveNodeTable()
+    nodes.set_node(node)
+    listening = Listening(nodes)
+    nodes.listen(listening)
+    positions = nodes.node_journal.position, nodes.pod_journal.position
+    latest = replace(node, metadata=replace(node.metadata, resource_version="2"))
+    nodes.set_node(latest)
+    assert nodes.node("a") is latest
+    assert listening.told == []
+    assert (nodes.node_journal.position, nodes.pod_journal.position) == positions
 
 
 def test_journals_tell_nodes_from_pods() -> None:
-    nodes = NodeTable()
+    nodes = LiveNodeTable()
     before = nodes.node_journal.position, nodes.pod_journal.position
     nodes.set_node(make_node("a").obj())
     pod = make_pod("p").obj()
@@ -306,151 +345,6 @@ def test_journals_tell_nodes_from_pods() -> None:
     nodes.add_pod(0, pod)
     nodes.remove_node("a")
     assert nodes.node_journal.since(before[0]) == [0, 0]
-
-
-# Tables that are taken
-
-
-def world() -> tuple[NodeTable, list[Pod]]:
-    nodes = table(
-        *(
-            make_node(f"n{i}").capacity(cpu=str(i), pods=i).label("zone", "ab"[i % 2]).taint(str(i))
-            for i in range(6)
-        )
-    )
-    pods = [make_pod(f"p{i}").req(cpu="1").host_port(80 + i).obj() for i in range(6)]
-    for i, pod in enumerate(pods):
-        nodes.add_pod(i, pod)
-    return nodes, pods
-
-
-def test_a_taken_table_has_the_picked_rows_in_the_picked_order() -> None:
-    nodes, pods = world()
-    small = nodes.take(np.array([4, 1]))
-    assert len(small) == small.node_count == 2
-    assert small.names == ["n4", "n1"]
-    assert small.row("n1") == 1
-    assert small.row("n0") is None
-    assert [info.name for info in small] == ["n4", "n1"]
-    assert small.allocatable("cpu").tolist() == [4000, 1000]
-    assert small.requested("cpu").tolist() == [1000, 1000]
-    assert small.allowed_pods.tolist() == [4, 1]
-    assert small.pods[0] == {pods[4].uid: pods[4]}
-    assert small.resources == {"cpu"}
-    assert small.allocatable("unknown").tolist() == [0, 0]
-    assert small.origin is not None
-    assert small.origin.tolist() == [4, 1]
-    zone = small.label("zone")
-    assert [zone.values[code] for code in zone.codes] == ["a", "b"]
-    assert zone.find("a") == nodes.label("zone").find("a")
-    taints = small.taints
-    assert [taints.values[code][0].key for code in taints.codes] == ["4", "1"]
-    assert small.features.codes.tolist() == [0, 0]
-    assert small.recount() == {}
-
-
-def test_changes_of_a_taken_table_stay_there() -> None:
-    nodes, pods = world()
-    small = nodes.take(np.array([4, 1]))
-    extra = make_pod("x").req(cpu="2", memory="1Gi").host_port(99).obj()
-    small.add_pod(0, extra)
-    small.remove_pod(1, pods[1])
-    assert small.requested("cpu").tolist() == [3000, 0]
-    assert small.requested("memory").tolist() == [1 << 30, 0]
-    assert small.pod_count.tolist() == [2, 0]
-    assert small.host_ports[0] == {("0.0.0.0", "TCP", 84): 1, ("0.0.0.0", "TCP", 99): 1}
-    assert not small.host_ports[1]
-    assert small.recount() == {}
-    assert nodes.requested("cpu").tolist()[:6] == [1000] * 6
-    assert nodes.pod_count.tolist()[:6] == [1] * 6
-    assert nodes.host_ports[1] == {("0.0.0.0", "TCP", 81): 1}
-    assert extra.uid not in nodes.pods[4]
-    assert nodes.recount() == {}
-
-
-def test_a_change_there_moves_no_row_here_and_tells_nobody() -> None:
-    nodes, _ = world()
-    listening = Listening(nodes)
-    nodes.listen(listening)
-    positions = nodes.pod_journal.position, nodes.node_journal.position
-    small = nodes.take(np.array([0]))
-    small.add_pod(0, make_pod("x").obj())
-    assert listening.told == []
-    assert (nodes.pod_journal.position, nodes.node_journal.position) == positions
-    assert small.node_journal.position == 0
-
-
-def test_a_table_taken_from_a_taken_one_sees_its_changes_and_keeps_its_own() -> None:
-    nodes, _ = world()
-    small = nodes.take(np.array([4, 1, 3]))
-    extra = make_pod("x").req(cpu="2").obj()
-    small.add_pod(2, extra)
-    tiny = small.take(np.array([2]))
-    assert tiny.origin is not None
-    assert tiny.origin.tolist() == [3]
-    assert tiny.requested("cpu").tolist() == [3000]
-    tiny.remove_pod(0, extra)
-    assert tiny.requested("cpu").tolist() == [1000]
-    assert small.requested("cpu").tolist() == [1000, 1000, 3000]
-    assert extra.uid in small.pods[2]
-
-
-def test_free_rows_can_be_taken_too() -> None:
-    nodes, _ = world()
-    nodes.remove_node("n2")
-    small = nodes.take(np.array([2, 3]))
-    assert small.exists.tolist() == [False, True]
-    assert small.row("n3") == 1
-
-
-def test_what_a_taken_table_does_not_keep_is_an_error_not_an_empty_answer() -> None:
-    nodes, _ = world()
-    with pytest.raises(AttributeError, match="image_rows"):
-        _ = nodes.take(np.array([0])).image_rows
-
-
-def test_a_shared_port_is_free_with_the_first_who_leaves_in_a_dry_run() -> None:
-    nodes = table(make_node("a"))
-    pods = [make_pod(name).host_port(80).obj() for name in "pq"]
-    for pod in pods:
-        nodes.add_pod(0, pod)
-    small = nodes.take(np.array([0]))
-    small.remove_pod(0, pods[0])
-    assert not small.host_ports[0]
-    nodes.remove_pod(0, pods[0])
-    assert nodes.host_ports[0] == {("0.0.0.0", "TCP", 80): 1}
-
-
-def test_codes_of_unhashable_values_go_by_their_key() -> None:
-    column = CodedColumn(2)
-    assert column.code(["a"], "a") == column.code(["a"], "a") == 0
-    assert column.code(["b"], "b") == 1
-    assert column.values == [["a"], ["b"]]
-
-
-def test_many_pods_at_once_are_as_good_as_one_by_one() -> None:
-    rows = [0, 1, 0, 2, 0]
-    pods = [
-        make_pod(f"m{i}").req(cpu="1", memory=f"{i % 2}Mi").host_port(90 + i).obj()
-        for i in range(5)
-    ]
-    one_by_one, at_once = (world()[0] for _ in range(2))
-    listening = Listening(at_once)
-    at_once.listen(listening)
-    for row, pod in zip(rows, pods, strict=True):
-        one_by_one.add_pod(row, pod)
-    at_once.add_pods(rows, pods)
-    assert at_once.recount() == one_by_one.recount() == {}
-    assert at_once.requested("memory").tolist() == one_by_one.requested("memory").tolist()
-    assert at_once.host_ports[0] == one_by_one.host_ports[0]
-    assert [(what, who) for what, who, _ in listening.told] == [("+", f"m{i}") for i in range(5)]
-    assert at_once.pod_journal.position == one_by_one.pod_journal.position
-    at_once.remove_pods(rows, pods)
-    assert at_once.recount() == {}
-    assert at_once.pod_count[:6].tolist() == [1] * 6
-    assert [(what, who) for what, who, _ in listening.told[5:]] == [
-        ("-", f"m{i}") for i in range(5)
-    ]
 
 
 def test_a_port_that_several_share_is_freed_by_the_last() -> None:

@@ -1,0 +1,44 @@
+"""The nodes and the Pods on them, as columns: one row a node, one NumPy array a fact.
+
+Start with `view` (what is read), then `live_table` (how it follows the cluster) and
+`what_if_table`. `column` says what a column is and how plugins add their own.
+"""
+
+from bayplan.cache.node_table.column import (
+    ABSENT,
+    BoolArray,
+    CodeArray,
+    CodedColumn,
+    Column,
+    IntArray,
+    NodeColumn,
+    Numbers,
+    NumbersByKey,
+    PodColumn,
+)
+from bayplan.cache.node_table.live_table import Listener, LiveNodeTable
+from bayplan.cache.node_table.node_info import NodeInfo
+from bayplan.cache.node_table.pod_columns import HostPort, host_ports
+from bayplan.cache.node_table.view import Load, NodeTable
+from bayplan.cache.node_table.what_if_table import WhatIfTable
+
+__all__ = [
+    "ABSENT",
+    "BoolArray",
+    "CodeArray",
+    "CodedColumn",
+    "Column",
+    "HostPort",
+    "IntArray",
+    "Listener",
+    "LiveNodeTable",
+    "Load",
+    "NodeColumn",
+    "NodeInfo",
+    "NodeTable",
+    "Numbers",
+    "NumbersByKey",
+    "PodColumn",
+    "WhatIfTable",
+    "host_ports",
+]

@@ -1,0 +1,268 @@
+"""LiveNodeTable: the nodes of the cluster, kept up to date by the cache.
+
+Invariants:
+- It is a tuple of columns and a `Rows`; a new column is a class in `BUILT_IN` (or one that a plugin
+  adds with `ensure_column`) and nothing else.
+- A row that changed stands in one of two journals: `node_journal` (the node object changed, or the
+  row got or lost its node) or `pod_journal` (its Pods changed). A node that says what it said
+  before, as heartbeats do, moves no row.
+- Columns of Pods equal a recount over `pods`; `recount` proves it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.cache.journal import Journal
+from bayplan.cache.node_table.column import (
+    BoolArray,
+    Column,
+    Columns,
+    IntArray,
+    NodeColumn,
+    PodColumn,
+)
+from bayplan.cache.node_table.node_columns import (
+    Allocatable,
+    Features,
+    Images,
+    Labels,
+    NodeObjects,
+    Taints,
+    Unschedulable,
+    equal_but_version,
+)
+from bayplan.cache.node_table.pod_columns import HostPorts, PodObjects, Requested
+from bayplan.cache.node_table.rows import Rows
+from bayplan.cache.node_table.view import Load, NodeTable
+from bayplan.cache.node_table.what_if_table import WhatIfTable
+
+BUILT_IN: tuple[type[Column], ...] = (
+    NodeObjects,
+    Allocatable,
+    Unschedulable,
+    Taints,
+    Features,
+    Labels,
+    Images,
+    PodObjects,
+    Requested,
+    HostPorts,
+)
+C = TypeVar("C", bound=Column)
+_FIRST_ROWS = 64
+
+
+class Listener(Protocol):
+    """Someone who keeps counters over the table's rows.
+
+    A node whose labels or taints change is reported as: all its Pods removed, `node_changed`, all
+    its Pods added.
+    """
+
+    def pod_added(self, row: int, pod: Pod) -> None:
+        """``pod`` now counts on ``row``."""
+
+    def pod_removed(self, row: int, pod: Pod) -> None:
+        """``pod`` no longer counts on ``row``."""
+
+    def node_changed(self, row: int) -> None:
+        """The node of ``row`` came or went, or its labels or taints changed."""
+
+
+class LiveNodeTable(NodeTable):
+    """The nodes of the cluster and the Pods on them; see the module's docstring."""
+
+    def __init__(self, n: int = 0) -> None:
+        self.origin = None
+        self._rows = Rows()
+        self.columns = Columns(pod_kinds=[])
+        self._node_columns: list[NodeColumn] = []
+        self._pod_columns: list[PodColumn] = []
+        self._listeners: list[Listener] = []
+        for kind in BUILT_IN:
+            self.ensure_column(kind)
+        self._allocatable = self.column(Allocatable)
+        self._requested = self.column(Requested)
+        self.reserve(n)
+
+    # Rows
+
+    @property
+    def exists(self) -> BoolArray:
+        """Which rows have a node, ``(n,)``."""
+        return self._rows.exists
+
+    @property
+    def names(self) -> list[str | None]:
+        """Node names by row; None where there is no node."""
+        return self._rows.names
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return self._rows.count
+
+    @property
+    def node_journal(self) -> Journal:
+        """Rows whose node came, went or changed."""
+        return self._rows.node_journal
+
+    @property
+    def pod_journal(self) -> Journal:
+        """Rows whose Pods changed."""
+        return self._rows.pod_journal
+
+    @property
+    def start_journal(self) -> Journal:
+        """Rows on which a Pod has got its start time."""
+        return self._rows.start_journal
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, name: str) -> int | None:
+        """The row of the node called ``name``, or None."""
+        return self._rows.row(name)
+
+    def reserve(self, n: int) -> None:
+        """Have room for ``n`` nodes in all."""
+        if n > len(self):
+            self._rows.grow(n)
+            for column in self.columns.values():
+                column.grow(n)
+
+    def take(self, rows: IntArray) -> WhatIfTable:
+        """A `WhatIfTable` of only ``rows``, in that order."""
+        return WhatIfTable(self, rows)
+
+    def load(self, row: int) -> Load:
+        """What the node at ``row`` offers and what its Pods request; equal for rows as full."""
+        requested = self._requested
+        counts = (
+            self._allocatable.pods.values.item(row),
+            requested.pods.values.item(row),
+            requested.nonzero_cpu.values.item(row),
+            requested.nonzero_memory.values.item(row),
+        )
+        return counts, self._allocatable.row(row), requested.row(row)
+
+    # Columns and listeners
+
+    def ensure_column(self, kind: type[C]) -> C:
+        """The column of class ``kind``; it is made and filled in if there is none."""
+        if kind not in self.columns:
+            column = self.columns[kind] = kind()
+            column.grow(len(self))
+            if isinstance(column, NodeColumn):
+                self._node_columns.append(column)
+                for info in self:
+                    column.set_node(info.row, info.node, None)
+            if isinstance(column, PodColumn):
+                self._pod_columns.append(column)
+                self.columns.pod_kinds.append(kind)
+                self.count_into(column)
+        return self.column(kind)
+
+    def remove_column(self, kind: type[Column]) -> None:
+        """Forget the column of class ``kind``."""
+        column = self.columns.pop(kind)
+        if column in self._node_columns:
+            self._node_columns.remove(column)
+        if column in self._pod_columns:
+            self._pod_columns.remove(column)
+            self.columns.pod_kinds.remove(kind)
+
+    def touch(self, row: int) -> None:
+        """A column that its owner writes has changed on ``row``: answers about it are stale."""
+        self._rows.node_journal.append(row)
+
+    def listen(self, listener: Listener) -> None:
+        """From now on, tell ``listener`` of every change; it counts what is there by itself."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Tell ``listener`` no more."""
+        self._listeners.remove(listener)
+
+    # Nodes
+
+    def set_node(self, node: Node) -> int:
+        """Add ``node``, or replace the node of that name; returns its row."""
+        row = self._rows.row(node.name)
+        if row is None:
+            if self._rows.full:
+                self.reserve(len(self) + max(_FIRST_ROWS, len(self) // 8))
+            row = self._rows.occupy(node.name)
+        previous = self.nodes[row]
+        if previous is not None and equal_but_version(previous, node):
+            self.nodes[row] = node
+            return row
+        moved = (
+            previous is None
+            or previous.labels != node.labels
+            or previous.spec.taints != node.spec.taints
+        )
+        pods = list(self.pods[row].values()) if moved else []
+        for pod in pods:
+            self._report_removed(row, pod)
+        for column in self._node_columns:
+            column.set_node(row, node, previous)
+        if moved:
+            self._report_node(row)
+        for pod in pods:
+            self._report_added(row, pod)
+        self._rows.node_journal.append(row)
+        return row
+
+    def remove_node(self, name: str) -> list[Pod]:
+        """Free the row of ``name``; returns the Pods that were counted there."""
+        row = self._rows.row(name)
+        if row is None:
+            return []
+        pods = list(self.pods[row].values())
+        for pod in pods:
+            self.remove_pod(row, pod)
+        for column in self.columns.values():
+            column.clear(row)
+        self._rows.free(name)
+        self._report_node(row)
+        self._rows.node_journal.append(row)
+        return pods
+
+    # Pods
+
+    def add_pod(self, row: int, pod: Pod) -> None:
+        """Count ``pod`` on ``row``."""
+        for column in self._pod_columns:
+            column.count(row, pod, 1)
+        self._rows.pod_journal.append(row)
+        self._report_added(row, pod)
+
+    def remove_pod(self, row: int, pod: Pod) -> None:
+        """No longer count ``pod`` on ``row``; it must be the very Pod that was added."""
+        for column in self._pod_columns:
+            column.count(row, pod, -1)
+        self._rows.pod_journal.append(row)
+        self._report_removed(row, pod)
+
+    def replace_pod(self, row: int, pod: Pod) -> None:
+        """``pod`` is on ``row`` already, in an older version that counts as this one does."""
+        previous = self.pods[row][pod.uid]
+        self.pods[row][pod.uid] = pod
+        if previous.status.start_time != pod.status.start_time:
+            self._rows.start_journal.append(row)
+
+    def _report_added(self, row: int, pod: Pod) -> None:
+        for listener in self._listeners:
+            listener.pod_added(row, pod)
+
+    def _report_removed(self, row: int, pod: Pod) -> None:
+        for listener in self._listeners:
+            listener.pod_removed(row, pod)
+
+    def _report_node(self, row: int) -> None:
+        for listener in self._listeners:
+            listener.node_changed(row)
