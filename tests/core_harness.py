@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 from tests.builders import Json, NodeBuilder, PodBuilder
+from tests.handles import RefusingWriter
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodCondition
@@ -93,7 +94,7 @@ class Inline(Executor):
 
 
 @dataclass
-class Client:
+class Client(RefusingWriter):
     """Writes bindings down and answers them with `outcome`, or keeps them while it is `slow`."""
 
     bound: list[tuple[str, str]] = field(default_factory=list)
@@ -145,7 +146,7 @@ class Recorder:
         note: str,
         controller: str = "",
     ) -> None:
-        """See `bayplan.framework.interface.EventRecorder`."""
+        """See `bayplan.framework.handle.EventRecorder`."""
         self.events.append(Event(regarding.name, type_, reason, action, note))
 
     def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
@@ -323,7 +324,7 @@ class Cluster:
         condition = self.recorder.conditions[-1][1]
         return condition.reason, condition.message
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, /, **labels: str) -> float:
         """The value of a metric, 0 when it was never counted."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 

@@ -51,6 +51,7 @@ class Rig:
     framework: Framework
     plugin: Any
     events: Events
+    metrics: Metrics
 
     def select(self, pod: Pod) -> Selection:
         """The node for the Pod, or why there is none."""
@@ -87,10 +88,11 @@ def rig(folder: Path, name: str, nodes: Iterable[Node], config: Any = None, **ar
         "profiles": [profile],
     }
     events = Events()
+    metrics = Metrics()
     around = Surroundings(events, tie_break=NameOrder())
-    core = Core(parse_config(yaml.safe_dump(document), registry.known), registry, around, Metrics())
+    core = Core(parse_config(yaml.safe_dump(document), registry.known), registry, around, metrics)
     framework = core.profiles[PROFILE]
     for node in nodes:
         core.handlers.apply(Changed("Node", node))
     [plugin] = [p for p in framework.plugins.all if p.name == name]
-    return Rig(core, framework, plugin, events)
+    return Rig(core, framework, plugin, events, metrics)

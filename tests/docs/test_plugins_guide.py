@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -36,6 +37,7 @@ TESTED = {
     "OnlySigned",
     "PowerPrice",
     "OneLoudPod",
+    "Curfew",
 }
 
 
@@ -283,3 +285,15 @@ def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: 
         thread.join()
     with pytest.raises(AttemptFault, match="PowerPrice"):
         guide.select(pod("late").obj())
+
+
+@pytest.mark.parametrize(("hour", "held"), [(2, 1.0), (3, None)])
+def test_curfew_logs_and_counts_what_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hour: int, held: float | None
+):
+    guide = rig(tmp_path, "Curfew", [node("a").obj()])
+    guide.plugin.handle = replace(guide.plugin.handle, now=lambda: hour * 3600.0)
+    assert guide.select(pod().obj()).node_name == ("" if held else "a")
+    labels = {"plugin": "Curfew", "name": "held"}
+    assert guide.metrics.registry.get_sample_value("bayplan_plugin_events_total", labels) == held
+    assert ("held by the curfew" in capsys.readouterr().out) is bool(held)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from tests.builders import (
     make_pod,
     requirement,
 )
+from tests.handles import make_handle
 
 from bayplan.api.pod import Pod
 from bayplan.api.workloads import Namespace
@@ -68,9 +68,7 @@ class Cluster:
 
     def plugin(self, cls: type[Plugin], **args: Any) -> Any:
         """The plugin with these args (API field names)."""
-        handle: Any = SimpleNamespace(
-            nodes=self.nodes, objects=self.objects, counters=self.counters
-        )
+        handle = make_handle(self.nodes, self.objects, counters=self.counters)
         model: Any = cls.Args
         return cls(model.model_validate(args), handle)
 

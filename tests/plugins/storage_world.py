@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from tests.builders import NodeBuilder, PodBuilder, make_node
+from tests.handles import make_handle
 from tests.plugins.harness import filtered, make
 
 from bayplan.api.pod import Pod
@@ -13,7 +14,7 @@ from bayplan.binding.preparing import PreparingPod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SUCCESS, Status
 
 
@@ -25,11 +26,8 @@ class StorageWorld:
         self.objects = ObjectStore()
         for node in nodes:
             self.add_node(make_node(node) if isinstance(node, str) else node)
-        nothing: Any = None
         self.preparing: dict[str, PreparingPod] = {}
-        self.handle = Handle(
-            self.nodes, self.objects, nothing, nothing, nothing, self.preparing, nothing
-        )
+        self.handle = make_handle(self.nodes, self.objects, preparing=self.preparing)
 
     def add_node(self, node: NodeBuilder) -> StorageWorld:
         """Add or replace a node."""

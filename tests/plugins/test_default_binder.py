@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 from tests.builders import make_pod
+from tests.handles import RefusingWriter, make_handle
 from tests.plugins.harness import make
 
 from bayplan.api.pod import Pod
@@ -12,7 +12,7 @@ from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.default_binder import DefaultBinder
 
 
-class Client:
+class Client(RefusingWriter):
     """Takes bindings and answers them when told to."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Client:
 
 def test_the_outcome_of_a_binding_comes_with_the_answer_of_the_api_server() -> None:
     client = Client()
-    plugin = make(DefaultBinder, handle=SimpleNamespace(client=client))
+    plugin = make(DefaultBinder, handle=make_handle(writer=client))
     outcome = plugin.bind(CycleState(), make_pod("p").obj(), "n")
     assert client.bound == [("default/p", "n")]
     assert not outcome.done()
@@ -36,7 +36,7 @@ def test_the_outcome_of_a_binding_comes_with_the_answer_of_the_api_server() -> N
 
 def test_a_refused_binding_is_an_error_in_the_words_of_the_api_server() -> None:
     client = Client()
-    plugin = make(DefaultBinder, handle=SimpleNamespace(client=client))
+    plugin = make(DefaultBinder, handle=make_handle(writer=client))
     outcome = plugin.bind(CycleState(), make_pod("p").obj(), "n")
     client.answer(RuntimeError('pods "p" not found'))
     assert outcome.result(timeout=0) == Status.error('pods "p" not found')

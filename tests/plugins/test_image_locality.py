@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
+from tests.handles import make_handle
 from tests.plugins.harness import make, scored, table_of
 
 from bayplan.cache.node_table import NodeTable
@@ -15,7 +14,7 @@ MB = 1024 * 1024
 
 
 def make_for(nodes: NodeTable) -> ImageLocality:
-    return make(ImageLocality, SimpleNamespace(nodes=nodes))
+    return make(ImageLocality, make_handle(nodes))
 
 
 def with_images(name: str, **megabytes: int) -> NodeBuilder:

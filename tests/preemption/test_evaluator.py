@@ -317,7 +317,7 @@ class Extender:
     """Answers what the test says, by uid; raises where that is an exception."""
 
     def __init__(self, answer: Any, ignorable: bool = False) -> None:
-        self.config = SimpleNamespace(ignorable=ignorable)
+        self.ignorable = ignorable
         self.name = "http://extender"
         self._answer = answer
         self.asked: Any = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.handles import RefusingWriter
 
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.api.workloads import PodDisruptionBudget
@@ -28,7 +29,7 @@ PREEMPTED: Json = {"reason": "PreemptionByScheduler"}
 
 
 @dataclass
-class Client:
+class Client(RefusingWriter):
     """Keeps every call until the test answers it; ``kinds`` of calls in `refuse` fail at once."""
 
     calls: list[tuple[str, Pod, Done]] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Events:
     told: list[tuple[Any, ...]] = field(default_factory=list)
 
     def event(self, *event: Any) -> None:
-        """See `bayplan.framework.interface.EventRecorder`."""
+        """See `bayplan.framework.handle.EventRecorder`."""
         self.told.append(event)
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.selection import NodeSelector, TieBreak, pick_at_random
@@ -22,10 +21,19 @@ from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedPro
 from bayplan.config.points import Point
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
-from bayplan.framework.interface import EventRecorder, Handle, Plugin
+from bayplan.framework.handle import (
+    ClusterWriter,
+    EventRecorder,
+    Handle,
+    InTreeHandle,
+    PluginMetrics,
+    plugin_logger,
+)
+from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
+from bayplan.framework.what_if import WhatIf
 from bayplan.handlers import Handlers
 from bayplan.queue.active import sort_key
 from bayplan.queue.hints import HintTable, registrations
@@ -51,7 +59,7 @@ class Surroundings:
     """
 
     events: EventRecorder
-    client: Any = None
+    client: ClusterWriter | None = None
     pool: Executor | None = None
     activate: Callable[[Iterable[Pod]], None] = lambda _: None
     extenders: Extenders | None = None
@@ -85,7 +93,7 @@ class Core:
         self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
         self.profiles: dict[str, Framework] = {}
         for index, profile in enumerate(config.profiles):
-            handle = Handle(
+            handle = InTreeHandle(
                 nodes=self.cache.nodes,
                 objects=self.cache.objects,
                 counters=self.counters,
@@ -95,9 +103,13 @@ class Core:
                 events=around.events,
                 extenders=self.extenders,
                 instrument=instrument,
-                client=around.client,
+                what_if=WhatIf(nominator),
+                writer=around.client,
+                logger=plugin_logger("", profile.scheduler_name),
+                metrics=PluginMetrics(instrument, ""),
                 profile=profile.scheduler_name,
                 now=around.now,
+                monotonic=around.clock,
                 activate=around.activate,
             )
             percentage = profile.percentage_of_nodes_to_score
@@ -139,7 +151,7 @@ class Core:
 
 
 def _instances(
-    profile: ResolvedProfile, registry: Registry, handle: Handle, path: str
+    profile: ResolvedProfile, registry: Registry, handle: InTreeHandle, path: str
 ) -> dict[Point, list[tuple[Plugin, int]]]:
     """The profile's plugins, each made once, at the points where they run."""
     made: dict[str, Plugin] = {}
@@ -151,7 +163,9 @@ def _instances(
             if point not in extension_points(cls):
                 continue
             if entry.name not in made:
-                made[entry.name] = _make(cls, profile, handle, path)
+                trusted = entry.name in registry.trusted
+                own = handle if trusted else handle.for_user(entry.name)
+                made[entry.name] = _make(cls, profile, own, path)
             points.setdefault(point, []).append((made[entry.name], entry.weight))
     return points
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.attempt.outcome import Rejection
-from bayplan.framework.interface import EventRecorder
+from bayplan.framework.handle import EventRecorder
 
 NOTE_LIMIT = 1024
 """Longest note of an event, in bytes of UTF-8."""

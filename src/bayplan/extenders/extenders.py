@@ -102,6 +102,11 @@ class HttpExtender:
         self._managed = {r.name for r in config.managed_resources}
         self._webhook = Webhook(config.url_prefix, config.http_timeout, _tls(config))
 
+    @property
+    def ignorable(self) -> bool:
+        """Whether the scheduler goes on without it when it fails."""
+        return self.config.ignorable
+
     def interested(self, pod: Pod) -> bool:
         """Whether it manages a resource that the Pod asks for, or all Pods."""
         if not self._managed:
@@ -218,7 +223,7 @@ class Extenders:
             try:
                 kept, statuses = _filter_by(extender, pod, nodes, rows)
             except ExtenderError as exc:
-                if not extender.config.ignorable:
+                if not extender.ignorable:
                     raise AttemptFault(None, extender.name, exc) from exc
                 log.warning("Skipping extender that failed", extender=extender.name, error=str(exc))
                 continue

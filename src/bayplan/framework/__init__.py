@@ -8,10 +8,10 @@
 """
 
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import Handle
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
     Depends,
-    Handle,
     NodeInfo,
     NodeTable,
     Normalizer,

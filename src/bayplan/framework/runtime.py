@@ -14,7 +14,8 @@ from bayplan.api.pod import Pod
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.lifecycle import Lifecycle
 from bayplan.framework.plugin_set import Enabled, PluginSet, Trust
 from bayplan.framework.search import NodeSearch
@@ -37,7 +38,7 @@ class Framework:
         self,
         name: str,
         enabled: Enabled,
-        handle: Handle,
+        handle: InTreeHandle,
         instrument: Instrument,
         *,
         percentage: int = 100,
@@ -50,7 +51,6 @@ class Framework:
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self._nodes = handle.nodes
-        handle.framework = self
 
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
         """Let PostFilter plugins make room; the first one that does ends the search."""

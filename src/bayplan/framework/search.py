@@ -26,12 +26,12 @@ from bayplan.framework.answers import (
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
-from bayplan.framework.interface import MAX_NODE_SCORE, Handle, PreFilterResult
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.points import PreFilter, PreScore
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
-from bayplan.framework.what_if import WhatIf
 
 _PRE_FILTER_ANSWERS = (Status, PreFilterResult, type(None))
 
@@ -128,7 +128,7 @@ class NodeSearch:
     Methods raise `AttemptFault` when a plugin broke or reported an error.
     """
 
-    def __init__(self, plugins: PluginSet, handle: Handle, pool: Executor | None) -> None:
+    def __init__(self, plugins: PluginSet, handle: InTreeHandle, pool: Executor | None) -> None:
         self._plugins = plugins
         self._nodes = handle.nodes
         call, weights = plugins.call, plugins.weights
@@ -145,7 +145,8 @@ class NodeSearch:
         self._fresh_pre_scores = [p for p in plugins.pre_score if p.name not in plugins.local]
         self._unprepared = _unprepared(plugins)
         self._book = AnswerBook()
-        self.what_if = WhatIf(plugins, self._filters, handle.nominator)
+        self.what_if = handle.what_if
+        self.what_if.adopt(plugins, self._filters)
 
     @property
     def scores_anything(self) -> bool:

@@ -16,22 +16,27 @@ from bayplan.cache.node_table import IntArray, NodeTable, WhatIfTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.interface import PodNominator
+from bayplan.framework.handle import PodNominator
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.points import PodMoves
-from bayplan.framework.stages import FilterStage
+from bayplan.framework.stages import Caller, FilterStage
 
 
 class WhatIf:
     """One profile's Filter plugins over changed tables."""
 
-    def __init__(
-        self, plugins: PluginSet, stages: list[FilterStage], nominator: PodNominator
-    ) -> None:
-        self._plugins = plugins
-        self._stages = stages
+    def __init__(self, nominator: PodNominator) -> None:
         self._nominator = nominator
+        self._call: Caller
+        self._stateful: list[PodMoves] = []
+        self.stages: list[FilterStage] = []
+        """The profile's Filter plugins; empty until they are made."""
+
+    def adopt(self, plugins: PluginSet, stages: list[FilterStage]) -> None:
+        """The profile's plugins are made: these are the Filter plugins."""
+        self._call = plugins.call
         self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]
+        self.stages = stages
 
     def add_pods(
         self,
@@ -46,7 +51,7 @@ class WhatIf:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
-                self._plugins.call(plugin, Point.PRE_FILTER, each)
+                self._call(plugin, Point.PRE_FILTER, each)
 
     def remove_pods(
         self,
@@ -61,13 +66,13 @@ class WhatIf:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
-                self._plugins.call(plugin, Point.PRE_FILTER, each)
+                self._call(plugin, Point.PRE_FILTER, each)
 
     def run_filters(
         self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
     ) -> None:
         """Every Filter plugin over ``nodes``, into ``diagnosis``."""
-        for stage in self._stages:
+        for stage in self.stages:
             if stage.name not in state.skip_filter:
                 codes = stage.codes(state, pod, nodes, diagnosis.fits)
                 diagnosis.run(stage, codes)

@@ -20,5 +20,7 @@ class DefaultBinder(Plugin):
         def done(error: Exception | None) -> None:
             outcome.set_result(SUCCESS if error is None else Status.error(str(error)))
 
-        self.handle.client.bind(pod, node_name, done)
+        writer = self.handle.writer
+        assert writer is not None, "without a cluster nothing is bound"
+        writer.bind(pod, node_name, done)
         return outcome

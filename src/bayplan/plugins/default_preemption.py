@@ -13,7 +13,8 @@ from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import FilterFailure, Handle, Plugin, PostFilterResult
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import Executor
@@ -26,8 +27,9 @@ class DefaultPreemption(Plugin):
 
     Args: ClassVar[type | None] = DefaultPreemptionArgs
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
+        self._writer, self._instrument = handle.writer, handle.instrument
         self._evaluator = Evaluator(args, handle)
         self._executor = Executor(handle, self.name)
 
@@ -45,11 +47,11 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Make room for ``pod``, if that is possible, and nominate the node for it."""
-        live = self.handle.client is not None
+        live = self._writer is not None
         analysis = self._evaluator.analyse(state, pod, failure, every_node=not live)
         best = analysis.best
         evicted = best is not None and live and self._executor.evict(pod, best)
-        self.handle.instrument.preemption(len(best.victims) if best is not None and evicted else 0)
+        self._instrument.preemption(len(best.victims) if best is not None and evicted else 0)
         return analysis.result
 
     def events_to_register(self) -> list[EventRegistration]:

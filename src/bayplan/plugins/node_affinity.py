@@ -19,7 +19,8 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import NodeAffinityArgs
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Handle, Normalizer, Plugin, PreFilterResult
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Depends, Normalizer, Plugin, PreFilterResult
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.node_selectors import (
     NAME_FIELD,

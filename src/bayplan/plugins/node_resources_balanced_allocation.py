@@ -18,7 +18,8 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import exact_requests
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
 

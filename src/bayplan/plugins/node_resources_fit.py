@@ -26,7 +26,8 @@ from bayplan.framework.cluster_events import (
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources

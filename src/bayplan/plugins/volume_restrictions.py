@@ -20,7 +20,8 @@ from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import names_claim, not_found
 

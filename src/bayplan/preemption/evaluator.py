@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import structlog
@@ -18,9 +17,10 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
 from bayplan.config.args import DefaultPreemptionArgs
-from bayplan.extenders.extenders import ExtenderError, HttpExtender, MetaVictims
+from bayplan.extenders.extenders import ExtenderError
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import FilterFailure, Handle, PostFilterResult
+from bayplan.framework.handle import InTreeHandle, NamedVictims, PreemptionExtender
+from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import NO_VICTIMS, DryRun
@@ -66,17 +66,13 @@ class _Failed(Exception):  # noqa: N818 - the outcome of an attempt, not a bug
 class Evaluator:
     """Looks for room; one per profile."""
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         self._args = args
         self._handle = handle
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
+        self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets)
         self._next_row = 0
-
-    @cached_property
-    def _book(self) -> OutcomeBook:
-        # The framework is complete only after its plugins have been made.
-        return OutcomeBook(self._handle.framework, self._nodes, self._budgets)
 
     def analyse(
         self, state: CycleState, pod: Pod, failure: FilterFailure, *, every_node: bool
@@ -93,16 +89,15 @@ class Evaluator:
             return _nothing(Status.unschedulable(reason))
         outcomes = self._book.of(state, pod)
         rows = failure.candidates
-        what_if = self._handle.framework.search.what_if
         if self._handle.counters.any_below(pod.priority):
-            dry_run = DryRun(what_if, self._budgets, state, pod, self._nodes)
+            dry_run = DryRun(self._handle.what_if, self._budgets, state, pod, self._nodes)
             self._try(dry_run, outcomes, rows, len(rows) if every_node else self._wanted(len(rows)))
         else:  # walking over all Pods would find nobody
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
         found = rows[outcomes.possible[rows]]
         if not len(found):
             return self._no_candidates(outcomes, rows)
-        preemptors = self._handle.extenders.preemptors(pod) if self._handle.extenders else []
+        preemptors = self._handle.extenders.preemptors(pod)
         if preemptors:
             return self._ask(preemptors, pod, _candidates(outcomes, found))
         now = self._handle.now()
@@ -164,7 +159,7 @@ class Evaluator:
     # Extenders
 
     def _ask(
-        self, extenders: Iterable[HttpExtender], pod: Pod, candidates: tuple[Candidate, ...]
+        self, extenders: Iterable[PreemptionExtender], pod: Pod, candidates: tuple[Candidate, ...]
     ) -> Analysis:
         """What is left of ``candidates`` when every extender has had its say."""
         by_node = {c.node_name: c for c in candidates}
@@ -179,11 +174,11 @@ class Evaluator:
         return _room(left, tuple(best_candidates(left, self._handle.now())))
 
     def _approved(
-        self, extender: HttpExtender, pod: Pod, by_node: dict[str, Candidate]
+        self, extender: PreemptionExtender, pod: Pod, by_node: dict[str, Candidate]
     ) -> dict[str, Candidate]:
         """The nodes that ``extender`` agrees to, with the victims that it names."""
         asked = {name: (list(c.victims), c.violations) for name, c in by_node.items()}
-        ignorable = extender.config.ignorable
+        ignorable = extender.ignorable
         try:
             answer = extender.preempt(pod, asked)
             chosen = {name: self._named(extender, name, meta) for name, meta in answer.items()}
@@ -198,7 +193,7 @@ class Evaluator:
             raise _Failed(Status.error(text))
         return {name: candidate for name, candidate in chosen.items() if candidate.victims}
 
-    def _named(self, extender: HttpExtender, name: str, meta: MetaVictims) -> Candidate:
+    def _named(self, extender: PreemptionExtender, name: str, meta: NamedVictims) -> Candidate:
         row = self._nodes.row(name)
         if row is None:
             raise ExtenderError(f'nodeinfo not found for node name "{name}"')

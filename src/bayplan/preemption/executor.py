@@ -17,8 +17,8 @@ from collections.abc import Callable
 import structlog
 
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.client.errors import ApiError, NotFound
-from bayplan.framework.interface import Handle
+from bayplan.client.errors import NotFound
+from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
 from bayplan.preemption.ranking import Candidate
 
 log = structlog.get_logger("preemption")
@@ -41,7 +41,7 @@ class _Eviction:
         self._ended = ended
         self._failed = False
 
-    def done(self, victim: Pod, error: ApiError | None = None) -> None:
+    def done(self, victim: Pod, error: Exception | None = None) -> None:
         """Nothing more is to be sent for ``victim``."""
         if error is not None:
             self._failed = True
@@ -59,10 +59,16 @@ class _Eviction:
 class Executor:
     """Evictions of one profile."""
 
-    def __init__(self, handle: Handle, plugin_name: str) -> None:
+    def __init__(self, handle: InTreeHandle, plugin_name: str) -> None:
         self._handle = handle
         self._plugin_name = plugin_name
         self._running: dict[str, _Eviction] = {}
+
+    @property
+    def _writer(self) -> ClusterWriter:
+        writer = self._handle.writer
+        assert writer is not None, "without a cluster nobody is evicted"
+        return writer
 
     def evict(self, preemptor: Pod, candidate: Candidate) -> bool:
         """Evict the victims of ``candidate``; False when all of them are leaving already."""
@@ -126,18 +132,18 @@ class Executor:
             observed_generation=victim.generation,
         )
 
-        def marked(error: ApiError | None) -> None:
+        def marked(error: Exception | None) -> None:
             if error is None:
-                self._handle.client.delete_pod(victim, deleted)
+                self._writer.delete_pod(victim, deleted)
             else:
                 eviction.done(victim, None if isinstance(error, NotFound) else error)
 
-        def deleted(error: ApiError | None) -> None:
+        def deleted(error: Exception | None) -> None:
             if error is None:
                 self._tell(eviction, victim)
             eviction.done(victim, error)
 
-        self._handle.client.patch_pod_status(victim, condition, None, marked)
+        self._writer.patch_pod_status(victim, condition, None, marked)
 
     def _call_back(self, victim: Pod) -> bool:
         """Let a victim that is not bound yet go back to the queue; False if it is too late."""
@@ -159,11 +165,11 @@ class Executor:
         """Pods of lower priority that count on this node will do better to look elsewhere."""
         for pod in self._handle.nominator.nominated_pods(node_name):
             if pod.priority < preemptor.priority:
-                self._handle.client.patch_pod_status(pod, None, "", _report(pod))
+                self._writer.patch_pod_status(pod, None, "", _report(pod))
 
 
-def _report(pod: Pod) -> Callable[[ApiError | None], None]:
-    def done(error: ApiError | None) -> None:
+def _report(pod: Pod) -> Done:
+    def done(error: Exception | None) -> None:
         if error is not None and not isinstance(error, NotFound):
             log.error("Could not clear nominatedNodeName", pod=pod.key, error=str(error))
 

@@ -15,9 +15,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends
-from bayplan.framework.points import HasEpoch
-from bayplan.framework.runtime import Framework
+from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import Outcome
 from bayplan.preemption.ranking import Candidate
@@ -91,23 +89,21 @@ class _Kept:
 class OutcomeBook:
     """The outcomes of one profile."""
 
-    def __init__(self, framework: Framework, nodes: LiveNodeTable, budgets: Budgets) -> None:
+    def __init__(self, what_if: WhatIf, nodes: LiveNodeTable, budgets: Budgets) -> None:
         self._nodes = nodes
         self._budgets = budgets
-        self._what_if = framework.search.what_if
-        filters = framework.plugins.filter
-        self._fresh = [p.name for p in filters if Depends.CLUSTER in p.filter_depends]
-        self._with_epoch = [p for p in filters if isinstance(p, HasEpoch)]
+        self._what_if = what_if
         self._kept = ShapeCache[_Kept](SHAPES_KEPT, lambda _: None)
 
     def of(self, state: CycleState, pod: Pod) -> Outcomes:
         """What is known already about making room for ``pod``."""
-        if any(name not in state.skip_filter for name in self._fresh):
+        stages = self._what_if.stages
+        if any(not s.local and s.name not in state.skip_filter for s in stages):
             return Outcomes(len(self._nodes))
         version = (
             len(self._nodes),
             self._budgets.version,
-            *(p.epoch(pod) for p in self._with_epoch),
+            *(s.epoch.epoch(pod) for s in stages if s.epoch is not None),
         )
         rivals = self._rivals(pod)
         kept = self._kept.get(pod.shape)

@@ -30,7 +30,7 @@ class NoEvents:
         note: str,
         reporting_controller: str | None = None,
     ) -> None:
-        """See `bayplan.framework.interface.EventRecorder`."""
+        """See `bayplan.framework.handle.EventRecorder`."""
 
 
 def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) -> Core:

@@ -62,6 +62,15 @@ class Instrument:
     def permit_waited(self, result: str, seconds: float) -> None:
         """A Pod's wait in Permit ended. Any thread."""
 
+    def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
+        """A user's plugin adds to its counter ``name``. Any thread."""
+
+    def plugin_set(self, plugin: str, name: str, value: float) -> None:
+        """A user's plugin sets its gauge ``name``. Any thread."""
+
+    def plugin_observed(self, plugin: str, name: str, seconds: float) -> None:
+        """A user's plugin adds a duration to its histogram ``name``. Any thread."""
+
     # The API server
 
     def request(self, host: str, method: str, code: str) -> None:
@@ -128,6 +137,21 @@ class Instruments(Instrument):
         """See `Instrument`."""
         for part in self._parts:
             part.permit_waited(result, seconds)
+
+    def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.plugin_counted(plugin, name, amount)
+
+    def plugin_set(self, plugin: str, name: str, value: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.plugin_set(plugin, name, value)
+
+    def plugin_observed(self, plugin: str, name: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.plugin_observed(plugin, name, seconds)
 
     def request(self, host: str, method: str, code: str) -> None:
         """See `Instrument`."""

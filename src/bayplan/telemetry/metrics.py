@@ -120,8 +120,25 @@ class Metrics(Instrument):
         )
         self._failures = counter(
             "bayplan_plugin_failures_total",
-            "Exceptions raised by plugins.",
+            "Exceptions raised by plugins, and answers that they must not give.",
             ("plugin", "extension_point"),
+        )
+        self._plugin_events = counter(
+            "bayplan_plugin_events_total",
+            "What a plugin counts itself, by a name that it chooses.",
+            ("plugin", "name"),
+        )
+        self._plugin_values = Gauge(
+            "bayplan_plugin_value",
+            "A number that a plugin reports itself, by a name that it chooses.",
+            ("plugin", "name"),
+            registry=registry,
+        )
+        self._plugin_seconds = histogram(
+            "bayplan_plugin_seconds",
+            "Durations that a plugin reports itself, by a name that it chooses.",
+            ("plugin", "name"),
+            seconds,
         )
         self._requests = counter(
             "rest_client_requests_total",
@@ -187,6 +204,18 @@ class Metrics(Instrument):
     def permit_waited(self, result: str, seconds: float) -> None:
         """A Pod waited in Permit."""
         self._permit_seconds.labels(result).observe(seconds)
+
+    def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
+        """A user's plugin adds to its counter."""
+        self._plugin_events.labels(plugin, name).inc(amount)
+
+    def plugin_set(self, plugin: str, name: str, value: float) -> None:
+        """A user's plugin sets its gauge."""
+        self._plugin_values.labels(plugin, name).set(value)
+
+    def plugin_observed(self, plugin: str, name: str, seconds: float) -> None:
+        """A user's plugin adds a duration."""
+        self._plugin_seconds.labels(plugin, name).observe(seconds)
 
     def request(self, host: str, method: str, code: str) -> None:
         """A request to the API server ended; a watch counts once, when it is answered."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 from tests.builders import make_node, make_pod
 from tests.builders_storage import make_class, make_csi_node, make_pv, make_pvc
+from tests.handles import RefusingWriter
 from tests.plugins.storage_world import StorageWorld
 
 from bayplan.binding.preparing import PreparingPod
@@ -28,7 +30,7 @@ def available(version=1):
     return make_pv("v").storage_class("wait").version(version)
 
 
-class Server:
+class Server(RefusingWriter):
     """Stands in for the API server: applies merge patches, in a way the test decides on."""
 
     def __init__(self, world, error=None):
@@ -187,7 +189,8 @@ class PreBind:
 
     def __init__(self, world, plugin, error=None, timeout=60):
         self.world, self.plugin = world, plugin
-        self.server = plugin.handle.client = Server(world, error)
+        self.server = Server(world, error)
+        plugin.handle = replace(plugin.handle, writer=self.server)
         plugin.args = SimpleNamespace(bind_timeout_seconds=timeout)
         self.state = reserved(world, plugin)
         assert plugin.pre_bind_pre_flight(self.state, POD, NODE) == SUCCESS
@@ -290,7 +293,8 @@ def test_a_volume_that_names_the_claim_already_is_not_written(world, plugin):
 
 def test_changes_that_arrive_before_our_own_answer_are_not_missed(world, plugin):
     world.store(unbound(), available())
-    plugin.handle.client = server = Server(world)
+    server = Server(world)
+    plugin.handle = replace(plugin.handle, writer=server)
     original = server.patch
 
     def answered_late(*args):
@@ -447,7 +451,8 @@ def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(world, pl
 
 def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(world, plugin):
     world.store(unbound())
-    plugin.handle.client = Server(world, Conflict("the object has been modified"))
+    server = Server(world, Conflict("the object has been modified"))
+    plugin.handle = replace(plugin.handle, writer=server)
     state = reserved(world, plugin)
     assert plugin.pre_bind(state, POD, NODE) == Status.error("the object has been modified")
     plugin.unreserve(state, POD, NODE)

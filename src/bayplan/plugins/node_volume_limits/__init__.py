@@ -18,7 +18,8 @@ from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.node_volume_limits.attached_volumes import (
     AttachedVolumes,

@@ -25,14 +25,8 @@ from bayplan.framework.cluster_events import (
     Resource,
     any_pod,
 )
-from bayplan.framework.interface import (
-    BoolArray,
-    CycleState,
-    Handle,
-    NodeTable,
-    Plugin,
-    Status,
-)
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
 from bayplan.framework.status import SKIP
 from bayplan.plugins.pod_topology_spread.constraints import (
     HARD,

@@ -19,7 +19,8 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -59,8 +60,9 @@ class VolumeBinding(Plugin):
 
     Args = VolumeBindingArgs
 
-    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
+    def __init__(self, args: VolumeBindingArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
+        self._preparing = handle.preparing
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._volumes = handle.objects.shared(Volumes, handle.objects)
         self._tasks = handle.objects.shared(Tasks, handle.nodes, handle.objects)
@@ -206,10 +208,12 @@ class VolumeBinding(Plugin):
         if mine is None or mine.task is None:
             return None
         task = mine.task
-        preparing = self.handle.preparing.get(pod.uid)
+        preparing = self._preparing.get(pod.uid)
         if preparing is not None:
             preparing.on_call_back(task.give_up)
-        trouble = task.run(self.handle.client, self.args.bind_timeout_seconds)
+        writer = self.handle.writer
+        assert writer is not None, "without a cluster nothing is bound"
+        trouble = task.run(writer, self.args.bind_timeout_seconds)
         self._tasks.discard(task)
         return Status.error(trouble) if trouble else None
 

@@ -28,6 +28,7 @@ from bayplan.api.storage import (
 )
 from bayplan.client.connection import MERGE_PATCH
 from bayplan.client.errors import ApiError
+from bayplan.framework.handle import ClusterWriter
 from bayplan.plugins.shared import reach
 from bayplan.plugins.shared.claims import not_found
 from bayplan.plugins.shared.csi_migration import TranslationError, migrated_affinity, plugin_of
@@ -114,14 +115,14 @@ class BindingTask:
 
     # Binding worker
 
-    def run(self, client: Any, timeout: float) -> str | None:
+    def run(self, writer: ClusterWriter, timeout: float) -> str | None:
         """Write and wait, at most ``timeout`` seconds after the last write.
 
         Returns:
             None on success, else what went wrong.
         """
         try:
-            expected = self._write(client)
+            expected = self._write(writer)
         except ApiError as error:
             return str(error)
         with self._lock:
@@ -139,7 +140,7 @@ class BindingTask:
             if not self._outcome.done():
                 self._outcome.set_result("context canceled")
 
-    def _write(self, client: Any) -> dict[str, str]:
+    def _write(self, writer: ClusterWriter) -> dict[str, str]:
         """Send what differs from what is stored; returns the resource versions to look out for."""
         versions = {}
         for claim, before, after in self.static:
@@ -147,7 +148,7 @@ class BindingTask:
             if after is not before:
                 path = f"/api/v1/persistentvolumes/{after.name}"
                 body = _volume_patch(after, claim)
-                stored = PERSISTENT_VOLUME.decode(client.patch(path, body, MERGE_PATCH))
+                stored = PERSISTENT_VOLUME.decode(writer.patch(path, body, MERGE_PATCH))
             self.written.add(after.key)
             versions[after.key] = stored.metadata.resource_version
         for _, after_claim in self.provisions:
@@ -156,7 +157,7 @@ class BindingTask:
                 f"/persistentvolumeclaims/{after_claim.name}"
             )
             body = _claim_patch(after_claim, self._node_name)
-            written = PERSISTENT_VOLUME_CLAIM.decode(client.patch(path, body, MERGE_PATCH))
+            written = PERSISTENT_VOLUME_CLAIM.decode(writer.patch(path, body, MERGE_PATCH))
             self.written.add(after_claim.key)
             versions[after_claim.key] = written.metadata.resource_version
         return versions

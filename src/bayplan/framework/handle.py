@@ -1,0 +1,279 @@
+"""Handle: what the scheduler gives each plugin, beside its arguments.
+
+`Handle` is for the plugins of users, `InTreeHandle` has what only bayplan's own need. Both are
+complete before the first plugin is made. What stands behind them (cache, queue, binding, client) is
+described by Protocols, so that a test can put something simpler there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.cache.counters import DomainCounters
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.objects import ObjectStore
+from bayplan.telemetry.instrument import Instrument
+
+if TYPE_CHECKING:
+    from bayplan.framework.what_if import WhatIf
+
+Done = Callable[[Exception | None], None]
+"""Gets None on success, else the error; called on another thread, so it must be quick."""
+
+
+class ClusterWriter(Protocol):
+    """What the scheduler writes to the API server. Safe to use from any thread."""
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done, /) -> None:
+        """Assign the Pod to the node; does not wait."""
+
+    def patch_pod_status(
+        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done, /
+    ) -> None:
+        """Set a condition (None: none) and status.nominatedNodeName; does not wait.
+
+        ``nominated`` "" clears the nomination, None leaves it as it is.
+        """
+
+    def delete_pod(self, pod: Pod, on_done: Done, /) -> None:
+        """Delete this very Pod, with its own grace period; does not wait."""
+
+    def patch(self, path: str, body: bytes, content_type: str, /) -> bytes:
+        """Patch the object at ``path`` and wait; returns the stored object. On workers only.
+
+        Raises:
+            bayplan.client.errors.ApiError: it failed.
+        """
+
+
+class EventRecorder(Protocol):
+    """Writes events.k8s.io/v1 events; never blocks."""
+
+    def event(
+        self,
+        regarding: Pod,
+        related: Pod | None,
+        type_: str,
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str | None = None,
+    ) -> None:
+        """Record one event; ``type_`` is Normal or Warning, the controller is a schedulerName."""
+
+
+class Logger(Protocol):
+    """A structured logger: a text, and values by name."""
+
+    def debug(self, event: str, /, **values: object) -> None:
+        """Details for whoever develops the plugin."""
+
+    def info(self, event: str, /, **values: object) -> None:
+        """What happens in normal operation."""
+
+    def warning(self, event: str, /, **values: object) -> None:
+        """Something that somebody should look at."""
+
+    def error(self, event: str, /, **values: object) -> None:
+        """Something that went wrong."""
+
+    def exception(self, event: str, /, **values: object) -> None:
+        """An error with the traceback of the exception that is being handled."""
+
+
+class WaitingPod(Protocol):
+    """A Pod that a Permit plugin makes wait."""
+
+    @property
+    def pod(self) -> Pod:
+        """The Pod."""
+
+    @property
+    def node_name(self) -> str:
+        """Where it will go."""
+
+    def pending_plugins(self) -> list[str]:
+        """The plugins that it still waits for."""
+
+    def allow(self, plugin: str) -> None:
+        """``plugin`` no longer makes it wait; the last one lets it go."""
+
+    def reject(self, plugin: str, message: str) -> None:
+        """Reject it for ``plugin``."""
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Take its place away, as an error: it is tried again after a backoff.
+
+        False when it has been allowed or rejected already.
+        """
+
+
+class WaitingPods(Protocol):
+    """All Pods that wait in Permit. Safe to use from any thread."""
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """The waiting Pod with that uid."""
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        """All of them."""
+
+
+class PodNominator(Protocol):
+    """Pods that wait for room that is being made on a node."""
+
+    def nominated_pods(self, node_name: str) -> Iterable[Pod]:
+        """Pods nominated to that node."""
+
+    def nominated_nodes(self) -> Collection[str]:
+        """Nodes with at least one nominated Pod."""
+
+    def nominated_node(self, uid: str) -> str:
+        """Where the Pod is nominated to; "" for none."""
+
+
+class PluginMetrics:
+    """A plugin's own numbers, as metrics with the labels ``plugin`` and ``name``. Any thread.
+
+    A name is the value of a label: use a fixed few, no names of Pods or nodes.
+    """
+
+    def __init__(self, instrument: Instrument, plugin: str) -> None:
+        self._instrument = instrument
+        self._plugin = plugin
+
+    def count(self, name: str, amount: float = 1) -> None:
+        """Add to the counter ``bayplan_plugin_events_total``."""
+        self._instrument.plugin_counted(self._plugin, name, amount)
+
+    def set(self, name: str, value: float) -> None:
+        """Set the gauge ``bayplan_plugin_value``."""
+        self._instrument.plugin_set(self._plugin, name, value)
+
+    def observe(self, name: str, seconds: float) -> None:
+        """Add a duration to the histogram ``bayplan_plugin_seconds``."""
+        self._instrument.plugin_observed(self._plugin, name, seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handle:
+    """What a plugin can look at, and do, beside its answers.
+
+    Attributes:
+        nodes: all nodes and the Pods on them. Scheduling thread only.
+        objects: every other object that is watched, by kind and key. Scheduling thread only.
+        counters: matching Pods per topology domain. Scheduling thread only.
+        nominator: Pods nominated to nodes. Scheduling thread only.
+        waiting: Pods that wait in Permit.
+        events: recorder of Kubernetes events.
+        writer: writes to the API server; None where there is no cluster (simulate, explain).
+        logger: its lines name the plugin and the profile.
+        metrics: the plugin's own numbers on /metrics.
+        profile: schedulerName of the profile the plugin is configured in.
+        now: wall clock, seconds since the epoch.
+        monotonic: the clock for durations, seconds.
+        activate: move waiting Pods to the active queue at once; safe from any thread.
+    """
+
+    nodes: LiveNodeTable
+    objects: ObjectStore
+    counters: DomainCounters
+    nominator: PodNominator
+    waiting: WaitingPods
+    events: EventRecorder
+    writer: ClusterWriter | None
+    logger: Logger
+    metrics: PluginMetrics
+    profile: str
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    activate: Callable[[Iterable[Pod]], None]
+
+
+class PreparingPod(Protocol):
+    """A Pod in PreBind. Safe to use from any thread."""
+
+    def call_back(self, reason: str) -> bool:
+        """Let it go back to the queue; False when it is too late for that."""
+
+    def on_call_back(self, callback: Callable[[], None]) -> None:
+        """Be told when it is called back; at once if it has been."""
+
+
+class HasUid(Protocol):
+    """Names a Pod."""
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid of the Pod."""
+
+
+class NamedVictims(Protocol):
+    """The victims that an extender agrees to on a node."""
+
+    @property
+    def pods(self) -> Sequence[HasUid] | None:
+        """The Pods to evict."""
+
+    @property
+    def pdb_violations(self) -> int:
+        """How many of them a PodDisruptionBudget protects."""
+
+
+class PreemptionExtender(Protocol):
+    """A webhook that takes part in preemption."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether preemption goes on without it when it fails."""
+
+    def preempt(
+        self, pod: Pod, victims: Mapping[str, tuple[list[Pod], int]]
+    ) -> Mapping[str, NamedVictims]:
+        """The nodes, with victims, that it agrees to, out of (victims, PDB violations) by node."""
+
+
+class PreemptionExtenders(Protocol):
+    """All webhooks of the configuration."""
+
+    def preemptors(self, pod: Pod) -> Sequence[PreemptionExtender]:
+        """Those that take part in preemption for ``pod``, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InTreeHandle(Handle):
+    """What bayplan's own plugins have beside.
+
+    Attributes:
+        preparing: Pods in PreBind, by uid.
+        extenders: webhooks; DefaultPreemption asks them.
+        instrument: where preemptions are reported.
+        what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
+            the profile are made, before the first Pod.
+    """
+
+    preparing: Mapping[str, PreparingPod]
+    extenders: PreemptionExtenders
+    instrument: Instrument
+    what_if: WhatIf
+
+    def for_user(self, plugin: str) -> Handle:
+        """The part that a user's plugin gets, with a logger and metrics of its own."""
+        values = {f.name: getattr(self, f.name) for f in fields(Handle)}
+        values["logger"] = plugin_logger(plugin, self.profile)
+        values["metrics"] = PluginMetrics(self.instrument, plugin)
+        return Handle(**values)
+
+
+def plugin_logger(plugin: str, profile: str) -> Logger:
+    """A logger whose lines name the plugin and the profile."""
+    logger: Logger = structlog.get_logger("plugin", plugin=plugin, profile=profile)
+    return logger

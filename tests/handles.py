@@ -1,0 +1,90 @@
+"""A handle for plugins under test: what a test does not give is empty, or does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.binding.preparing import PreparingPod
+from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.counters import DomainCounters
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.objects import ObjectStore
+from bayplan.extenders.extenders import Extenders
+from bayplan.framework.handle import (
+    ClusterWriter,
+    Done,
+    InTreeHandle,
+    PluginMetrics,
+    plugin_logger,
+)
+from bayplan.framework.what_if import WhatIf
+from bayplan.queue.nominator import Nominator
+from bayplan.telemetry.instrument import Instrument
+
+
+class NoEvents:
+    """Records nothing."""
+
+    def event(self, regarding: Pod, related: Pod | None, *texts: str | None) -> None:
+        """See `bayplan.framework.handle.EventRecorder`."""
+
+
+class RefusingWriter:
+    """A `ClusterWriter` for tests that write nothing; a fake overrides what its test does write."""
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{pod.key} is bound to {node_name}")
+
+    def patch_pod_status(
+        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done
+    ) -> None:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"the status of {pod.key} is patched")
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{pod.key} is deleted")
+
+    def patch(self, path: str, body: bytes, content_type: str) -> bytes:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{path} is patched")
+
+
+_: type[ClusterWriter] = RefusingWriter
+
+
+def make_handle(
+    nodes: LiveNodeTable | None = None,
+    objects: ObjectStore | None = None,
+    *,
+    counters: DomainCounters | None = None,
+    preparing: Mapping[str, PreparingPod] | None = None,
+    writer: ClusterWriter | None = None,
+) -> InTreeHandle:
+    """The handle of the profile ``test``."""
+    nodes = nodes if nodes is not None else LiveNodeTable()
+    objects = objects if objects is not None else ObjectStore()
+    instrument, nominator = Instrument(), Nominator()
+    events: Any = NoEvents()
+    return InTreeHandle(
+        nodes=nodes,
+        objects=objects,
+        counters=counters if counters is not None else DomainCounters(nodes, objects),
+        nominator=nominator,
+        waiting=WaitingPods(lambda: 0.0),
+        preparing=preparing if preparing is not None else {},
+        events=events,
+        extenders=Extenders(),
+        instrument=instrument,
+        what_if=WhatIf(nominator),
+        writer=writer,
+        logger=plugin_logger("test", "test"),
+        metrics=PluginMetrics(instrument, "test"),
+        profile="test",
+        now=lambda: 0.0,
+        monotonic=lambda: 0.0,
+        activate=lambda _: None,
+    )
