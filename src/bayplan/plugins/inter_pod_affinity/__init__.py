@@ -13,9 +13,7 @@ from typing import ClassVar
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.counters import DomainCounter
-from bayplan.cache.domains import Integers
-from bayplan.cache.pod_terms import PodTerm, shape_terms
+from bayplan.cache.counters import DomainCounter, Integers, PodTerm, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import InterPodAffinityArgs
 from bayplan.framework.cluster_events import (

@@ -15,10 +15,21 @@ from functools import reduce
 import numpy as np
 
 from bayplan.api.pod import PodShape
-from bayplan.cache.counters import DomainCounter, DomainCounters, SelectionCounter, TermMatches
-from bayplan.cache.domains import DomainSpec, Integers, levelled, weighted_counts
+from bayplan.cache.counters import (
+    DomainCounter,
+    DomainCounters,
+    DomainSpec,
+    Integers,
+    PodTerm,
+    SelectionCounter,
+    ShapeTerms,
+    TermMatches,
+    clamp_outside,
+    meant_by_all,
+    shape_terms,
+    weighted_counts,
+)
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
-from bayplan.cache.pod_terms import PodTerm, ShapeTerms, meant_by_all, shape_terms
 from bayplan.framework.interface import MAX_NODE_SCORE
 
 EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
@@ -243,7 +254,7 @@ class AffinityScore:
 
     def normalized(self, nodes: NodeTable) -> Integers:
         """Lowest to 0, highest to 100, truncated, ``(n,)``; all 0 where there is no difference."""
-        raw = levelled(self.raw(nodes), self.feasible)
+        raw = clamp_outside(self.raw(nodes), self.feasible)
         above: Integers = raw - raw.min()
         highest = int(above.max())
         if not highest:

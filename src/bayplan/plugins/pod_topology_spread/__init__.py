@@ -14,7 +14,7 @@ from typing import ClassVar
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import SelectorError
-from bayplan.cache.domains import Integers
+from bayplan.cache.counters import Integers
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import PodTopologySpreadArgs
 from bayplan.framework.cluster_events import (

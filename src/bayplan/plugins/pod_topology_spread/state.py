@@ -17,8 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import Domains, DomainSpec, Integers, Number, levelled
+from bayplan.cache.counters import (
+    DomainCounters,
+    Domains,
+    DomainSpec,
+    Integers,
+    Number,
+    SelectionCounter,
+    clamp_outside,
+)
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.plugins.pod_topology_spread.constraints import HOSTNAME, SpreadConstraint
@@ -268,7 +275,7 @@ class ScoreState:
 
     def normalized(self, nodes: NodeTable) -> Integers:
         """Fewest to 100, ``(len(nodes),)``; nodes that do not count get 0."""
-        raw = levelled(self.raw(nodes), self.scored)
+        raw = clamp_outside(self.raw(nodes), self.scored)
         highest = raw.max()
         scores: Integers
         if highest:

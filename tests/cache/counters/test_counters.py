@@ -20,12 +20,20 @@ from tests.plugins.clusters import (
 )
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.carried_terms import TermMatches
-from bayplan.cache.counters import DomainCounters, SelectionCounter
-from bayplan.cache.domains import DomainCounter, DomainSpec, DomainTable, weighted_counts
+from bayplan.cache.counters import (
+    DomainCounter,
+    DomainCounters,
+    DomainSpec,
+    DomainTable,
+    PodSelection,
+    SelectionCounter,
+    TermMatches,
+    meant_by_all,
+    shape_terms,
+    weighted_counts,
+)
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_terms import PodSelection, meant_by_all, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
 
 WEB = labels_are({"app": "web"})

@@ -1,13 +1,30 @@
 """DomainCounters: how many Pods lie in which topology domain, kept up to date Pod by Pod.
 
-Inter-pod affinity and topology spreading ask for counts of Pods (by selector, or by the affinity
-terms that they carry) per topology domain. A count is made once, when it is first asked for, and
-then changes with every Pod that comes or goes: no decision walks over Pods.
+Inter-pod affinity and topology spreading ask for counts of Pods per topology domain, in two ways:
+
+- by selector: how many Pods with ``app=web`` are in each zone? (`selections`)
+- by the affinity terms that Pods carry: how many Pods in each zone repel Pods with ``app=web``?
+  (`terms`)
+
+kube-scheduler walks over the Pods of all nodes in every cycle. Here a count is made once, when it
+is first asked for, and then changes with every Pod that comes or goes.
+
+What a Pod counts in depends on its shape alone (and on whether it is terminating), so that is
+decided once per `ShapeGroup`, when its first Pod appears, not once per Pod. An example: two Pods of
+shape S, with ``app=web`` and an anti-affinity term T against ``app=web`` by hostname, are on row 3
+in zone a. Somebody holds a counter C of ``app=web`` by zone::
+
+    group S   rows {3: 2}   selected [C]   carried [T]
+    C         a: 2          (how many Pods are selected)
+    T         row 3's host: 2   (how many Pods carry the term)
+
+A third Pod of S is bound to row 5 in zone b. `pod_added` finds the group, and `ShapeGroup.add` does
+``rows[5] = 1``, ``C[b] += 1``, ``T[host of row 5] += 1``. When somebody acquires a further counter
+D, every group is tested against D's selector once, and those that match add all their rows.
 
 Invariants:
-- Pods on nodes stand in groups: one per shape, terminating ones apart. Whatever counts one Pod
-  of a group counts all of them, so what a group adds to is found once, when it appears. A group
-  stays for a while when its last Pod goes, because the next one is likely on its way.
+- Whatever counts one Pod of a group counts all of them. A group stays for a while after its last
+  Pod has gone, because the next one is probably on its way.
 - Every counter equals a recount over the table's Pods; `recount` proves it.
 - Counters live as long as somebody who acquired them has not released them.
 """
@@ -15,41 +32,33 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import Labels
 from bayplan.api.workloads import Namespace
-from bayplan.cache.carried_terms import CarriedTerms, TermCounter, TermMatches, carried
-from bayplan.cache.domains import DomainCounter, Domains, DomainSpec, DomainTable
+from bayplan.cache.counters.domain_counter import DomainCounter
+from bayplan.cache.counters.domains import Domains, DomainSpec, DomainTable
+from bayplan.cache.counters.pod_terms import shape_terms
+from bayplan.cache.counters.selections import PodSelection, SelectionCounter, SelectionCounters
+from bayplan.cache.counters.terms import CarriedTerms, TermCounter, TermMatches, carried
 from bayplan.cache.node_table import ABSENT, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_terms import PodSelection, shape_terms
 
 _NO_LABELS: Labels = {}
 _EMPTY_GROUPS_KEPT = 256
 
 
-class SelectionCounter(DomainCounter):
-    """How many Pods of a selection lie in each domain."""
+class ShapeGroup:
+    """The Pods of one shape that are on nodes, terminating ones apart.
 
-    __slots__ = ("selection",)
-
-    def __init__(self, selection: PodSelection, domains: Domains) -> None:
-        super().__init__(domains)
-        self.selection = selection
-
-    def counts_shape(self, shape: PodShape, terminating: bool, namespace_labels: Labels) -> bool:
-        """Whether Pods of ``shape`` count, given whether they are terminating."""
-        if terminating and not self.selection.terminating:
-            return False
-        return self.selection.selects(shape, namespace_labels)
-
-
-class PodGroup:
-    """Pods of one shape on nodes: row -> number of Pods, and the counters that they add to."""
+    Attributes:
+        rows: row -> number of Pods.
+        selected: the selection counters that count them.
+        carried: the counters of the terms that they carry.
+    """
 
     __slots__ = ("carried", "rows", "selected", "shape", "terminating")
 
@@ -81,10 +90,8 @@ class DomainCounters:
         self._nodes = nodes
         self._objects = objects
         self._domains = DomainTable(nodes)
-        self._selections: dict[tuple[Hashable, DomainSpec], SelectionCounter] = {}
-        # By namespace whose Pods a selection can hold; None for those that may hold any.
-        self._index: dict[str | None, list[SelectionCounter]] = defaultdict(list)
-        self._groups: dict[str, dict[GroupKey, PodGroup]] = defaultdict(dict)
+        self._selections = SelectionCounters(self._domains)
+        self._groups: dict[str, dict[GroupKey, ShapeGroup]] = defaultdict(dict)
         self._filled = self._empty = 0
         self.carried = CarriedTerms(self._domains)
         for row, pods in enumerate(nodes.pods):
@@ -103,25 +110,25 @@ class DomainCounters:
 
     def acquire(self, selection: PodSelection, spec: DomainSpec) -> SelectionCounter:
         """The counter of Pods of ``selection`` by domains of ``spec``; `release` it in the end."""
-        key = (selection.id, spec)
-        counter = self._selections.get(key)
+        counter = self._selections.get(selection, spec)
         if counter is None:
-            counter = self._selections[key] = self._count(selection, spec)
+            counter = self._selections.add(selection, spec)
+            for group in self._groups_of(selection):
+                if self._holds(counter, group):
+                    group.selected.append(counter)
+                    counter.add_rows(group.rows, 1)
         counter.users += 1
         return counter
 
     def release(self, counter: SelectionCounter) -> None:
-        """Undo one `acquire`; the last one forgets the counter."""
+        """Undo one `acquire`; the last one drops the counter."""
         counter.users -= 1
         if counter.users:
             return
-        del self._selections[counter.selection.id, counter.domains.spec]
-        for scope in _scopes(counter.selection):
-            self._index[scope].remove(counter)
         for group in self._groups_of(counter.selection):
             if counter in group.selected:
                 group.selected.remove(counter)
-        self._domains.release(counter.domains)
+        self._selections.remove(counter)
 
     def acquire_domains(self, spec: DomainSpec) -> Domains:
         """The domains of ``spec`` with no Pods counted; `release_domains` them in the end."""
@@ -133,12 +140,15 @@ class DomainCounters:
 
     def any_below(self, priority: int) -> bool:
         """Whether a Pod on any node has a lower priority; asks one Pod of each shape."""
-        groups = (group for found in self._groups.values() for group in found.values())
-        return any(group.shape.spec.priority < priority for group in groups if group.rows)
+        return any(
+            group.rows and group.shape.spec.priority < priority
+            for groups in self._groups.values()
+            for group in groups.values()
+        )
 
-    def matching(self, shape: PodShape, known: TermMatches) -> TermMatches:
+    def matching(self, shape: PodShape, previous: TermMatches) -> TermMatches:
         """The terms of existing Pods that select Pods of ``shape``; see `CarriedTerms.matching`."""
-        return self.carried.matching(shape, self.namespace_labels(shape.namespace), known)
+        return self.carried.matching(shape, self.namespace_labels(shape.namespace), previous)
 
     def __len__(self) -> int:
         return len(self._selections) + len(self.carried)
@@ -161,7 +171,7 @@ class DomainCounters:
             self._filled -= 1
             self._empty += 1
             if self._empty > _EMPTY_GROUPS_KEPT + self._filled // 4:
-                self._forget_empty()
+                self._drop_empty()
 
     def node_changed(self, row: int) -> None:
         """The node of ``row`` came, went or changed."""
@@ -169,38 +179,28 @@ class DomainCounters:
 
     # Counting
 
-    def _count(self, selection: PodSelection, spec: DomainSpec) -> SelectionCounter:
-        counter = SelectionCounter(selection, self._domains.acquire(spec))
-        for scope in _scopes(selection):
-            self._index[scope].append(counter)
-        for group in self._groups_of(selection):
-            if self._holds(counter, group):
-                group.selected.append(counter)
-                counter.add_rows(group.rows, 1)
-        return counter
-
-    def _holds(self, counter: SelectionCounter, group: PodGroup) -> bool:
+    def _holds(self, counter: SelectionCounter, group: ShapeGroup) -> bool:
         labels = self.namespace_labels(group.shape.namespace)
         return counter.counts_shape(group.shape, group.terminating, labels)
 
-    def _groups_of(self, selection: PodSelection) -> Iterator[PodGroup]:
+    def _groups_of(self, selection: PodSelection) -> Iterator[ShapeGroup]:
         names = self._groups if selection.namespaces is None else selection.namespaces
         for namespace in names:
             yield from self._groups.get(namespace, {}).values()
 
-    def _group(self, pod: Pod) -> PodGroup:
+    def _group(self, pod: Pod) -> ShapeGroup:
         shape, terminating = pod.shape, pod.deleted is not None
         groups = self._groups[shape.namespace]
         group = groups.get((shape.id, terminating))
         if group is None:
-            group = groups[shape.id, terminating] = PodGroup(shape, terminating)
-            found = self._candidates(shape.namespace)
-            group.selected = [counter for counter in found if self._holds(counter, group)]
+            group = groups[shape.id, terminating] = ShapeGroup(shape, terminating)
+            candidates = self._selections.candidates(shape.namespace)
+            group.selected = [counter for counter in candidates if self._holds(counter, group)]
             group.carried = self.carried.acquire(shape)
             self._empty += 1
         return group
 
-    def _forget_empty(self) -> None:
+    def _drop_empty(self) -> None:
         for namespace, groups in list(self._groups.items()):
             for key, group in list(groups.items()):
                 if not group.rows:
@@ -208,25 +208,23 @@ class DomainCounters:
                     del groups[key]
             if not groups:
                 del self._groups[namespace]
-        self.carried.forget_unused()
+        self.carried.drop_unused()
         self._empty = 0
 
-    def _candidates(self, namespace: str) -> Iterator[SelectionCounter]:
-        yield from self._index.get(namespace, ())
-        yield from self._index.get(None, ())
-
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
-        before, after = old.labels if old else _NO_LABELS, new.labels if new else _NO_LABELS
         changed = new or old
-        if before == after or changed is None:
+        if changed is None or (old.labels if old else {}) == (new.labels if new else {}):
             return
         self.carried.namespace_changed()
         for group in self._groups.get(changed.name, {}).values():
-            for counter in self._candidates(changed.name):
-                was, is_ = counter in group.selected, self._holds(counter, group)
-                if was != is_:
-                    (group.selected.append if is_ else group.selected.remove)(counter)
-                    counter.add_rows(group.rows, 1 if is_ else -1)
+            for counter in self._selections.candidates(changed.name):
+                counted, counts = counter in group.selected, self._holds(counter, group)
+                if counts and not counted:
+                    group.selected.append(counter)
+                    counter.add_rows(group.rows, 1)
+                elif counted and not counts:
+                    group.selected.remove(counter)
+                    counter.add_rows(group.rows, -1)
 
     # Proof
 
@@ -250,22 +248,14 @@ class DomainCounters:
         return {kind: n for kind, n in wrong.items() if n}
 
     def _all(self) -> Iterator[DomainCounter]:
-        yield from self._selections.values()
+        yield from self._selections
         yield from self.carried
 
     def _counting(self, pod: Pod) -> Iterator[DomainCounter]:
         labels = self.namespace_labels(pod.namespace)
-        for counter in self._selections.values():
+        for counter in self._selections:
             if counter.counts_shape(pod.shape, pod.deleted is not None, labels):
                 yield counter
         terms = {counter.id: counter for counter in self.carried}
         for key, _ in carried(pod.shape.memo(shape_terms)):
             yield terms[key]
-
-
-def _scopes(selection: PodSelection) -> frozenset[str | None]:
-    names = selection.namespaces
-    return frozenset({None}) if names is None else frozenset[str | None](names)
-
-
-__all__ = ["DomainCounter", "DomainCounters", "DomainSpec", "SelectionCounter", "TermMatches"]

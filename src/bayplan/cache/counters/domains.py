@@ -1,18 +1,31 @@
-"""Topology domains of rows, and counts of Pods per domain.
+"""Topology domains of rows: which row lies in which zone, or whatever a topology key divides by.
+
+A `DomainSpec` says how rows are divided and which count; `Domains` holds the answer as columns,
+`codes` by row and `rows` by domain, and follows the node table row by row. With the key ``zone``,
+and a rule that leaves out nodes with a taint::
+
+    row      label zone     taint   code     domain   rows
+    0        a                      0        0 (a)    2
+    1        b              yes     ABSENT   1 (b)    0
+    2        a                      0        ABSENT   0
+    3        (no label)             ABSENT
+
+    count = 1: one domain, a, has rows
+
+Row 1 loses its taint: its code becomes 1, ``rows[1]`` 1 and ``count`` 2. No other row is looked at.
 
 Invariants:
 - A domain is a code of ``nodes.label(key)``; with no key, every row is a domain of its own.
 - `Domains.codes` is `ABSENT` for rows that do not count: free ones, those without the topology key
-  (or another key that is asked for), and those that its rule does not admit.
-- Arrays over domains have a slot more than there are domains: the last one stands for `ABSENT`
+  (or another required key), and those that the rule does not admit.
+- Arrays over domains have one slot more than there are domains: the last one stands for `ABSENT`
   (code -1) and is always 0, so ``counts.take(codes)`` needs no mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,12 +34,10 @@ import numpy.typing as npt
 from bayplan.api.node import Node
 from bayplan.cache.node_table import ABSENT, BoolArray, CodeArray, IntArray, NodeTable
 
-_DOMAINS_AT_FIRST = 8
-_FAR_FROM_OVERFLOW = 2**30
+_FIRST_DOMAINS = 8
 _FEW = 8
-"""Where less than one in so many is left out, a look at those is cheaper than one at all."""
+"""If fewer than 1/8 of the rows are excluded, subtracting them is cheaper than recounting all."""
 Number = TypeVar("Number", bound=np.generic)
-CountArray = npt.NDArray[np.int32]
 Integers = npt.NDArray[Any]
 """Signed integers, no wider than they need to be."""
 
@@ -89,7 +100,7 @@ class Domains:
         """``by_domain``, or a longer copy where it has no slot for every domain and `ABSENT`."""
         if len(by_domain) > self.size:
             return by_domain
-        length = max(_DOMAINS_AT_FIRST, self.size + self.size // 2 + 1)
+        length = max(_FIRST_DOMAINS, self.size + self.size // 2 + 1)
         fitted = np.zeros(length, by_domain.dtype)
         fitted[: len(by_domain)] = by_domain
         return fitted
@@ -113,17 +124,15 @@ class Domains:
         return by_domain.take(self.labels(nodes))
 
     def among(self, rows: BoolArray) -> int:
-        """How many domains have one of ``rows``, ``(n,)``, that counts.
-
-        Where few rows are left out, only those are looked at.
-        """
+        """How many domains have at least one of ``rows``, ``(n,)``, that counts."""
         rows = rows[: len(self.codes)]
-        left_out = ~rows
-        if _FEW * np.count_nonzero(left_out) > len(rows):
+        excluded = ~rows
+        if _FEW * np.count_nonzero(excluded) > len(rows):
+            # ABSENT becomes 0, and so do the excluded rows: slot 0 is dropped.
             return int(np.count_nonzero(np.bincount((self.codes + 1) * rows)[1:]))
-        codes = self.codes[left_out]
-        gone = np.bincount(codes[codes != ABSENT], minlength=len(self.rows))
-        return int(np.count_nonzero(self.rows - gone))
+        codes = self.codes[excluded]
+        excluded_rows = np.bincount(codes[codes != ABSENT], minlength=len(self.rows))
+        return int(np.count_nonzero(self.rows - excluded_rows))
 
     def compute(self) -> IntArray:
         """The codes of all rows as they must be now, ``(n,)``."""
@@ -144,17 +153,19 @@ class Domains:
             more = np.full(len(self._nodes) - len(self.codes), ABSENT, np.int64)
             self.codes = np.concatenate([self.codes, more])
         self.rows = self.fit(self.rows)
-        old, new = int(self.codes[row]), self._code(row)
-        self.codes[row] = new
-        if old != ABSENT:
-            self.rows[old] -= 1
-            self.count -= not self.rows[old]
-        if new != ABSENT:
-            self.count += not self.rows[new]
-            self.rows[new] += 1
+        previous, code = int(self.codes[row]), self._code(row)
+        self.codes[row] = code
+        if previous != ABSENT:
+            self.rows[previous] -= 1
+            if self.rows[previous] == 0:
+                self.count -= 1
+        if code != ABSENT:
+            if self.rows[code] == 0:
+                self.count += 1
+            self.rows[code] += 1
 
-    def proven(self) -> bool:
-        """Whether everything equals what a fresh look at all nodes gives."""
+    def equals_recount(self) -> bool:
+        """Whether everything equals a recount over all nodes."""
         codes = self.compute()
         rows = np.bincount(codes[codes != ABSENT], minlength=len(self.rows))
         same = np.array_equal(self.codes, codes[: len(self.codes)])
@@ -194,7 +205,7 @@ class DomainTable:
         return domains
 
     def release(self, domains: Domains) -> None:
-        """Undo one `acquire`; the last one forgets the domains."""
+        """Undo one `acquire`; the last one drops the domains."""
         domains.users -= 1
         if not domains.users:
             del self._domains[domains.spec]
@@ -205,83 +216,5 @@ class DomainTable:
             domains.changed(row)
 
     def wrong(self) -> int:
-        """How many differ from what a fresh look at all nodes gives."""
-        return sum(not domains.proven() for domains in self)
-
-
-class DomainCounter:
-    """Pods per domain.
-
-    Attributes:
-        counts: ``(d + 1,)`` or longer once read through `by_domain`.
-        total: the sum of ``counts``.
-        users: how many parties asked for this counter; kept by their owner.
-    """
-
-    __slots__ = ("counts", "domains", "total", "users")
-
-    def __init__(self, domains: Domains) -> None:
-        self.domains = domains
-        self.counts: CountArray = domains.fit(np.zeros(0, np.int32))
-        self.total = 0
-        self.users = 0
-
-    @property
-    def topology_key(self) -> str:
-        """The topology key; empty where every row is a domain of its own."""
-        return self.domains.spec.key or ""
-
-    def add(self, row: int, pods: int) -> None:
-        """Count ``pods`` more Pods (fewer, if negative) on ``row``."""
-        code = self.domains.codes[row]
-        if code == ABSENT:
-            return
-        if code >= len(self.counts) - 1:
-            self.counts = self.domains.fit(self.counts)
-        self.counts[code] += pods
-        self.total += pods
-
-    def add_rows(self, rows: Mapping[int, int], sign: int) -> None:
-        """`add` for several rows: row -> number of Pods, times ``sign``."""
-        for row, pods in rows.items():
-            self.add(row, sign * pods)
-
-    def by_domain(self) -> CountArray:
-        """The counts, ``(d + 1,)``: one for every domain, and that of `ABSENT`, which is 0."""
-        self.counts = self.domains.fit(self.counts)
-        return self.counts[: self.domains.size + 1]
-
-    def at(self, nodes: NodeTable) -> Integers:
-        """The count of the domain that each row of ``nodes`` lies in, ``(len(nodes),)``."""
-        return weighted_counts([(1, self)], nodes)
-
-
-def levelled(values: Integers, rows: BoolArray) -> Integers:
-    """``values``, but out of ``rows`` that of the first one of them; ``values`` are lost.
-
-    So the extremes are those among ``rows``. Arithmetic takes as long for any mask; to pick by one
-    that has no pattern, the processor has to guess at every row.
-    """
-    if not rows.all():
-        first = values[rows.argmax()]
-        values -= first
-        values *= rows
-        values += first
-    return values
-
-
-def weighted_counts(weighted: Sequence[tuple[int, DomainCounter]], nodes: NodeTable) -> Integers:
-    """The sum of weights times what the counters have `at` each row, ``(len(nodes),)``.
-
-    Counters of the same domains are first added up by domain. The integers are as wide as the sum
-    of all Pods needs.
-    """
-    most = sum(abs(weight) * counter.total for weight, counter in weighted)
-    width = np.int32 if most < _FAR_FROM_OVERFLOW else np.int64
-    sums: dict[Domains, Integers] = {}
-    for weight, counter in weighted:
-        domains = counter.domains
-        counts = counter.by_domain().astype(width, copy=False) * weight
-        sums[domains] = sums[domains] + counts if domains in sums else counts
-    columns = (domains.at(counts, nodes) for domains, counts in sums.items())
-    return reduce(np.add, columns) if sums else np.zeros(len(nodes), width)
+        """How many differ from a recount over all nodes."""
+        return sum(not domains.equals_recount() for domains in self)

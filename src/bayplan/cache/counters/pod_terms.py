@@ -1,7 +1,7 @@
-"""Pod affinity terms, compiled once per Pod shape: which Pods a term is about.
+"""Pod affinity terms, compiled once per Pod shape: which Pods a term matches.
 
-A term is read in two directions, and namespaces are judged differently (InterPodAffinity of
-kube-scheduler v1.36 does so):
+A term is read in two directions, and kube-scheduler's InterPodAffinity judges namespaces
+differently in each:
 
 - an existing Pod's term `selects` an incoming Pod by the labels of that Pod's namespace;
 - an incoming Pod's own term `means` an existing Pod also where its namespaceSelector holds for a
@@ -10,8 +10,8 @@ kube-scheduler v1.36 does so):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -132,30 +132,4 @@ def _compile(owner_namespace: str, term: PodAffinityTerm) -> PodTerm:
         any_namespace=term.namespace_selector is not None,
         _namespace_selector=label_selector(term.namespace_selector),
         _selector=label_selector(term.label_selector),
-    )
-
-
-@dataclass(frozen=True)
-class PodSelection:
-    """Which Pods a counter counts; selections with equal ids select alike.
-
-    Attributes:
-        namespaces: the only ones that can hold such Pods; None where labels of namespaces decide.
-        selects: whether Pods of a shape count, given the labels of their namespace.
-        terminating: whether Pods that have a deletionTimestamp count too.
-    """
-
-    id: Hashable
-    namespaces: frozenset[str] | None = field(compare=False)
-    selects: Callable[[PodShape, Labels], bool] = field(compare=False)
-    terminating: bool = field(default=True, compare=False)
-
-
-def meant_by_all(terms: tuple[PodTerm, ...]) -> PodSelection:
-    """The Pods that every one of an incoming Pod's ``terms`` means (at least one term)."""
-    named = [term.namespaces for term in terms if not term.any_namespace]
-    return PodSelection(
-        id=tuple(sorted(term.id for term in terms)),
-        namespaces=frozenset.intersection(*named) if named else None,
-        selects=lambda shape, labels: all(term.means(shape, labels) for term in terms),
     )

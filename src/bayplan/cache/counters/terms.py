@@ -1,8 +1,19 @@
 """Affinity terms that Pods on nodes carry, and how many Pods carry each, per topology domain.
 
-A term counts in one of three roles; equal terms in the same role and of the same weight share one
-counter. An incoming Pod asks which terms select it (`CarriedTerms.matching`); its answer is kept by
-the asker and brought up to date with terms that came since.
+A term counts in one of three roles (`Role`). Equal terms in the same role and of the same weight
+share one counter, so a thousand Pods of a template count in one.
+
+An incoming Pod asks which of all these terms select it. With thousands of different terms that is
+thousands of selectors, so the asker keeps the answer (`TermMatches`) and hands it in with the next
+question. Terms are only ever appended to the lists of `_index`; the answer remembers how long its
+two lists were, and `matching` tests only what came after. Example: a Pod in namespace ns::
+
+    _index[ns] = [T1, T2]   _index[None] = [T3]        answer: anti [T2], seen (2, 1), epoch 7
+    a Pod with a new term T4 is bound: _index[ns] = [T1, T2, T4]
+    matching(...): epoch 7 still, seen is (3, 1) now, so only T4 is tested
+
+Where lists were rebuilt (terms that nobody carries are dropped) or what a term selects has changed
+(labels of a namespace), a new epoch begins and the answer is computed from scratch.
 """
 
 from __future__ import annotations
@@ -14,8 +25,9 @@ from dataclasses import dataclass, field
 
 from bayplan.api.pod import PodShape
 from bayplan.api.selectors import Labels
-from bayplan.cache.domains import DomainCounter, Domains, DomainSpec, DomainTable
-from bayplan.cache.pod_terms import PodTerm, ShapeTerms, shape_terms
+from bayplan.cache.counters.domain_counter import DomainCounter
+from bayplan.cache.counters.domains import Domains, DomainSpec, DomainTable
+from bayplan.cache.counters.pod_terms import PodTerm, ShapeTerms, shape_terms
 
 
 class Role(enum.Enum):
@@ -47,7 +59,12 @@ class TermCounter(DomainCounter):
 
 @dataclass
 class TermMatches:
-    """The carried terms that select Pods of one shape, by role."""
+    """The carried terms that select Pods of one shape, by role.
+
+    Attributes:
+        epoch: of the `CarriedTerms` when this was computed; in another one it is stale.
+        seen: how many terms were tested, of those that name the namespace and of the others.
+    """
 
     anti: list[TermCounter] = field(default_factory=list)
     affinity: list[TermCounter] = field(default_factory=list)
@@ -66,7 +83,7 @@ class TermMatches:
 
 
 class CarriedTerms:
-    """All terms carried by Pods on nodes; a new epoch begins when old answers no longer hold."""
+    """All terms carried by Pods on nodes; a new epoch makes all answers stale."""
 
     def __init__(self, domains: DomainTable) -> None:
         self._domains = domains
@@ -89,12 +106,12 @@ class CarriedTerms:
         return counters
 
     def release(self, counters: list[TermCounter]) -> None:
-        """Undo one `acquire`; the counters stay until `forget_unused`."""
+        """Undo one `acquire`; the counters stay until `drop_unused`."""
         for counter in counters:
             counter.users -= 1
 
-    def forget_unused(self) -> None:
-        """Forget the counters that nobody adds to."""
+    def drop_unused(self) -> None:
+        """Drop the counters that nobody adds to."""
         unused = [counter for counter in self if not counter.users]
         if not unused:
             return
@@ -120,33 +137,31 @@ class CarriedTerms:
             self._index[namespace].append(counter)
 
     def namespace_changed(self) -> None:
-        """Labels of a namespace changed: whether a term selects a Pod is to be asked again."""
+        """Labels of a namespace changed: which Pods a term selects may have changed."""
         self._epoch += 1
 
     def matching(
-        self, shape: PodShape, namespace_labels: Labels, known: TermMatches
+        self, shape: PodShape, namespace_labels: Labels, previous: TermMatches
     ) -> TermMatches:
         """The terms that select Pods of ``shape``.
 
         Args:
             shape: the incoming Pod's shape.
             namespace_labels: labels of its namespace.
-            known: the last answer for this shape; brought up to date and returned where possible.
+            previous: the last answer for this shape; updated and returned unless it is stale.
         """
         named = self._index.get(shape.namespace, ())
         others = self._index.get(None, ())
         seen = (len(named), len(others))
-        if known.epoch == self._epoch:
-            if known.seen == seen:
-                return known
-            start = known.seen
-        else:
-            known, start = TermMatches(epoch=self._epoch), (0, 0)
-        for counter in (*named[start[0] :], *others[start[1] :]):
+        if previous.epoch == self._epoch and previous.seen == seen:
+            return previous
+        fresh = previous.epoch != self._epoch
+        matches = TermMatches(epoch=self._epoch) if fresh else previous
+        for counter in (*named[matches.seen[0] :], *others[matches.seen[1] :]):
             if counter.term.selects(shape, namespace_labels):
-                known.add(counter)
-        known.seen = seen
-        return known
+                matches.add(counter)
+        matches.seen = seen
+        return matches
 
 
 def carried(terms: ShapeTerms) -> Iterator[tuple[CarriedKey, PodTerm]]:
