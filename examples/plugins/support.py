@@ -53,6 +53,5 @@ def load(folder: Path, nodes: Iterable[Node]) -> Rig:
     [framework] = core.profiles.values()
     for node in nodes:
         core.cache.set_node(node)
-    points = registry.known[name].points
-    [plugin] = {p for point in points for p in framework.plugins.at(point) if p.name == name}
+    [plugin] = [plugin for plugin in framework.plugins.all if plugin.name == name]
     return Rig(plugin, core.cache.nodes, core.waiting)

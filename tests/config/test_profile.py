@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bayplan.config import IN_TREE, ConfigError, KnownPlugin, parse_config, resolve_profile
 from bayplan.config.legacy_names import LEGACY_PLUGINS
-from bayplan.config.points import EXTENSION_POINTS
+from bayplan.config.points import EXTENSION_POINTS, Point
 from bayplan.config.types import KubeSchedulerProfile
 
 
@@ -41,10 +41,10 @@ class Open(BaseModel):
 
 KNOWN = {
     **IN_TREE,
-    "MyScore": KnownPlugin("MyScore", frozenset({"preScore", "score"}), MyScoreArgs),
-    "Pin": KnownPlugin("Pin", frozenset({"filter"}), PinArgs),
-    "Open": KnownPlugin("Open", frozenset({"filter"}), Open),
-    "Plain": KnownPlugin("Plain", frozenset({"filter", "score"})),
+    "MyScore": KnownPlugin("MyScore", frozenset({Point.PRE_SCORE, Point.SCORE}), MyScoreArgs),
+    "Pin": KnownPlugin("Pin", frozenset({Point.FILTER}), PinArgs),
+    "Open": KnownPlugin("Open", frozenset({Point.FILTER}), Open),
+    "Plain": KnownPlugin("Plain", frozenset({Point.FILTER, Point.SCORE})),
 }
 
 
@@ -189,8 +189,37 @@ def test_wrong_arguments_of_a_users_plugin_are_named_field_by_field(
 
 def test_arguments_that_are_needed_but_not_given_are_missed() -> None:
     assert errors_of(profile({"filter": enabled("Pin")})) == [
-        "profiles[3].pluginConfig.args.node: required"
+        'profiles[3].pluginConfig: plugin "Pin" has no entry: args.node: required'
     ]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"label": "x", "weights": {"cpu": 2, "per_zone": {"zoneA": 1}}},
+        {"label": "x", "weights": {"cpu": 2, "perZone": {"zoneA": 1}}},
+    ],
+    ids=["snake_case", "camelCase"],
+)
+def test_arguments_of_users_may_be_spelled_as_kubernetes_does(args: dict[str, Any]) -> None:
+    found = profile({"score": enabled("MyScore")}, {"name": "MyScore", "args": args})
+    decoded = resolve_profile(found, KNOWN).plugin_args["MyScore"]
+    assert decoded.weights == Weights(cpu=2, per_zone={"zoneA": 1}), "keys of a mapping are values"
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({"perZone": {"a": "b"}}, 'args.weights.perZone.a: must be an integer, not "b"'),
+        ({"perZon": {}}, "args.weights.perZon: unknown field (did you mean per_zone?)"),
+        ({"perZone": {}, "per_zone": {}}, "args.weights.perZone: unknown field"),
+    ],
+)
+def test_errors_spell_arguments_as_the_file_does(weights: dict[str, Any], expected: str) -> None:
+    args = {"label": "x", "weights": weights}
+    found = profile({"score": enabled("MyScore")}, {"name": "MyScore", "args": args})
+    [error] = errors_of(found)
+    assert error.startswith(f"profiles[3].pluginConfig[0].{expected}")
 
 
 def test_a_model_that_takes_any_field_is_left_its_will() -> None:

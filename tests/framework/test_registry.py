@@ -102,7 +102,7 @@ def test_a_mounted_config_map_is_a_folder_of_links(tmp_path: Path) -> None:
         ),
         pytest.param(
             "from bayplan.framework import Plugin\nclass Idle(Plugin):\n    def flter(self): ...\n",
-            r'bad\.py: plugin "Idle" has no method of any extension point',
+            r"bad\.py: Idle\.flter \(line 3\): unknown; did you mean filter",
             id="no method that is called",
         ),
     ],

@@ -176,7 +176,7 @@ def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     for plugin in framework.plugins.rejecting:
         try:
             found += registrations([plugin])
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             text = f'plugin "{plugin.name}": events_to_register: {type(exc).__name__}: {exc}'
             raise ConfigError([FieldError("profiles", text)]) from exc
     return found
@@ -185,7 +185,7 @@ def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
 def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:
     try:
         return cls(profile.plugin_args.get(cls.name), handle)
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         text = f'plugin "{cls.name}": {type(exc).__name__}: {exc}'
         error = FieldError(f"{path}.pluginConfig", text)
         raise ConfigError([error]) from exc

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_snake
 
 from bayplan.config.errors import FieldError
 from bayplan.config.legacy_names import LEGACY_FIELDS
@@ -43,6 +44,38 @@ def decode(model: type[T], data: Any, path: str = "") -> tuple[T | None, list[Fi
     """
     decoded, details = _attempt(model, data)
     return decoded, [_field_error(model, detail, path) for detail in details]
+
+
+def decode_any_case(model: type[T], data: Any, path: str = "") -> tuple[T | None, list[FieldError]]:
+    """As `decode`, but a field ``max_count`` may be spelled ``maxCount`` in `data`, too."""
+    spelled: dict[str, str] = {}
+    decoded, details = _attempt(model, _in_snake_case(model, data, spelled))
+    for detail in details:
+        detail["loc"] = tuple(spelled.get(str(step), step) for step in detail["loc"])
+    return decoded, [_field_error(model, detail, path) for detail in details]
+
+
+def _in_snake_case(model: type, data: Any, spelled: dict[str, str]) -> Any:
+    """`data` with the field names of `model`; `spelled` has those of the file, where they differ.
+
+    Where both spellings of a field are given, the camelCase one stays, and is an unknown field.
+    """
+    if isinstance(data, list):
+        return [_in_snake_case(model, item, spelled) for item in data]
+    if not isinstance(data, dict):
+        return data
+    fields = _fields(model)
+    renamed = {}
+    for key, value in data.items():
+        name = to_snake(str(key))
+        if key in fields or name not in fields or name in data:
+            name = key
+        else:
+            spelled[name] = key
+        annotation = fields.get(name)
+        inner = () if get_origin(annotation) is dict else tuple(_models_in(annotation))
+        renamed[name] = _in_snake_case(inner[0], value, spelled) if len(inner) == 1 else value
+    return renamed
 
 
 def decode_what_fits(model: type[T], data: Any) -> tuple[T | None, list[FieldError]]:

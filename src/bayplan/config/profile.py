@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bayplan.config.decode import decode, shown, suggestion
+from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.intree import DEFAULT_PLUGINS
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
@@ -223,8 +223,19 @@ class _Resolution:
                 self.errors.append(FieldError(f"{path}.name", problem))
             given[item.name] = self._args(item.name, item.args, path, needed)
         for name in sorted(needed & self.known.keys() - given.keys()):
-            given[name] = self._args(name, None, f"{self.path}.pluginConfig", needed)
+            given[name] = self._default_args(name, needed)
         return {name: args for name, args in given.items() if name in needed and args is not None}
+
+    def _default_args(self, name: str, needed: set[str]) -> Any:
+        """The arguments of a plugin without an entry; an error names the plugin, no path does."""
+        errors, self.errors = self.errors, []
+        path = f"{self.path}.pluginConfig"
+        args = self._args(name, None, path, needed)
+        for error in self.errors:
+            problem = str(error).removeprefix(f"{path}.")
+            errors.append(FieldError(path, f'plugin "{name}" has no entry: {problem}'))
+        self.errors = errors
+        return args
 
     def _args(self, name: str, raw: Any, path: str, needed: set[str]) -> Any:
         if name in REFUSED_IN_PLUGIN_CONFIG:
@@ -249,7 +260,7 @@ def _decode_args(name: str, model: type, raw: Any, path: str) -> tuple[Any, list
     """Decode arguments, which may state the apiVersion and kind that in-tree plugins go by."""
     data = {} if raw is None else raw
     if not isinstance(data, dict) or not issubclass(model, Wire):
-        return decode(model, data, path)
+        return decode_any_case(model, data, path)
     errors = []
     expected = {"apiVersion": GROUP_VERSION, "kind": f"{name}Args"}
     for key, value in expected.items():

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
+from bayplan.framework.contract import problems
 from bayplan.framework.in_tree import TRUSTED
 from bayplan.framework.interface import Plugin
 from bayplan.framework.plugin_set import Trust
@@ -49,22 +50,19 @@ class Registry:
         """Add a user's plugin.
 
         Raises:
-            PluginLoadError: its name is taken, or it has no method of any extension point.
+            PluginLoadError: its name is taken, or it does not keep to the contract of
+                `bayplan.framework.points`; with every fault, one a line.
         """
         name = cls.name
         if name in self._sources:
             raise PluginLoadError(
                 f'{source}: plugin "{name}" is defined by {self._sources[name]} already'
             )
-        points = extension_points(cls)
-        if not points:
-            raise PluginLoadError(
-                f'{source}: plugin "{name}" has no method of any extension point (filter, score, '
-                "permit, ...)"
-            )
+        if faults := problems(cls):
+            raise PluginLoadError("\n".join(f"{source}: {fault}" for fault in faults))
         self._sources[name] = source
         self._classes[name] = cls
-        self.known[name] = KnownPlugin(name, points, cls.Args)
+        self.known[name] = KnownPlugin(name, extension_points(cls), cls.Args)
 
     def load_installed(self) -> None:
         """Add the plugins of installed packages; raises PluginLoadError."""
@@ -72,7 +70,7 @@ class Registry:
             source = f"entry point {entry.name} = {entry.value}"
             try:
                 loaded = entry.load()
-            except Exception as exc:
+            except (Exception, SystemExit) as exc:
                 raise PluginLoadError(f"{source}: {type(exc).__name__}: {exc}") from exc
             if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
                 raise PluginLoadError(f"{source}: is not a subclass of bayplan.framework.Plugin")
@@ -130,12 +128,12 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise PluginLoadError(f"{path}:{_line(exc, path)} {type(exc).__name__}: {exc}") from exc
     return module
 
 
-def _line(exc: Exception, path: Path) -> str:
+def _line(exc: BaseException, path: Path) -> str:
     """The line of ``path`` at fault, with a colon, or nothing."""
     if isinstance(exc, SyntaxError):
         return f"{exc.lineno}:"
