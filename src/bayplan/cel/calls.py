@@ -1,0 +1,304 @@
+"""Code for operators, functions, lists and maps: closures over the code of their operands."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bayplan.cel.access import Code, Frame
+from bayplan.cel.comprehensions import decide, new_frame, spend
+from bayplan.cel.equality import equal, surely_equal
+from bayplan.cel.errors import CelError, EvaluationError, no_such_overload
+from bayplan.cel.functions.regex import all_matches, compile_pattern
+from bayplan.cel.functions.registry import FUNCTIONS, Overload, go_string, no_overload_for
+from bayplan.cel.golang import text_of
+from bayplan.cel.operators import BINARY, UNARY
+from bayplan.cel.values import (
+    LISTS,
+    MISSING,
+    Map,
+    Optional,
+    Uint,
+    Value,
+    map_key,
+)
+
+OPERATORS: Final = frozenset({*BINARY, *UNARY, "_==_", "_!=_"})
+_CONVERSIONS: Final = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
+_PRIMITIVES: Final = frozenset({bool, int, Uint, float, str})
+_SIZED: Final = frozenset({str, bytes, *LISTS})
+
+
+class NoOverloadError(Exception):
+    """A function is called in a form that it does not have."""
+
+
+class Constant:
+    """Code that is known to give always the same value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        """Keep the value."""
+        self.value = value
+
+    def __call__(self, _: Frame) -> Value:
+        """The value."""
+        return self.value
+
+
+class Known:
+    """Code whose value was computed when compiling, where cel-go does that at each evaluation."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        """Keep the value."""
+        self.value = value
+
+    def __call__(self, _: Frame) -> Value:
+        """The value."""
+        return self.value
+
+
+def precomputed(code: Code, arguments: tuple[Code, ...]) -> Code:
+    """`code` with its value computed, if its arguments are known and it has one."""
+    if not all(isinstance(argument, (Constant, Known)) for argument in arguments):
+        return code
+    try:
+        return Known(code(new_frame(None, 0)))
+    except CelError:
+        return code
+
+
+# -- operators
+
+
+def operator(name: str, operands: tuple[Code, ...]) -> Code:
+    """An operator other than the logical ones."""
+    if name in UNARY:
+        unary, operand = UNARY[name], operands[0]
+        return lambda frame: unary(operand(frame))
+    left, right = operands
+    if name == "_==_":
+        return lambda frame: _compare(frame, left(frame), right(frame))
+    if name == "_!=_":
+        return lambda frame: not _surely_equal(frame, left(frame), right(frame))
+    binary = BINARY[name]
+    if name == "@in":
+        return _membership(left, right)
+    if name != "_+_":
+        return lambda frame: binary(left(frame), right(frame))
+
+    def add(frame: Frame) -> Value:
+        result = binary(left(frame), right(frame))
+        if type(result) in _SIZED:
+            spend(frame, len(result) // 10)
+        return result
+
+    return add
+
+
+def _compare(frame: Frame, left: Value, right: Value) -> bool:
+    if type(left) in LISTS:
+        spend(frame, len(left))
+    return equal(left, right)
+
+
+def _surely_equal(frame: Frame, left: Value, right: Value) -> bool:
+    if type(left) in LISTS:
+        spend(frame, len(left))
+    return surely_equal(left, right)
+
+
+def _membership(left: Code, right: Code) -> Code:
+    binary = BINARY["@in"]
+    if isinstance(right, Constant) and type(right.value) in LISTS:
+        if not right.value:
+            return Constant(False)
+        if all(type(element) in _PRIMITIVES for element in right.value):
+            return _membership_in_constants(left, right.value)
+
+    def run(frame: Frame) -> Value:
+        value, container = left(frame), right(frame)
+        if type(container) in LISTS:
+            spend(frame, len(container))
+        return binary(value, container)
+
+    return run
+
+
+def _membership_in_constants(left: Code, elements: list[Value]) -> Code:
+    # cel-go makes a map of the elements here, so it cannot take values that Go cannot hash.
+    constants = Map({map_key(element): (element, True) for element in elements})
+    return lambda frame: constants.lookup(left(frame)) is not MISSING
+
+
+def logic(decisive: bool, terms: tuple[Code, ...]) -> Code:
+    """`||` (decided by True) or `&&`."""
+    return lambda frame: decide(frame, decisive, terms)
+
+
+def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
+    """`condition ? then : otherwise`."""
+
+    def run(frame: Frame) -> Value:
+        value = condition(frame)
+        if type(value) is not bool:
+            no_such_overload()
+        return then(frame) if value else otherwise(frame)
+
+    return run
+
+
+def optional_or(left: Code, right: Code, unwrap: bool) -> Code:
+    """`left.or(right)`, or orValue() to `unwrap`: the right side is evaluated when needed."""
+
+    def run(frame: Frame) -> Value:
+        value = left(frame)
+        if not isinstance(value, Optional):
+            no_such_overload()
+        if not value.present:
+            return right(frame)
+        return value.value if unwrap else value
+
+    return run
+
+
+# -- functions
+
+
+def call(name: str, method: bool, arguments: tuple[Code, ...]) -> Code:
+    """A call of a function or method that exists.
+
+    Raises:
+        NoOverloadError: not with so many arguments, or not as a method.
+        EvaluationError: its constant arguments are not valid.
+    """
+    forms = [each for each in FUNCTIONS[name] if len(each.kinds) == len(arguments)]
+    candidates = [each for each in forms if each.method is method]
+    if not candidates:
+        shown = ", ".join(["dyn"] * len(arguments))
+        raise NoOverloadError(f"found no matching overload for '{name}' applied to '({shown})'")
+    if len(candidates) > 1:
+        candidates = forms
+    if name in ("matches", "find", "findAll"):
+        pattern = arguments[1]
+        if isinstance(pattern, Constant) and type(pattern.value) is str:
+            return _with_pattern(name, arguments, compile_pattern(pattern.value))
+    code = _dispatch(name, candidates, arguments)
+    if name in _CONVERSIONS and isinstance(arguments[0], Constant):
+        return Constant(code(new_frame(None, 0)))
+    return precomputed(code, arguments)
+
+
+def _dispatch(name: str, candidates: list[Overload], arguments: tuple[Code, ...]) -> Code:
+    if len(candidates) == 1 and candidates[0].cost is None:
+        only = candidates[0]
+        if len(arguments) == 1:
+            return _call_one(name, only, arguments[0])
+        if len(arguments) == 2:
+            return _call_two(name, only, *arguments)
+
+    def run(frame: Frame) -> Value:
+        values = [argument(frame) for argument in arguments]
+        for candidate in candidates:
+            if candidate.takes(values):
+                if candidate.cost is not None:
+                    spend(frame, candidate.cost(*values))
+                return candidate.call(*values)
+        raise no_overload_for(name, values)
+
+    return run
+
+
+def _call_one(name: str, overload: Overload, argument: Code) -> Code:
+    function, kind = overload.call, overload.kinds[0]
+
+    def run(frame: Frame) -> Value:
+        value = argument(frame)
+        if kind(value):
+            return function(value)
+        raise no_overload_for(name, [value])
+
+    return run
+
+
+def _call_two(name: str, overload: Overload, first: Code, second: Code) -> Code:
+    function, (one, two) = overload.call, overload.kinds
+
+    def run(frame: Frame) -> Value:
+        left, right = first(frame), second(frame)
+        if one(left) and two(right):
+            return function(left, right)
+        raise no_overload_for(name, [left, right])
+
+    return run
+
+
+def _with_pattern(name: str, arguments: tuple[Code, ...], pattern: Any) -> Code:
+    # cel-go replaces the function: the types of its arguments have errors of their own.
+    def run(frame: Frame) -> Value:
+        text, *rest = (argument(frame) for argument in arguments)
+        text = go_string(text)
+        if text is None:
+            no_such_overload()
+        if name == "matches":
+            return pattern.search(text) is not None
+        if name == "find":
+            match = pattern.search(text)
+            return match[0] if match else ""
+        count = rest[1] if len(rest) > 1 else -1
+        if type(count) is not int:
+            no_such_overload()
+        return all_matches(pattern, text, count)
+
+    return run
+
+
+# -- lists and maps
+
+
+def make_list(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
+    """A list; the elements at the indexes `optional` are left out when they have no value."""
+    if not optional:
+        return lambda frame: [element(frame) for element in elements]
+
+    def run(frame: Frame) -> list[Value]:
+        result = []
+        for index, element in enumerate(elements):
+            value = element(frame)
+            if index in optional:
+                if not isinstance(value, Optional):
+                    problem = "cannot initialize optional list element from non-optional value"
+                    raise EvaluationError(f"{problem} {text_of(value)}")
+                if not value.present:
+                    continue
+                value = value.value
+            result.append(value)
+        return result
+
+    return run
+
+
+def make_map(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
+    """A map; of equal keys the last one counts, and an optional one without value removes it."""
+
+    def run(frame: Frame) -> Map:
+        result = Map({})
+        for index, (key_code, value_code) in enumerate(entries):
+            key, value = key_code(frame), value_code(frame)
+            if index in optional:
+                if not isinstance(value, Optional):
+                    problem = f"cannot initialize optional entry '{text_of(key)}'"
+                    message = f"{problem} from non-optional value {text_of(value)}"
+                    raise EvaluationError(message)
+                if not value.present:
+                    result.entries.pop(map_key(key), None)
+                    continue
+                value = value.value
+            result.entries[map_key(key)] = key, value
+        return result
+
+    return run

@@ -1,0 +1,1 @@
+"""The functions of Kubernetes' CEL environment, a module for each library."""

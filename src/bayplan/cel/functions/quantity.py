@@ -1,0 +1,236 @@
+"""Quantities: `quantity()`, the values of `device.capacity`, and their methods.
+
+Source: k8s.io/apimachinery/pkg/api/resource. A quantity is a whole number times a power of ten. It
+is `small` while the API machinery keeps it in 64 bits: `isInteger()` and `asInteger()` depend on
+that form, not on the amount alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from bayplan.cel.errors import AbortedError, EvaluationError
+from bayplan.cel.functions.registry import INT, STRING, exactly, function, method
+from bayplan.cel.values import INT_MAX, INT_MIN, Extension
+
+_PARTS = re.compile(
+    r"(?P<value>(?P<sign>[+-]?)0*(?P<number>[0-9]*)(?:\.(?P<fraction>[0-9]*))?)"
+    r"(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)",
+    re.ASCII,
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_FORMAT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_NANO = -9
+_MAX_DIGITS = 4000  # Python reads no longer numbers
+_MAX_EXPONENT = 100_000  # beyond it, comparing would take forever
+
+
+class Quantity(Extension):
+    """`number` * 10 ** `exponent`."""
+
+    type_name = "kubernetes.Quantity"
+    conversion_name = "Quantity"
+    __slots__ = ("derived", "exponent", "number", "original", "small")
+    go_type: ClassVar[str] = "cel.Quantity"
+
+    def __init__(self, number: int, exponent: int, small: bool, original: str | None) -> None:
+        """`original` is the text it was read from; a sum has none."""
+        self.number = number
+        self.exponent = exponent
+        self.small = small
+        self.original = original
+        self.derived = original is None
+
+    @staticmethod
+    def parse(text: str) -> Quantity:
+        """The quantity that `text` stands for.
+
+        Raises:
+            EvaluationError: with Go's text, when it is none.
+        """
+        parts = _PARTS.fullmatch(text)
+        if not text or parts is None:
+            raise EvaluationError(f"quantities must match the regular expression '{_FORMAT}'")
+        number, fraction = parts["number"] or "0", parts["fraction"] or ""
+        if len(number) + len(fraction) > _MAX_DIGITS:
+            raise AbortedError("operation cancelled: actual cost limit exceeded")
+        base, exponent = _interpret(parts["suffix"])
+        digits = len(number) + len(fraction)
+        sign = -1 if parts["sign"] == "-" else 1
+        if base == 10:
+            scale, room, factor = exponent - len(fraction), 18 - digits, 1
+        else:
+            scale, factor = 0, 1 << exponent
+            room = -1 if fraction else 14 - len(number) - exponent * 3 // 10
+        if room >= 0 and scale >= _NANO:
+            value = int(number + fraction) * factor
+            if value <= INT_MAX:
+                return Quantity(sign * value, scale, True, text)
+        if parts["value"] in {".", "+.", "-.", "+", "-"}:
+            raise EvaluationError("unable to parse numeric part of quantity")
+        amount = int(number + fraction) * (1 if base == 10 else 1 << exponent)
+        return _large(sign, amount, scale if base == 10 else -len(fraction), base, text)
+
+    def equals(self, other: Any) -> bool:
+        """Whether the amounts are equal."""
+        return self.compare(other) == 0
+
+    def same_type(self, other: Any) -> bool:
+        """Whether `other` is a quantity that was not computed: Go holds those by a pointer."""
+        return type(other) is Quantity and not other.derived
+
+    def text(self) -> str:
+        """The text it was read from; a plain number for a sum."""
+        return self.original or f"{self.number}e{self.exponent}"
+
+    def compare(self, other: Quantity) -> int:
+        """-1, 0 or 1 for less than, equal to or greater than `other`."""
+        left, right, _ = self._aligned(other)
+        return (left > right) - (left < right)
+
+    def _aligned(self, other: Quantity) -> tuple[int, int, int]:
+        low = min(self.exponent, other.exponent)
+        if max(self.exponent, other.exponent) - low > _MAX_EXPONENT:
+            raise AbortedError("operation cancelled: actual cost limit exceeded")
+        left = self.number * 10 ** (self.exponent - low)
+        right = other.number * 10 ** (other.exponent - low)
+        return left, right, low
+
+    def plus(self, other: Quantity, sign: int = 1) -> Quantity:
+        """The sum with `other`, or the difference for a `sign` of -1."""
+        both_small = self.small and other.small
+        if both_small and other.number == 0:
+            return Quantity(self.number, self.exponent, True, None)
+        if both_small and self.number == 0:
+            return Quantity(sign * other.number, other.exponent, True, None)
+        left, right, exponent = self._aligned(other)
+        total = left + sign * right
+        small = both_small and all(INT_MIN <= each <= INT_MAX for each in (left, right, total))
+        return Quantity(total, exponent, small, None)
+
+    def as_int(self) -> int | None:
+        """The amount as an int, where its form allows that."""
+        if not self.small or self.exponent < 0 or (self.exponent > 18 and self.number):
+            return None
+        amount = self.number * 10**self.exponent if self.number else 0
+        return amount if INT_MIN <= amount <= INT_MAX else None
+
+
+def _interpret(suffix: str) -> tuple[int, int]:
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix]
+    if suffix in _BINARY:
+        return 2, _BINARY[suffix]
+    if suffix[0] in "eE" and re.fullmatch(r"[+-]?[0-9]+", suffix[1:]):
+        exponent = int(suffix[1:])
+        if INT_MIN <= exponent <= INT_MAX:
+            return 10, (exponent + 2**31) % 2**32 - 2**31
+    raise EvaluationError("unable to parse quantity's suffix")
+
+
+def _large(sign: int, amount: int, exponent: int, base: int, text: str) -> Quantity:
+    # Rounded up to nano units; binary ones are capped.
+    if amount:
+        if exponent - _NANO > _MAX_EXPONENT:
+            raise AbortedError("operation cancelled: actual cost limit exceeded")
+        if exponent >= _NANO:
+            amount *= 10 ** (exponent - _NANO)
+        elif _NANO - exponent > len(str(amount)):
+            amount = 1
+        else:
+            amount = -(-amount // 10 ** (_NANO - exponent))
+        exponent = _NANO
+    if base == 2 and amount * 10**0 > INT_MAX * 10**9:
+        amount, exponent = INT_MAX, 0
+    return Quantity(sign * amount, exponent, False, text)
+
+
+_QUANTITY = exactly(Quantity)
+
+
+@function("quantity", STRING)
+def quantity(text: str) -> Quantity:
+    """The quantity that a string stands for."""
+    return Quantity.parse(text)
+
+
+@function("isQuantity", STRING)
+def is_quantity(text: str) -> bool:
+    """Whether a string is a quantity."""
+    try:
+        Quantity.parse(text)
+    except EvaluationError:
+        return False
+    return True
+
+
+@function("sign", _QUANTITY)
+def sign_of(amount: Quantity) -> int:
+    """-1, 0 or 1."""
+    return (amount.number > 0) - (amount.number < 0)
+
+
+@method("isGreaterThan", _QUANTITY, _QUANTITY)
+def is_greater_than(amount: Quantity, other: Quantity) -> bool:
+    """Whether it is more than `other`."""
+    return amount.compare(other) > 0
+
+
+@method("isLessThan", _QUANTITY, _QUANTITY)
+def is_less_than(amount: Quantity, other: Quantity) -> bool:
+    """Whether it is less than `other`."""
+    return amount.compare(other) < 0
+
+
+@method("compareTo", _QUANTITY, _QUANTITY)
+def compare_to(amount: Quantity, other: Quantity) -> int:
+    """-1, 0 or 1."""
+    return amount.compare(other)
+
+
+@method("asApproximateFloat", _QUANTITY)
+def as_approximate_float(amount: Quantity) -> float:
+    """The amount as a double."""
+    number = float(amount.number)
+    return number * float(f"1e{amount.exponent}") if amount.exponent else number
+
+
+@method("asInteger", _QUANTITY)
+def as_integer(amount: Quantity) -> int:
+    """The amount as an int."""
+    number = amount.as_int()
+    if number is None:
+        raise EvaluationError("cannot convert value to integer")
+    return number
+
+
+@method("isInteger", _QUANTITY)
+def is_integer(amount: Quantity) -> bool:
+    """Whether `asInteger` works."""
+    return amount.as_int() is not None
+
+
+@method("add", _QUANTITY, _QUANTITY)
+def add(amount: Quantity, other: Quantity) -> Quantity:
+    """The sum."""
+    return amount.plus(other)
+
+
+@method("add", _QUANTITY, INT)
+def add_int(amount: Quantity, number: int) -> Quantity:
+    """The sum with a number."""
+    return amount.plus(Quantity(number, 0, True, None))
+
+
+@method("sub", _QUANTITY, _QUANTITY)
+def sub(amount: Quantity, other: Quantity) -> Quantity:
+    """The difference."""
+    return amount.plus(other, -1)
+
+
+@method("sub", _QUANTITY, INT)
+def sub_int(amount: Quantity, number: int) -> Quantity:
+    """The difference from a number."""
+    return amount.plus(Quantity(number, 0, True, None), -1)

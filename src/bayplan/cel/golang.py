@@ -1,0 +1,346 @@
+"""Numbers, times and texts as Go reads and prints them: what conversions and error texts need."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from bayplan.cel.errors import EvaluationError
+from bayplan.cel.values import (
+    INT_MAX,
+    LISTS,
+    UINT_MAX,
+    Duration,
+    Extension,
+    Map,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+)
+
+SECOND: Final = 1_000_000_000
+DAY: Final = 86_400
+MIN_SECONDS, MAX_SECONDS = -62_135_596_800, 253_402_300_799  # years 1 to 9999
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_INFINITY = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})"
+    r"(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 1_000_000,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
+
+
+def parse_int(text: str) -> int | None:
+    """strconv.ParseInt(text, 10, 64), None where it fails."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = short_int(text)
+    return number if number is not None and -INT_MAX - 1 <= number <= INT_MAX else None
+
+
+def parse_uint(text: str) -> int | None:
+    """strconv.ParseUint(text, 10, 64), None where it fails."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    number = short_int(text)
+    return number if number is not None and number <= UINT_MAX else None
+
+
+def short_int(text: str) -> int | None:
+    """The number of decimal digits with a sign; None if it is surely beyond 64 bits.
+
+    Python itself refuses to read numbers of thousands of digits.
+    """
+    return int(text) if len(text.lstrip("+-0")) <= 20 else None
+
+
+def parse_float(text: str) -> float | None:
+    """strconv.ParseFloat(text, 64), None where it fails or overflows."""
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return None if math.isinf(number) else number
+    if _INFINITY.fullmatch(text) or text.lower() == "nan":
+        return float(text)
+    if _HEX_FLOAT.fullmatch(text):
+        try:
+            return float.fromhex(text)
+        except OverflowError:
+            return None
+    return None
+
+
+def atoi(text: str) -> int:
+    """strconv.Atoi(text).
+
+    Raises:
+        EvaluationError: with Go's text, when it is no number.
+    """
+    number = parse_int(text)
+    if number is None:
+        reason = "value out of range" if _INTEGER.fullmatch(text) else "invalid syntax"
+        raise EvaluationError(f"strconv.Atoi: parsing {quote(text)}: {reason}")
+    return number
+
+
+def format_float(number: float) -> str:
+    """`%v` or `%g` of a float64: the shortest digits that read back the same."""
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
+    digits, point = _digits(number)
+    if -4 <= point - 1 < 6:
+        return plain_float(number)
+    return _scientific(number, digits, point)
+
+
+def _digits(number: float) -> tuple[str, int]:
+    # The shortest digits d1d2d3..., and the place of the point: 0.d1d2d3... * 10**place.
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    place = len(whole) + int(exponent or 0)
+    digits = whole + fraction
+    stripped = digits.lstrip("0")
+    place -= len(digits) - len(stripped)
+    stripped = stripped.rstrip("0")
+    return (stripped, place) if stripped else ("0", 1)
+
+
+def _scientific(number: float, digits: str, point: int) -> str:
+    sign = "-" if math.copysign(1, number) < 0 else ""
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    exponent = point - 1
+    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def plain_float(number: float) -> str:
+    """strconv.FormatFloat(number, 'f', -1, 64) of a finite number."""
+    digits, point = _digits(number)
+    sign = "-" if math.copysign(1, number) < 0 else ""
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    if point >= len(digits):
+        return f"{sign}{digits}{'0' * (point - len(digits))}"
+    return f"{sign}{digits[:point]}.{digits[point:]}"
+
+
+def parse_duration(text: str) -> Duration | None:
+    """time.ParseDuration(text), None where it fails."""
+    rest = text[1:] if text[:1] in {"-", "+"} else text
+    if rest == "0":
+        return Duration(0)
+    total, position = 0, 0
+    while position < len(rest):
+        part = _DURATION_PART.match(rest, position)
+        if part is None or part[3] not in _UNITS or not (part[1] or part[2]):
+            return None
+        whole, fraction, unit = short_int(part[1] or "0"), part[2] or "", _UNITS[part[3]]
+        if whole is None or whole > 2**63 // unit:
+            return None
+        total += whole * unit + _fraction_of(fraction, unit)
+        if total > 2**63:
+            return None
+        position = part.end()
+    if not rest:
+        return None
+    if text[0] == "-":
+        return Duration(-total)
+    return Duration(total) if total < 2**63 else None
+
+
+def _fraction_of(digits: str, unit: int) -> int:
+    # Go computes with a float64 here, and stops reading digits at an overflow.
+    number, scale = 0, 1.0
+    for digit in digits:
+        if number > (2**63 - 1) // 10 or number * 10 + int(digit) > 2**63:
+            break
+        number = number * 10 + int(digit)
+        scale *= 10
+    return int(float(number) * (float(unit) / scale))
+
+
+def duration_text(duration: int) -> str:
+    """time.Duration.String()."""
+    total = abs(duration)
+    sign = "-" if duration < 0 else ""
+    if total == 0:
+        return "0s"
+    if total < SECOND:
+        unit, name = (1, "ns") if total < 1000 else (1000, "µs")
+        if total >= 1_000_000:
+            unit, name = 1_000_000, "ms"
+        return f"{sign}{_decimal(total, unit)}{name}"
+    minutes, rest = divmod(total, 60 * SECOND)
+    text = f"{_decimal(rest, SECOND)}s"
+    if minutes:
+        hours, minutes = divmod(minutes, 60)
+        text = f"{minutes}m{text}" if not hours else f"{hours}h{minutes}m{text}"
+    return sign + text
+
+
+def _decimal(number: int, unit: int) -> str:
+    whole, rest = divmod(number, unit)
+    fraction = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)
+
+
+def seconds_text(duration: int) -> str:
+    """The text of a duration in seconds, as `string()` gives it, without its unit."""
+    whole, rest = divmod(abs(duration), SECOND)
+    seconds = float(whole) + float(rest) / 1e9  # time.Duration.Seconds()
+    return plain_float(-seconds if duration < 0 else seconds)
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the Gregorian calendar, for every year."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return (
+        era * 146_097
+        + year_of_era * 365
+        + year_of_era // 4
+        - year_of_era // 100
+        + day_of_year
+        - 719_468
+    )
+
+
+def civil_from_days(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01."""
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """time.Parse(time.RFC3339, text), None where it fails.
+
+    Raises:
+        EvaluationError: outside of the years 1 to 9999.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
+    if not 1 <= month <= 12 or hour > 23 or minute > 59 or second > 59:
+        return None
+    days = days_from_civil(year, month, day)
+    if civil_from_days(days) != (year, month, day):
+        return None
+    offset = 0
+    if match[8]:
+        if int(match[9]) > 24 or int(match[10]) > 60:
+            return None
+        offset = (int(match[9]) * 60 + int(match[10])) * (-60 if match[8] == "-" else 60)
+    seconds = days * DAY + hour * 3600 + minute * 60 + second - offset
+    fraction = int((match[7] or "0")[:9].ljust(9, "0"))
+    return checked_timestamp(seconds * SECOND + fraction, offset)
+
+
+def checked_timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
+    """A timestamp.
+
+    Raises:
+        EvaluationError: outside of the years 1 to 9999.
+    """
+    if not MIN_SECONDS <= nanoseconds // SECOND <= MAX_SECONDS:
+        raise EvaluationError("timestamp overflow")
+    return Timestamp(nanoseconds, offset)
+
+
+def timestamp_text(timestamp: Timestamp, separator: str = "T") -> str:
+    """The text of a timestamp by RFC 3339, or by `time.Time.String()` with the separator " "."""
+    seconds, fraction = divmod(timestamp.nanoseconds, SECOND)
+    days, time = divmod(seconds + timestamp.offset, DAY)
+    year, month, day = civil_from_days(days)
+    digits = f".{fraction:09d}".rstrip("0") if fraction else ""
+    clock = f"{time // 3600:02d}:{time // 60 % 60:02d}:{time % 60:02d}{digits}"
+    sign = "-" if timestamp.offset < 0 else "+"
+    minutes = abs(timestamp.offset) // 60
+    zone = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}" if timestamp.offset else "Z"
+    if separator == " ":
+        digits = zone.replace(":", "")
+        zone = " +0000 UTC" if zone == "Z" else f" {digits} {digits}"
+    return f"{year:04d}-{month:02d}-{day:02d}{separator}{clock}{zone}"
+
+
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+
+
+def quote(text: str) -> str:
+    """`%q` of a string."""
+    return '"' + "".join(_escape(char) for char in text) + '"'
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def text_of(value: Value) -> str:
+    """`%v` of a value, as error texts have it."""
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind in (int, Uint):
+        return str(int(value))
+    if kind is float:
+        return format_float(value)
+    if kind in LISTS:
+        return f"[{', '.join(map(text_of, value))}]"
+    if isinstance(value, Map):
+        pairs = (f"{text_of(key)}: {text_of(item)}" for key, item in value.entries.values())
+        return f"{{{', '.join(pairs)}}}"
+    return _text_of_others(value)
+
+
+def _text_of_others(value: Value) -> str:
+    if value is None:
+        return "NULL_VALUE"
+    if isinstance(value, bytes):
+        return f"[{' '.join(map(str, value))}]"
+    if isinstance(value, Duration):
+        return duration_text(value)
+    if isinstance(value, Timestamp):
+        return timestamp_text(value, " ")
+    if isinstance(value, TypeValue):
+        return value.name
+    if isinstance(value, Optional):
+        return f"optional({text_of(value.value)})" if value.present else "optional.none()"
+    assert isinstance(value, Extension)
+    return value.text()

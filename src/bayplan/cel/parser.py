@@ -1,0 +1,291 @@
+"""Tokens to a syntax tree: a Pratt parser for the whole grammar of CEL.
+
+Like cel-go it refuses expressions that nest deeper than 250 levels. That also bounds the depth of
+the recursion of everything that walks the tree or evaluates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+from typing import Literal as OneOf
+
+from bayplan.cel import literals
+from bayplan.cel.errors import CompileError
+from bayplan.cel.lexer import Token, fail, tokens
+from bayplan.cel.macros import MacroError, expand
+from bayplan.cel.syntax import (
+    Call,
+    Conditional,
+    Index,
+    ListNode,
+    Literal,
+    Logic,
+    MapNode,
+    Name,
+    Node,
+    Select,
+)
+from bayplan.cel.values import Value
+
+MAX_DEPTH: Final = 250
+MAX_LENGTH: Final = 100_000
+_BINARY: Final = {
+    "||": 1,
+    "&&": 2,
+    **dict.fromkeys(("<", "<=", ">=", ">", "==", "!=", "in"), 3),
+    **dict.fromkeys(("+", "-"), 4),
+    **dict.fromkeys(("*", "/", "%"), 5),
+}
+_RESERVED: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_LITERALS: Final[dict[str, Callable[[str], Value]]] = {
+    "int": literals.int_literal,
+    "uint": literals.uint_literal,
+    "double": literals.double_literal,
+    "string": literals.string_literal,
+    "bytes": lambda text: literals.bytes_literal(text[1:]),
+    "true": lambda _: True,
+    "false": lambda _: False,
+    "null": lambda _: None,
+}
+
+
+def parse(source: str) -> Node:
+    """The syntax tree of `source`.
+
+    Raises:
+        CompileError: it is no CEL expression.
+    """
+    if len(source) > MAX_LENGTH:
+        raise CompileError(
+            "compilation failed: ERROR: <input>:-1:0: expression code point size exceeds limit: "
+            f"size: {len(source)}, limit {MAX_LENGTH}"
+        )
+    parser = _Parser(source)
+    try:
+        tree = parser.expression()
+    except RecursionError:
+        parser.too_deep()
+    parser.expect("end")
+    return tree
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.tokens = tokens(source)
+        self.position = 0
+        self.depth = 0
+
+    # -- tokens
+
+    @property
+    def current(self) -> Token:
+        return self.tokens[self.position]
+
+    def advance(self) -> Token:
+        token = self.current
+        self.position += 1
+        return token
+
+    def accept(self, kind: str) -> Token | None:
+        return self.advance() if self.current.kind == kind else None
+
+    def expect(self, kind: str) -> Token:
+        if self.current.kind != kind:
+            self.unexpected()
+        return self.advance()
+
+    def unexpected(self) -> NoReturn:
+        token = self.current
+        self.fail(token.position, f"Syntax error: mismatched input '{token.text}'")
+
+    def fail(self, position: int, message: str) -> NoReturn:
+        fail(self.source, position, message)
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.too_deep()
+
+    def too_deep(self) -> NoReturn:
+        raise CompileError(
+            "compilation failed: ERROR: <input>:-1:0: "
+            f"expression recursion limit exceeded: {MAX_DEPTH}"
+        )
+
+    # -- expressions; the recursion is kept flat, as Python bounds its depth
+
+    def expression(self, weakest: int = 0) -> Node:
+        """An expression of operators that bind at least as strongly as `weakest`.
+
+        All are left associative, but the conditional operator, the weakest of them.
+        """
+        depth = self.depth
+        if weakest == 0:
+            self.enter()
+        left = self.operand()
+        while (strength := _BINARY.get(self.current.kind, 0)) > 0 and strength >= weakest:
+            operator = self.advance()
+            right = self.expression(strength + 1)
+            left = self.combine(operator, left, right)
+        if weakest == 0 and (question := self.accept("?")):
+            then = self.expression(1)
+            self.expect(":")
+            left = Conditional(left, then, self.expression(), question.position)
+        self.depth = depth
+        return left
+
+    def combine(self, operator: Token, left: Node, right: Node) -> Node:
+        if operator.kind in ("&&", "||"):
+            same = isinstance(left, Logic) and left.operator == operator.kind
+            terms = left.terms if same and isinstance(left, Logic) else (left,)
+            kind: OneOf["&&", "||"] = "&&" if operator.kind == "&&" else "||"
+            return Logic(kind, (*terms, right), operator.position)
+        self.enter()
+        name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
+        return Call(name, None, (left, right), operator.position)
+
+    def operand(self) -> Node:
+        """`!` or `-`, any number of one of them, before a primary with its selections and calls."""
+        depth, sign, count = self.depth, self.current, 0
+        if sign.kind in ("!", "-"):
+            while self.current.kind == sign.kind and not self.at_negative_number():
+                self.advance()
+                count += 1
+        tree = self.primary()
+        while self.current.kind in (".", "["):
+            self.enter()
+            operator = self.advance()
+            optional = self.accept("?") is not None
+            if operator.kind == "[":
+                index = self.expression()
+                self.expect("]")
+                tree = Index(tree, index, operator.position, optional)
+            else:
+                tree = self.selection(tree, operator, optional)
+        self.depth = depth
+        return Call(f"{sign.kind}_", None, (tree,), sign.position) if count % 2 else tree
+
+    def at_negative_number(self) -> bool:
+        following = self.tokens[self.position + 1]
+        return self.current.kind == "-" and following.kind in ("int", "double")
+
+    def selection(self, operand: Node, operator: Token, optional: bool) -> Node:
+        quoted = self.accept("quoted")
+        field = quoted.text[1:-1] if quoted else self.expect("name").text
+        if self.current.kind == "(" and not optional and not quoted:
+            return self.call(field, operand)
+        return Select(operand, field, operator.position, optional)
+
+    def call(self, function: str, target: Node | None) -> Node:
+        position = self.expect("(").position
+        arguments: list[Node] = []
+        while self.current.kind != ")" or arguments:
+            arguments.append(self.expression())
+            if not self.accept(","):
+                break
+        self.expect(")")
+        try:
+            return expand(Call(function, target, tuple(arguments), position))
+        except MacroError as error:
+            self.fail(error.position, str(error))
+
+    def primary(self) -> Node:
+        token = self.current
+        if token.kind == "-" and self.at_negative_number():
+            self.advance()
+            return self.literal(token)
+        if token.kind in _LITERALS:
+            return self.literal(None)
+        if token.kind in (".", "name"):
+            return self.name()
+        if token.kind not in ("(", "[", "{"):
+            self.unexpected()
+        self.advance()
+        if token.kind == "(":
+            tree = self.expression()
+            self.expect(")")
+            return tree
+        return self.list(token) if token.kind == "[" else self.map(token)
+
+    def literal(self, sign: Token | None) -> Node:
+        token = self.advance()
+        position = sign.position if sign else token.position
+        try:
+            value = _LITERALS[token.kind](f"-{token.text}" if sign else token.text)
+        except ValueError as error:
+            self.fail(position, str(error))
+        return Literal(value, position)
+
+    def name(self) -> Node:
+        """An identifier or a call; messages are the only other thing that starts with a name."""
+        dot = "." if self.accept(".") else ""
+        token = self.expect("name")
+        if self.at_message():
+            self.fail(token.position, "messages cannot be made in selectors")
+        if token.text in _RESERVED:
+            self.fail(token.position, f"reserved identifier: {token.text}")
+        if self.current.kind == "(":
+            return self.call(dot + token.text, None)
+        return Name(dot + token.text, token.position)
+
+    def at_message(self) -> bool:
+        at = self.position
+        while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "name":
+            at += 2
+        return self.tokens[at].kind == "{"
+
+    def list(self, start: Token) -> Node:
+        elements: list[Node] = []
+        optional = set()
+        while self.current.kind not in ("]", ","):
+            if self.accept("?"):
+                optional.add(len(elements))
+            elements.append(self.expression())
+            if not self.accept(","):
+                break
+        if not elements:
+            self.accept(",")
+        self.expect("]")
+        return ListNode(tuple(elements), frozenset(optional), start.position)
+
+    def map(self, start: Token) -> Node:
+        entries: list[tuple[Node, Node]] = []
+        optional = set()
+        while self.current.kind not in ("}", ","):
+            if self.accept("?"):
+                optional.add(len(entries))
+            key = self.expression()
+            self.expect(":")
+            entries.append((key, self.expression()))
+            if not self.accept(","):
+                break
+        if not entries:
+            self.accept(",")
+        self.expect("}")
+        return MapNode(tuple(entries), frozenset(optional), start.position)

@@ -1,0 +1,106 @@
+"""Compiled selectors, and what they answer for a device.
+
+Source: k8s.io/dynamic-resource-allocation/cel.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bayplan.cel.compiler import compile_tree
+from bayplan.cel.comprehensions import new_frame
+from bayplan.cel.device import Device
+from bayplan.cel.errors import AbortedError, CelError, EvaluationError
+from bayplan.cel.parser import parse
+from bayplan.cel.paths import Path, paths_of
+from bayplan.cel.values import LISTS, Extension, Map, Optional, Uint, Value, type_name
+
+_ADVICE: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with "
+    "has() for optional fields"
+)
+_CONVERSIONS: Final[dict[type, str]] = {
+    int: "unsupported type conversion from 'int' to bool",
+    Uint: "unsupported type conversion from 'uint' to bool",
+    float: "type conversion error from Double to 'bool'",
+    str: "unsupported native conversion from string to 'bool'",
+    bytes: "type conversion error from Bytes to 'bool'",
+    type(None): "type conversion error from 'null_type' to 'bool'",
+    Map: "type conversion error from map to 'bool'",
+    **dict.fromkeys(LISTS, "type conversion error from list to 'bool'"),
+}
+_NAMED_CONVERSIONS: Final = {
+    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
+    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
+    "type": "type conversion not supported for 'type'",
+}
+
+
+class Program:
+    """A compiled selector.
+
+    Attributes:
+        expression: the source.
+        paths: what it reads of a device: its answer, or error, is a function of the values there
+            (type and presence included), for devices without an `error`; None if it may read
+            anything.
+    """
+
+    __slots__ = ("_compiled", "expression", "paths")
+
+    def __init__(self, expression: str) -> None:
+        """Compile `expression`.
+
+        Raises:
+            CompileError: it is not valid; the text is the one of kube-scheduler, but for syntax
+                errors.
+        """
+        tree = parse(expression)
+        self.expression = expression
+        self._compiled = compile_tree(tree, expression)
+        self.paths: frozenset[Path] | None = paths_of(tree)
+
+    def evaluate(self, device: Device) -> bool:
+        """Whether the device matches.
+
+        Raises:
+            CelError: the expression has no answer for this device; the text is the one that
+                kube-scheduler shows behind "CEL runtime error: ".
+        """
+        try:
+            return self._evaluate(device)
+        except CelError as error:
+            if "no such key:" in str(error):
+                raise EvaluationError(f"{error}{_ADVICE}") from None
+            raise
+        except RecursionError:
+            raise AbortedError("expression nests too deeply") from None
+
+    def _evaluate(self, device: Device) -> bool:
+        if device.error is not None:
+            raise EvaluationError(device.error)
+        compiled = self._compiled
+        value = compiled.code(new_frame(device.variable, compiled.slots))
+        if type(value) is bool:
+            return value
+        return _to_bool(value)
+
+
+def _to_bool(value: Value) -> bool:
+    name = type_name(value)
+    if isinstance(value, Optional):
+        if not value.present:
+            message = "optional.none() dereference"
+            raise EvaluationError(
+                f"CEL result of type {name} could not be converted to bool: {message}"
+            )
+        while isinstance(value, Optional) and value.present:
+            value = value.value
+        if type(value) is bool:
+            return value
+    problem = _CONVERSIONS.get(type(value)) or _NAMED_CONVERSIONS.get(type_name(value))
+    if isinstance(value, Extension):
+        problem = f"type conversion error from '{value.conversion_name}' to 'bool'"
+    elif isinstance(value, Optional):
+        problem = "optional.none() dereference"
+    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {problem}")

@@ -1,0 +1,250 @@
+"""The values of CEL as Python objects, told apart by their exact type.
+
+| CEL | Python | | CEL | Python |
+|---|---|---|---|---|
+| bool | bool | | list | list (`Concatenation`, `Accumulator`) |
+| int | int, within 64 bits | | map | Map |
+| uint | Uint | | null | None |
+| double | float | | type | TypeValue |
+| string | str | | timestamp | Timestamp |
+| bytes | bytes | | duration | Duration |
+
+Optional values are `Optional`; the types of Kubernetes (`Quantity`, `Semver`, `URL`, `IP`, `CIDR`,
+`Format`) are defined beside their functions. As True == 1 and Uint(1) == 1 in Python, nothing here
+may be compared or looked up without its type: see `equality.py` and `map_key`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+from typing import Any, ClassVar, Final, TypeAlias
+
+from bayplan.cel.errors import AbortedError
+
+Value: TypeAlias = Any  # CEL is dynamic: which type it is, is a question at run time
+
+INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+class Uint(int):
+    """An unsigned integer within 64 bits."""
+
+
+class Duration(int):
+    """A span of time in nanoseconds, within 64 bits."""
+
+
+class Timestamp:
+    """A point in time: nanoseconds since 1970 in UTC, and the offset it was written with."""
+
+    __slots__ = ("nanoseconds", "offset")
+
+    def __init__(self, nanoseconds: int, offset: int = 0) -> None:
+        """Keep the point in time; `offset` is seconds east of UTC, for its text only."""
+        self.nanoseconds = nanoseconds
+        self.offset = offset
+
+
+class Accumulator(list[Value]):
+    """An empty list that was bound to a name: cel-go extends it in place."""
+
+
+class Concatenation(list[Value]):
+    """A list made by `+`: unlike other lists it does not ignore errors of comparing elements."""
+
+
+class Optional:
+    """An optional value: `value` when `present`."""
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, present: bool, value: Value = None) -> None:
+        """Use `optional_of` and `NONE` instead."""
+        self.present = present
+        self.value = value
+
+
+NONE: Final = Optional(False)
+
+
+def optional_of(value: Value) -> Optional:
+    """An optional that has `value`."""
+    return Optional(True, value)
+
+
+class TypeValue:
+    """A type as a value, equal to those of the same name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        """Keep the `name` that errors and `type()` show."""
+        self.name = name
+
+
+class Extension:
+    """A value of Kubernetes' own types.
+
+    Comparing it with a value of any other type is an error, where it is the left operand.
+    """
+
+    __slots__ = ()
+    type_name: ClassVar[str]
+    go_type: ClassVar[str]
+    conversion_name: ClassVar[str]  # as errors of conversion call it
+    hashable: ClassVar[bool] = True
+
+    def same_type(self, other: Value) -> bool:
+        """Whether cel-go would compare itself with `other`."""
+        return type(other) is type(self)
+
+    def equals(self, other: Any) -> bool:
+        """Whether both are equal; `other` is of the same type."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """What `%v` prints."""
+        raise NotImplementedError
+
+    def key(self) -> object:
+        """What makes it the same key of a map: itself, where Go holds it by a pointer."""
+        return id(self)
+
+
+MISSING: Final = object()
+
+
+class Map:
+    """A map: `entries` has (key, value) by `map_key(key)`.
+
+    A map with a `default` finds it for every key, but does not contain, count or iterate it.
+    """
+
+    __slots__ = ("default", "entries")
+
+    def __init__(
+        self, entries: dict[object, tuple[Value, Value]], default: Value = MISSING
+    ) -> None:
+        """Take over `entries`."""
+        self.entries = entries
+        self.default = default
+
+    @classmethod
+    def of_strings(cls, values: dict[str, Value], default: Value = MISSING) -> Map:
+        """A map with string keys."""
+        return cls({key: (key, value) for key, value in values.items()}, default)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter([key for key, _ in self.entries.values()])
+
+    def lookup(self, key: Value) -> Value:
+        """The value of `key`, or `MISSING`; numbers of other types are found by their value."""
+        if type(key) is str:
+            entry = self.entries.get(key)
+            return entry[1] if entry is not None else MISSING
+        if not self.entries:
+            return MISSING
+        for candidate in _same_numbers(key):
+            entry = self.entries.get(map_key(candidate))
+            if entry is not None:
+                return entry[1]
+        return MISSING
+
+    def find(self, key: Value) -> Value:
+        """The value of `key`, else the default, else `MISSING`."""
+        found = self.lookup(key)
+        return self.default if found is MISSING else found
+
+
+def _same_numbers(key: Value) -> Iterator[Value]:
+    yield key
+    kind = type(key)
+    if kind is int and key >= 0:
+        yield Uint(key)
+    elif kind is Uint and key <= INT_MAX:
+        yield int(key)
+    elif kind is float and key.is_integer():
+        if INT_MIN < key < 2.0**63:
+            yield int(key)
+        if 0 <= key < 2.0**64:
+            yield Uint(int(key))
+
+
+def map_key(key: Value) -> object:
+    """A Python key that is equal for the keys that a Go map takes as equal.
+
+    Raises:
+        AbortedError: Go cannot hash the key; cel-go panics.
+    """
+    kind = type(key)
+    if kind is str:
+        return key
+    if kind is bytes or (isinstance(key, Extension) and not key.hashable):
+        name = GO_TYPES.get(kind) or key.go_type
+        raise AbortedError(f"internal error: runtime error: hash of unhashable type {name}")
+    if kind is float:
+        return (kind, object()) if isnan(key) else (kind, key)  # NaN is not found again
+    if kind in (bool, int, Uint, Duration, type(None)):
+        return kind, key
+    if kind is Timestamp:
+        return kind, key.nanoseconds, key.offset
+    if isinstance(key, Extension):
+        return kind, key.key()
+    return kind, id(key)
+
+
+TYPE_NAMES: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    Accumulator: "list",
+    Concatenation: "list",
+    Map: "map",
+    TypeValue: "type",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    Optional: "optional_type",
+}
+GO_TYPES: Final[dict[type, str]] = {
+    bool: "types.Bool",
+    int: "types.Int",
+    Uint: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    type(None): "types.Null",
+    list: "*types.baseList",
+    Accumulator: "*types.mutableList",
+    Concatenation: "*types.concatList",
+    Map: "*types.baseMap",
+    TypeValue: "*types.Type",
+    Timestamp: "types.Timestamp",
+    Duration: "types.Duration",
+    Optional: "*types.Optional",
+}
+LISTS: Final = frozenset({list, Accumulator, Concatenation})
+COMPARABLE: Final = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
+
+
+def type_name(value: Value) -> str:
+    """The name of the type of `value` in errors."""
+    return TYPE_NAMES.get(type(value)) or str(value.type_name)
+
+
+def go_type(value: Value) -> str:
+    """The name that Go's `%T` prints for `value`."""
+    return GO_TYPES.get(type(value)) or str(value.go_type)
+
+
+def is_list(value: Value) -> bool:
+    """Whether `value` is a list."""
+    return type(value) in LISTS
