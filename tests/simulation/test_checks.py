@@ -4,7 +4,7 @@ import pytest
 from tests.simulation.support import entry
 
 from bayplan.simulation.admission import by_kind
-from bayplan.simulation.checks import note_dangling, usable
+from bayplan.simulation.checks import note_dangling, usable, well_formed
 from bayplan.simulation.files import Notes
 
 PVC = "kind: PersistentVolumeClaim\nmetadata: {name: c}\n"
@@ -12,7 +12,8 @@ PVC = "kind: PersistentVolumeClaim\nmetadata: {name: c}\n"
 
 def usable_of(*texts):
     notes = Notes("f")
-    return list(usable([entry(text) for text in texts], notes)), notes.lines()
+    entries = well_formed([entry(text) for text in texts], notes)
+    return list(usable(entries, notes)), notes.lines()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,16 @@ def usable_of(*texts):
             "Node n: status.images[0].sizeBytes: is beyond 64 bits",
             id="too-large",
         ),
-        pytest.param('{kind: Node, metadata: {name: "n\\ud800"}}', "is no JSON", id="no-unicode"),
+        pytest.param(
+            "{kind: Pod, metadata: {name: p}, spec: {tolerations: [{operator: Exist}]}}",
+            "Pod p: spec.tolerations[0].operator: 'Exist' is none of Exists, Equal, Lt, Gt",
+            id="enumeration",
+        ),
+        pytest.param(
+            "{kind: Node, metadata: {name: n}, status: {allocatable: {cpu: -1}}}",
+            "Node n: status.allocatable.cpu: -1 is negative",
+            id="negative",
+        ),
         pytest.param(
             "{kind: Pod, metadata: {name: p}, status: {startTime: '2026-01-01T00:00:00'}}",
             "Pod p: status.startTime: '2026-01-01T00:00:00' has no time zone",

@@ -84,8 +84,8 @@ def test_a_file_holds_objects_in_documents_and_lists(text, expected):
             id="another-version",
         ),
         pytest.param(
-            f"{NODE}---\nkind: Deployment\n---\nkind: Deployment\n---\n{POD}",
-            "f: kind Deployment is not read, 2 left out (document 2 (line 5); document 3 (line 7))",
+            f"{NODE}---\nkind: Ingress\n---\nkind: Ingress\n---\n{POD}",
+            "f: kind Ingress is not read, 2 left out (document 2 (line 5); document 3 (line 7))",
             id="unknown-kind",
         ),
         pytest.param(

@@ -14,6 +14,7 @@ from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import print_verdict
 from bayplan.cli.offline import Output
 from bayplan.simulation import Cluster, ClusterFileError
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.explain import explain as explain_pod
 from bayplan.simulation.offline import judged
 
@@ -27,8 +28,13 @@ def explain(
     file: offline.FileOption,
     config: plugins.ConfigOption = None,
     pod: Annotated[
-        str | None, typer.Option(help="Only this Pod: namespace/name, or a name in default.")
+        str | None,
+        typer.Option(
+            help="Only this Pod: namespace/name, or a name in the namespace of -n. A running Pod "
+            "is judged as if it were pending."
+        ),
     ] = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     plugin_dir: plugins.PluginDirOption = None,
     output: offline.OutputOption = Output.TEXT,
     top: Annotated[
@@ -41,17 +47,19 @@ def explain(
     profile that they ask for, without it all of them by the default profile.
     """
     with offline.reporting():
-        cluster, core = offline.load(file, config, plugin_dir)
-        verdicts = _explain(file, cluster, core, pod)
+        only = _key(pod, namespace)
+        cluster, core = offline.load(file, config, plugin_dir, namespace, only)
+        verdicts = _explain(cluster, core, only)
     offline.print_notes(cluster)
-    if output is not Output.TEXT:
+    if output is Output.TEXT:
+        console = offline.console()
+        for verdict in verdicts:
+            print_verdict(console, verdict, top)
+        if not verdicts:
+            console.print("There is no pending Pod.")
+    else:
         offline.print_data(verdicts, output)
-        return
-    console = offline.console()
-    for verdict in verdicts:
-        print_verdict(console, verdict, top)
-    if not verdicts:
-        console.print("There is no pending Pod.")
+    offline.end(cluster)
 
 
 def explain_file(
@@ -66,27 +74,33 @@ def explain_file(
         ClusterFileError: there is nothing to judge in the file.
         typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
     """
-    cluster, core = offline.load(path, config, plugin_dirs)
-    return _explain(path, cluster, core, pod)
+    only = _key(pod, DEFAULT_NAMESPACE)
+    cluster, core = offline.load([path], config, plugin_dirs, as_pending=only)
+    return _explain(cluster, core, only)
 
 
-def _explain(path: Path, cluster: Cluster, core: Core, only: str | None) -> list[Verdict]:
+def _key(pod: str | None, namespace: str) -> str | None:
+    return f"{namespace}/{pod}" if pod and "/" not in pod else pod
+
+
+def _explain(cluster: Cluster, core: Core, only: str | None) -> list[Verdict]:
     pods = judged(cluster, core)
-    if only is not None:
-        pods = [_named(path, cluster, pods, only if "/" in only else f"default/{only}")]
-    return [explain_pod(core, pod) for pod in pods]
+    if only is None:
+        return [explain_pod(core, pod) for pod in pods]
+    verdict = explain_pod(core, _named(cluster, pods, only))
+    return [{**verdict, "runsOn": cluster.runs_on}] if cluster.runs_on else [verdict]
 
 
-def _named(path: Path, cluster: Cluster, pods: list[Pod], key: str) -> Pod:
-    found = next((pod for pod in pods if pod.key == key), None)
-    if found is not None:
-        return found
-    known: Pod | None = next((pod for pod in cluster.objects["Pod"] if pod.key == key), None)
+def _named(cluster: Cluster, pods: list[Pod], key: str) -> Pod:
+    judged_pod = next((pod for pod in pods if pod.key == key), None)
+    if judged_pod is not None:
+        return judged_pod
+    other: Pod | None = next((pod for pod in cluster.objects["Pod"] if pod.key == key), None)
     why = ""
-    if known is not None and known.terminal:
-        why = f": it has ended ({known.status.phase})"
-    elif known is not None and known.node_name:
-        why = f": it is on {known.node_name}"
-    elif known is not None:
-        why = f": no profile is called {known.spec.scheduler_name}"
-    raise ClusterFileError(f"{path}: there is no pending Pod {key} to judge{why}")
+    if other is not None and other.terminal:
+        why = f": it has ended ({other.status.phase})"
+    elif other is not None:
+        why = f": no profile is called {other.spec.scheduler_name}"
+    notes = [f"\n{line}" for line in cluster.notes.lines()]
+    file = f"{cluster.notes.file}: " if cluster.notes.file else ""
+    raise ClusterFileError(f"{file}there is no Pod {key} to judge{why}{''.join(notes)}")

@@ -19,6 +19,8 @@ def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
     """Print one explanation; ``top`` is how many nodes are shown with their scores."""
     pod = Text(verdict["pod"], style="bold")
     best = verdict.get("best")
+    if node := verdict.get("runsOn"):
+        pod += Text(f" (runs on {node}; judged as if it were pending)", style="dim")
     console.print(pod + Text(_outcome(verdict), style="green" if best else "yellow"))
     for line in (verdict.get("message"), _preemption(verdict.get("postFilter", {}))):
         if line:

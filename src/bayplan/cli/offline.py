@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 import yaml
 from rich.console import Console
@@ -18,19 +18,26 @@ from bayplan.app.assembly import Core
 from bayplan.cli import plugins
 from bayplan.config import ConfigError
 from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
 DEFAULT_PROFILE = "default-scheduler"
 """The profile without a configuration: every pending Pod is judged by it, whatever it asks for."""
+INCOMPLETE = 1
+"""Exit code: the answer is right for what could be read, but Pods were left out."""
 WIDTH = 140
 """Columns of text that does not go to a terminal."""
 
 FileOption = Annotated[
-    Path,
+    list[Path],
     typer.Option(
         "--filename",
         "-f",
-        help="Cluster file: YAML documents or JSON as kubectl get -o yaml prints; - for stdin.",
+        help="Cluster file: YAML documents or JSON as kubectl get -o yaml prints; a folder of "
+        "them; - for stdin. May be given more than once.",
     ),
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", help="The namespace of objects that name none.")
 ]
 
 
@@ -46,16 +53,28 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to pri
 
 
 def load(
-    path: Path, config: Path | None, plugin_dirs: Iterable[Path] | None
+    paths: Iterable[Path],
+    config: Path | None,
+    plugin_dirs: Iterable[Path] | None,
+    namespace: str = DEFAULT_NAMESPACE,
+    as_pending: str | None = None,
 ) -> tuple[Cluster, Core]:
-    """The cluster in the file, and a core that holds it.
+    """The cluster in the files, and a core that holds it.
+
+    Args:
+        paths: see `bayplan.simulation.load_cluster`, as ``namespace`` and ``as_pending``.
+        config: a configuration file; None for the default profile.
+        plugin_dirs: folders with plugins.
+        namespace: of the objects that name none.
+        as_pending: namespace/name of a Pod that is judged as if it had no node yet.
 
     Raises:
-        ClusterFileError: there is nothing to judge in the file.
+        ClusterFileError: there is nothing to judge in the files.
         typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
     """
     registry, effective = plugins.load(config, plugin_dirs, DEFAULT_PROFILE, elects=False)
-    cluster = load_cluster(path, None if config else DEFAULT_PROFILE)
+    profile = None if config else DEFAULT_PROFILE
+    cluster = load_cluster(paths, profile, namespace, as_pending)
     try:
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
@@ -81,6 +100,16 @@ def print_notes(cluster: Cluster) -> None:
         typer.echo(line, err=True)
 
 
+def end(cluster: Cluster) -> None:
+    """End the command: with 1 when Pods are missing in the answer.
+
+    Raises:
+        typer.Exit: the API server would refuse Pods (or their workload) of the file.
+    """
+    if cluster.notes.refused_pods:
+        raise typer.Exit(INCOMPLETE)
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes what occurs twice twice."""
 
@@ -91,7 +120,7 @@ class _Dumper(yaml.SafeDumper):
 def print_data(data: Any, output: Output) -> None:
     """Print plain data as JSON or YAML."""
     if output is Output.JSON:
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        typer.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
     else:
         text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
         typer.echo(text, nl=False)

@@ -13,6 +13,7 @@ from rich.table import Table
 from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import some
 from bayplan.cli.offline import Output
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
 from bayplan.simulation.simulate import Usage, usage
 from bayplan.simulation.simulate import simulate as simulate_pods
@@ -26,6 +27,7 @@ app = typer.Typer(add_completion=False)
 def simulate(
     file: offline.FileOption,
     config: plugins.ConfigOption = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     plugin_dir: plugins.PluginDirOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
@@ -34,7 +36,7 @@ def simulate(
     Each sees the Pods placed before it. Preemption is only told of: nobody is evicted.
     """
     with offline.reporting():
-        cluster, core = offline.load(file, config, plugin_dir)
+        cluster, core = offline.load(file, config, plugin_dir, namespace)
         before = usage(core)
         placements = simulate_pods(core, judged(cluster, core))
     offline.print_notes(cluster)
@@ -42,13 +44,14 @@ def simulate(
         _print(offline.console(), placements, before, usage(core))
     else:
         offline.print_data(placements, output)
+    offline.end(cluster)
 
 
 def simulate_file(
     path: Path, config: Path | None = None, plugin_dirs: Iterable[Path] | None = None
 ) -> list[Placement]:
     """What ``bayplan simulate -o json`` prints; raises as `bayplan.cli.explain.explain_file`."""
-    cluster, core = offline.load(path, config, plugin_dirs)
+    cluster, core = offline.load([path], config, plugin_dirs)
     return simulate_pods(core, judged(cluster, core))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -68,12 +69,11 @@ def _parse_json(text: str) -> Document:
     duplicates: list[FieldError] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        seen: dict[str, Any] = {}
-        for key, value in items:
-            if key in seen:
-                duplicates.append(FieldError(key, "duplicate field"))
-            seen[key] = value
-        return seen
+        data = dict(items)
+        if len(data) < len(items):
+            keys = Counter(key for key, _ in items)
+            duplicates.extend(FieldError(k, "duplicate field") for k, n in keys.items() if n > 1)
+        return data
 
     def no_number(name: str) -> None:
         raise ConfigError([FieldError("", f"{name} is no JSON number")])

@@ -1,104 +1,54 @@
 """Checks: what of a file's objects can be used, before anything is made of them.
 
-Every object is decoded once as if the API server had sent it, so that whatever comes after can rely
-on the types of all fields that scheduling reads. What does not pass is left out and noted.
+Every object is checked against the API's schema, so that whatever comes after can rely on the types
+of all fields. What the API server would refuse is left out and noted.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from bayplan.api import quantity
 from bayplan.api.kinds import KINDS
-from bayplan.api.meta import ObjectMeta
-from bayplan.api.pod_spec import Resources, Toleration
-from bayplan.api.workloads import PriorityClass
 from bayplan.simulation.files import NAMESPACED, Entry, Notes
+from bayplan.simulation.schema import UnusableError, schema
 
-_AMOUNTS = frozenset(
-    {"requests", "limits", "overhead", "podFixed", "allocatable", "capacity", "allocatedResources"}
-)
-
-_TIMES = frozenset({"creationTimestamp", "deletionTimestamp", "startTime", "lastTransitionTime"})
-_ZONED = re.compile(r".*(?:[Zz]|[+-]\d\d:\d\d)")
-_MAX = 2**63 - 1
+DEFAULT_NAMESPACE = "default"
 
 
-class UnusableError(Exception):
-    """A field that cannot be read; the text begins with its path."""
+def well_formed(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
+    """The entries that the API server would take."""
+    for entry in entries:
+        try:
+            check_fields(entry, notes)
+        except UnusableError as problem:
+            leave_out(entry, problem, notes)
+        else:
+            yield entry
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    """Fields that admission reads beside those of `bayplan.api`."""
+def leave_out(entry: Entry, problem: UnusableError, notes: Notes) -> None:
+    """Note that ``entry`` cannot be used."""
+    notes.add(f"{_title(entry)}: {problem}; left out", entry.where)
+    notes.refused_pods += entry.kind in ("Pod", "Deployment", "Job")
 
 
-class _RuntimeScheduling(_Struct):
-    node_selector: dict[str, str] = {}
-    tolerations: list[Toleration] = []
+def usable(
+    entries: Iterable[Entry], notes: Notes, namespace: str = DEFAULT_NAMESPACE
+) -> Iterator[Entry]:
+    """``entries``, each with its namespace and a uid of its own; without those named twice.
 
-
-class _RuntimeOverhead(_Struct):
-    pod_fixed: Resources = {}
-
-
-class _RuntimeClass(_Struct):
-    metadata: ObjectMeta = ObjectMeta()
-    overhead: _RuntimeOverhead | None = None
-    scheduling: _RuntimeScheduling | None = None
-
-
-class _PodSpec(_Struct):
-    runtime_class_name: str = ""
-
-
-class _Pod(_Struct):
-    spec: _PodSpec | None = None
-
-
-class _NodeStatus(_Struct):
-    capacity: Resources = {}
-
-
-class _Node(_Struct):
-    status: _NodeStatus | None = None
-
-
-class _Template(_Struct):
-    metadata: ObjectMeta = ObjectMeta()
-
-
-class _ControllerSpec(_Struct):
-    template: _Template | None = None
-
-
-class _Controller(_Struct):
-    spec: _ControllerSpec | None = None
-
-
-_MORE_FIELDS: dict[str, type] = {
-    "Pod": _Pod,
-    "Node": _Node,
-    "ReplicationController": _Controller,
-    "PriorityClass": PriorityClass,
-    "RuntimeClass": _RuntimeClass,
-}
-
-
-def usable(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
-    """The entries that can be used, each with its namespace and a uid of its own."""
+    Args:
+        entries: well-formed ones.
+        notes: told of what is left out.
+        namespace: of those that name none.
+    """
     names: set[str] = set()
     uids: set[str] = set()
     for entry in entries:
-        try:
-            check_fields(entry)
-        except UnusableError as problem:
-            notes.add(f"{_title(entry)}: {problem}; left out", entry.where)
-            continue
-        _place(entry)
+        _place(entry, namespace)
         if str(entry) in names:
             notes.add(f"second {entry}; left out", entry.where)
             continue
@@ -107,63 +57,39 @@ def usable(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
         yield entry
 
 
-def check_fields(entry: Entry) -> None:
-    """Raise UnusableError when a field has another type than the API gives it."""
-    try:
-        if more := _MORE_FIELDS.get(entry.kind):
-            msgspec.convert(entry.data, more)
-        decode(entry)
-    except msgspec.ValidationError as error:
-        raise UnusableError(_path_first(str(error))) from None
-    except (OverflowError, UnicodeError, RecursionError) as error:
-        raise UnusableError(f"is no JSON: {error}") from None
+def check_fields(entry: Entry, notes: Notes) -> None:
+    """Check the fields of ``entry``; those that its kind does not have are noted.
+
+    Raises:
+        UnusableError: a field has another type or value than the API permits, or there is no name.
+    """
+    fields = schema()
+    if entry.kind in fields:
+        for unknown in fields.check(entry.kind, entry.data):
+            place = f"{entry.where or notes.file}: {_title(entry)}"
+            notes.unknown_field(entry.kind, unknown, place)
     if not entry.name:
         hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
-        raise UnusableError(f"metadata.name: is missing{hint}")
-    _check_values(entry.data, "")
+        raise UnusableError(f"is missing{hint}", "metadata", "name")
 
 
 def decode(entry: Entry) -> Any:
     """The object as the scheduler sees it; None for a kind that only admission reads.
 
     Raises:
-        msgspec.ValidationError: a field has another type than the API gives it.
+        UnusableError: a field cannot be decoded.
     """
     kind = KINDS.get(entry.kind)
-    return kind.decode(msgspec.json.encode(entry.data)) if kind else None
-
-
-def _path_first(text: str) -> str:
-    problem, _, path = text.partition(" - at `$")
-    path = path.rstrip("`").lstrip(".")
-    return f"{path}: {problem}" if path else problem
-
-
-def _check_values(value: Any, path: str) -> None:
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_values(item, f"{path}[{index}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            where = f"{path}.{key}" if path else key
-            if key in _AMOUNTS or key == "maximumVolumeSize":
-                _check_quantities(item, where)
-            elif key in _TIMES and isinstance(item, str) and not _ZONED.fullmatch(item):
-                raise UnusableError(f"{where}: {item!r} has no time zone")
-            else:
-                _check_values(item, where)
-    elif isinstance(value, int) and abs(value) > _MAX:
-        raise UnusableError(f"{path}: is beyond 64 bits")
-
-
-def _check_quantities(value: Any, path: str) -> None:
-    amounts = value.items() if isinstance(value, dict) else [("", value)]
-    for name, amount in amounts:
-        if isinstance(amount, str | int | float):
-            try:
-                quantity.parse(amount)
-            except quantity.QuantityError as error:
-                raise UnusableError(f"{path}.{name}: {error}".replace(".:", ":")) from None
+    if kind is None:
+        return None
+    try:
+        return kind.decode(msgspec.json.encode(entry.data))
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`").lstrip(".")
+        raise UnusableError(problem, *([path] if path else [])) from None
+    except (OverflowError, UnicodeError, RecursionError) as error:
+        raise UnusableError(f"is no JSON: {error}") from None
 
 
 def _title(entry: Entry) -> str:
@@ -174,9 +100,9 @@ def _title(entry: Entry) -> str:
     return f"{entry.kind} {'/'.join(parts)}".strip()
 
 
-def _place(entry: Entry) -> None:
+def _place(entry: Entry, namespace: str) -> None:
     if entry.kind in NAMESPACED:
-        entry.meta["namespace"] = entry.namespace or "default"
+        entry.meta["namespace"] = entry.namespace or namespace
     else:
         entry.meta.pop("namespace", None)
 

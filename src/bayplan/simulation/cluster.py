@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +19,21 @@ from bayplan.simulation.admission import (
     admit_claims,
     by_kind,
 )
-from bayplan.simulation.checks import decode, note_dangling, usable
+from bayplan.simulation.checks import (
+    DEFAULT_NAMESPACE,
+    decode,
+    leave_out,
+    note_dangling,
+    usable,
+    well_formed,
+)
 from bayplan.simulation.defaults import set_defaults
 from bayplan.simulation.files import ClusterFileError, Entry, Notes, read_entries
+from bayplan.simulation.schema import UnusableError
+from bayplan.simulation.workloads import expand
 
 STDIN = Path("-")
+_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass
@@ -30,10 +43,12 @@ class Cluster:
     Attributes:
         objects: the decoded objects by kind, each kind in the order of the file.
         notes: what is left out or doubtful.
+        runs_on: the node of the Pod that is judged as if it were pending; "" for none.
     """
 
     objects: dict[str, list[Any]]
     notes: Notes
+    runs_on: str = ""
 
     @property
     def pending(self) -> list[Pod]:
@@ -42,26 +57,66 @@ class Cluster:
         return [pod for pod in pods if not pod.node_name and not pod.terminal]
 
 
-def load_cluster(path: Path, scheduler_name: str | None = None) -> Cluster:
-    """Read a cluster file; ``-`` is the standard input.
+def load_cluster(
+    paths: Iterable[Path],
+    scheduler_name: str | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+    as_pending: str | None = None,
+) -> Cluster:
+    """Read cluster files.
 
     Args:
-        path: YAML documents or JSON.
+        paths: YAML documents or JSON; a folder stands for the files in it, ``-`` for the standard
+            input.
         scheduler_name: give every pending Pod to this profile, whichever it asks for.
+        namespace: of the objects that name none.
+        as_pending: namespace/name of a Pod that is judged as if it had no node yet.
 
     Raises:
-        ClusterFileError: the file cannot be read, or has neither Nodes nor Pods.
+        ClusterFileError: a file cannot be read, or there are neither Nodes nor Pods.
     """
-    notes = Notes(str(path))
-    objects = by_kind(usable(read_entries(_read(path), notes), notes))
-    if not objects["Node"] and not objects["Pod"]:
-        why = [*notes.lines(), f"{path}: there is neither a Node nor a Pod in it"]
-        raise ClusterFileError("\n".join(why))
-    if scheduler_name is not None:
-        _adopt_pending(objects, scheduler_name)
-    _admit(objects, notes)
-    note_dangling(objects, notes)
-    return Cluster({kind: [decode(entry) for entry in objects[kind]] for kind in KINDS}, notes)
+    notes = Notes()
+    with _collector_paused():
+        files = [file for path in paths for file in _files(path)]
+        entries = [entry for file in files for entry in _read_file(file, notes)]
+        notes.file = str(files[0]) if len(files) == 1 else ""
+        objects = by_kind(usable(expand(entries), notes, namespace))
+        if not objects["Node"] and not objects["Pod"]:
+            names = ", ".join(map(str, files))
+            why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
+            raise ClusterFileError("\n".join(why))
+        runs_on = _take_off_its_node(objects, as_pending)
+        if scheduler_name is not None:
+            _adopt_pending(objects, scheduler_name)
+        _admit(objects, notes)
+        note_dangling(objects, notes)
+        return Cluster({kind: _decoded(objects[kind], notes) for kind in KINDS}, notes, runs_on)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Hundreds of thousands of new objects that all stay: looking for cycles doubles the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _files(path: Path) -> list[Path]:
+    if path == STDIN or not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+    if not files:
+        raise ClusterFileError(f"{path}: there is no {', '.join(_SUFFIXES)} file in this folder")
+    return files
+
+
+def _read_file(path: Path, notes: Notes) -> Iterator[Entry]:
+    notes.file = str(path)
+    yield from well_formed(read_entries(_read(path), notes), notes)
 
 
 def _read(path: Path) -> str:
@@ -73,6 +128,24 @@ def _read(path: Path) -> str:
         raise ClusterFileError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ClusterFileError(f"{path}: is no UTF-8 text") from None
+
+
+def _decoded(entries: Iterable[Entry], notes: Notes) -> list[Any]:
+    decoded = []
+    for entry in entries:
+        try:
+            decoded.append(decode(entry))
+        except UnusableError as problem:
+            leave_out(entry, problem, notes)
+    return decoded
+
+
+def _take_off_its_node(objects: Objects, key: str | None) -> str:
+    """Let the Pod ``key`` be pending; returns where it was."""
+    for pod in objects["Pod"]:
+        if pod.key == key and pod.status.get("phase") not in ("Succeeded", "Failed"):
+            return str(pod.spec.pop("nodeName", ""))
+    return ""
 
 
 def _adopt_pending(objects: Objects, scheduler_name: str) -> None:

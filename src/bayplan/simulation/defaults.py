@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ def set_defaults(entry: Entry) -> None:
             amounts[name] = whole_milli(amount)
 
 
+@cache
 def whole_milli(amount: quantity.Amount) -> quantity.Amount:
     """``amount``, rounded up to thousandths as the API server keeps it."""
     exact = quantity.parse(amount)

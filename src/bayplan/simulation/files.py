@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 API_VERSIONS: dict[str, str] = {
     **{name: re.sub(r"^/apis?/(.*)/\w+$", r"\1", kind.path) for name, kind in KINDS.items()},
+    "Deployment": "apps/v1",
+    "Job": "batch/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
     "RuntimeClass": "node.k8s.io/v1",
 }
@@ -39,6 +41,7 @@ NAMESPACED = frozenset(
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _TEXT_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 _SHOWN_PLACES = 5
+_INDEX = re.compile(r"\[\d+\]")
 _DEEP = 200
 _BRACKET = re.compile(r"[\[\]{}]")
 _MANY_LEVELS = re.compile(rf"(?:[-?:] ){{{_DEEP}}}|^ {{{_DEEP * 4}}}", re.MULTILINE)
@@ -53,28 +56,43 @@ class Notes:
     """What is left out or doubtful, one line each.
 
     Attributes:
-        file: what the lines call the file.
+        file: the file that is being read; notes begin with it.
+        refused_pods: how many Pods are left out since the API server would refuse them.
     """
 
-    file: str
+    file: str = ""
+    refused_pods: int = 0
     _lines: list[str] = field(default_factory=list)
-    _kinds: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _kinds: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    _fields: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, text: str, where: str = "") -> None:
-        """Note ``text`` about the place ``where`` in the file."""
-        self._lines.append(": ".join(part for part in (self.file, where, text) if part))
+        """Note ``text`` about the place ``where``, which begins with its file."""
+        self._lines.append(": ".join(part for part in (where or self.file, text) if part))
 
     def unknown_kind(self, kind: str, where: str) -> None:
         """An object of a kind that scheduling does not read; these are counted."""
-        self._kinds[kind].append(where)
+        self._kinds[self.file, kind].append(where.removeprefix(f"{self.file}: "))
+
+    def unknown_field(self, kind: str, text: str, title: str) -> None:
+        """A field that ``kind`` does not have; many objects with the same one are counted."""
+        self._fields[kind, _INDEX.sub("[]", text)].append(title + ": " + text)
 
     def lines(self) -> list[str]:
         """All notes, kinds last."""
-        return self._lines + [
-            f"{self.file}: kind {kind} is not read, {len(places)} left out "
-            f"({'; '.join(places[:_SHOWN_PLACES])}{'; ...' * (len(places) > _SHOWN_PLACES)})"
-            for kind, places in sorted(self._kinds.items())
-        ]
+        return [*self._lines, *self._field_lines(), *self._kind_lines()]
+
+    def _field_lines(self) -> Iterator[str]:
+        for (kind, text), places in self._fields.items():
+            yield from places[:_SHOWN_PLACES]
+            if (more := len(places) - _SHOWN_PLACES) > 0:
+                yield f"{more} more of kind {kind}: {text}"
+
+    def _kind_lines(self) -> Iterator[str]:
+        for (file, kind), places in sorted(self._kinds.items()):
+            shown = "; ".join(places[:_SHOWN_PLACES])
+            more = "; ..." if len(places) > _SHOWN_PLACES else ""
+            yield f"{file}: kind {kind} is not read, {len(places)} left out ({shown}{more})"
 
 
 @dataclass
@@ -127,7 +145,7 @@ class Entry:
 def read_entries(text: str, notes: Notes) -> Iterator[Entry]:
     """The objects in ``text`` whose kind is read, in their order; the rest goes to ``notes``."""
     for number, (line, document) in enumerate(_documents(text), start=1):
-        where = f"document {number} (line {line})"
+        where = f"{notes.file}: document {number} (line {line})"
         try:
             data = _parse(document, line, where, notes)
         except (ConfigError, RecursionError) as error:
@@ -151,14 +169,17 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse(text: str, line: int, where: str, notes: Notes) -> Any:
+    is_json = text.lstrip().startswith("{")
     try:
-        document = source.parse(text, large=not _is_deep(text))
+        document = source.parse(text, large=is_json or not _is_deep(text))
     except ConfigError:
         # Once more, line by line of the whole file, for a message that names the line.
         document = source.parse("\n" * (line - 1) + text)
     for double in document.duplicates:
         notes.add(f"{double.path}: the field is given twice, the last one counts", where)
-    return _without_null(document.data)
+    if not is_json or "null" in text:
+        _drop_nulls(document.data)
+    return document.data
 
 
 def _is_deep(text: str) -> bool:
@@ -177,23 +198,23 @@ def _what(error: Exception) -> str:
     return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _without_null(value: Any) -> Any:
+def _drop_nulls(value: Any) -> None:
+    """Take null for left out, in place; in a map of texts Go reads it as an empty one."""
     if isinstance(value, list):
-        return [_without_null(item) for item in value if item is not None]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _filled(item) if key in _TEXT_MAPS else _without_null(item)
-        for key, item in value.items()
-        if item is not None
-    }
-
-
-def _filled(texts: Any) -> Any:
-    """A map of texts, in which Go reads null as an empty one."""
-    if not isinstance(texts, dict):
-        return texts
-    return {key: "" if text is None else text for key, text in texts.items()}
+        value[:] = [item for item in value if item is not None]
+        for item in value:
+            _drop_nulls(item)
+    elif isinstance(value, dict):
+        nulls = []
+        for key, item in value.items():
+            if item is None:
+                nulls.append(key)
+            elif key in _TEXT_MAPS and isinstance(item, dict):
+                item.update((name, "") for name, text in item.items() if text is None)
+            elif isinstance(item, dict | list):
+                _drop_nulls(item)
+        for key in nulls:
+            del value[key]
 
 
 def _objects(data: Any, where: str, implied: str, notes: Notes) -> Iterator[Entry]:

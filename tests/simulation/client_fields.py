@@ -1,0 +1,123 @@
+"""The fields of the kinds that a file may hold, from the models of the official client.
+
+``python -m tests.simulation.client_fields`` writes them to `bayplan.simulation`; a test checks that
+they are current. The models say no enumerations and call a quantity a string; both are added here,
+from ``pkg/apis/*/validation`` and ``k8s.io/api``.
+"""
+
+import datetime as dt
+import json
+import types
+import typing
+from pathlib import Path
+
+from kubernetes import client
+
+TARGET = Path(__file__).parents[2] / "src" / "bayplan" / "simulation" / "fields.json"
+ROOTS = {
+    "CSIDriver": client.V1CSIDriver,
+    "CSINode": client.V1CSINode,
+    "CSIStorageCapacity": client.V1CSIStorageCapacity,
+    "Deployment": client.V1Deployment,
+    "DeviceClass": client.V1DeviceClass,
+    "Job": client.V1Job,
+    "Namespace": client.V1Namespace,
+    "Node": client.V1Node,
+    "PersistentVolume": client.V1PersistentVolume,
+    "PersistentVolumeClaim": client.V1PersistentVolumeClaim,
+    "Pod": client.V1Pod,
+    "PodDisruptionBudget": client.V1PodDisruptionBudget,
+    "PriorityClass": client.V1PriorityClass,
+    "ReplicaSet": client.V1ReplicaSet,
+    "ReplicationController": client.V1ReplicationController,
+    "ResourceClaim": client.ResourceV1ResourceClaim,
+    "ResourceClaimTemplate": client.V1ResourceClaimTemplate,
+    "ResourceSlice": client.V1ResourceSlice,
+    "RuntimeClass": client.V1RuntimeClass,
+    "Service": client.V1Service,
+    "StatefulSet": client.V1StatefulSet,
+    "StorageClass": client.V1StorageClass,
+    "VolumeAttachment": client.V1VolumeAttachment,
+}
+QUANTITY_MAPS = {"requests", "limits", "overhead", "podFixed", "allocatable", "capacity"} | {
+    "allocatedResources",
+    "consumedCapacity",
+}
+QUANTITIES = {"maximumVolumeSize", "divisor", "sizeLimit"}
+QUANTITIES_OF = {
+    "V1Counter": {"value"},
+    "V1DeviceCapacity": {"value"},
+    "V1CapacityRequestPolicy": {"default", "validValues"},
+    "V1CapacityRequestPolicyRange": {"max", "min", "step"},
+}
+ENUMERATIONS = {
+    ("V1NodeSelectorRequirement", "operator"): "In|NotIn|Exists|DoesNotExist|Gt|Lt",
+    ("V1LabelSelectorRequirement", "operator"): "In|NotIn|Exists|DoesNotExist",
+    ("V1Toleration", "operator"): "Exists|Equal|Lt|Gt",
+    ("V1Toleration", "effect"): "NoSchedule|PreferNoSchedule|NoExecute",
+    ("V1Taint", "effect"): "NoSchedule|PreferNoSchedule|NoExecute",
+    ("V1TopologySpreadConstraint", "whenUnsatisfiable"): "DoNotSchedule|ScheduleAnyway",
+    ("V1TopologySpreadConstraint", "nodeAffinityPolicy"): "Honor|Ignore",
+    ("V1TopologySpreadConstraint", "nodeTaintsPolicy"): "Honor|Ignore",
+    ("V1PodSpec", "restartPolicy"): "Always|OnFailure|Never",
+    ("V1PodSpec", "preemptionPolicy"): "PreemptLowerPriority|Never",
+    ("V1PriorityClass", "preemptionPolicy"): "PreemptLowerPriority|Never",
+    ("V1ContainerPort", "protocol"): "TCP|UDP|SCTP",
+    ("V1StorageClass", "volumeBindingMode"): "Immediate|WaitForFirstConsumer",
+    ("V1PersistentVolumeClaimSpec", "volumeMode"): "Filesystem|Block",
+    ("V1PersistentVolumeSpec", "volumeMode"): "Filesystem|Block",
+}
+_LEAVES = {str: "string", int: "int", bool: "bool", float: "number", dt.datetime: "time"}
+
+
+def fields() -> dict[str, object]:
+    """``kinds`` names each kind's type; ``types`` has the fields of every type with their types."""
+    described: dict[str, dict[str, str]] = {}
+    kinds = {kind: _describe(model, described) for kind, model in ROOTS.items()}
+    return {"kinds": kinds, "types": dict(sorted(described.items()))}
+
+
+def _describe(model: type, described: dict[str, dict[str, str]]) -> str:
+    name = model.__name__
+    if name in described:
+        return name
+    own = described[name] = {}
+    for attribute, field in model.model_fields.items():
+        alias = field.validation_alias
+        wire = alias.choices[0] if alias is not None else attribute
+        own[wire] = _typed(name, wire, _type(field.annotation, described))
+    return name
+
+
+def _typed(model: str, wire: str, kind: str) -> str:
+    if (model, wire) in ENUMERATIONS:
+        return ENUMERATIONS[model, wire]
+    is_quantity = wire in QUANTITIES or wire in QUANTITIES_OF.get(model, ())
+    if is_quantity or (wire in QUANTITY_MAPS and kind == "{string}"):
+        return kind.replace("string", "quantity")
+    return kind
+
+
+def _type(hint: object, described: dict[str, dict[str, str]]) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _type(arguments[0], described)
+    if origin in (typing.Union, types.UnionType):
+        kinds = {_type(part, described) for part in arguments if part is not type(None)}
+        return kinds.pop() if len(kinds) == 1 else "any"
+    if origin is list:
+        return f"[{_type(arguments[0], described)}]"
+    if origin is dict:
+        return f"{{{_type(arguments[1], described)}}}"
+    if isinstance(hint, type) and hasattr(hint, "model_fields"):
+        return _describe(hint, described)
+    return _LEAVES.get(hint, "any") if isinstance(hint, type) else "any"
+
+
+def text() -> str:
+    """The file's content."""
+    return json.dumps(fields(), separators=(",", ":"), sort_keys=False) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text())
