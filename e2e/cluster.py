@@ -48,6 +48,7 @@ class Bayplan(Part):
         plugin_dirs: folders with plugins.
         kubeconfig: other credentials than the ServiceAccount's.
         ready: the path that tells that it has started.
+        flags: more flags.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class Bayplan(Part):
         plugin_dirs: Iterable[Path] = (),
         kubeconfig: Path | None = None,
         ready: str = "/readyz",
+        flags: Iterable[str] = (),
     ) -> None:
         port = free_port()
         argv = [sys.executable, "-m", "bayplan", "run", f"--config={config}", f"--port={port}"]
         argv += [f"--kubeconfig={kubeconfig or cluster.kubeconfig}", "-v=5"]
-        argv += [f"--plugin-dir={folder}" for folder in plugin_dirs]
+        argv += [f"--plugin-dir={folder}" for folder in plugin_dirs] + list(flags)
         log = cluster.plane.folder / f"bayplan-{next(_numbers)}.log"
         endpoint = Endpoint(f"http://127.0.0.1:{port}", cluster.plane._context)
         super().__init__("bayplan", argv, log, endpoint, ready)

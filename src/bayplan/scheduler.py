@@ -50,6 +50,7 @@ from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry.instrument import Instrument
+from bayplan.telemetry.pulse import Pulse
 
 log = structlog.get_logger("scheduler")
 
@@ -68,6 +69,7 @@ class Scheduler:
     Attributes:
         active: whether Pods may be scheduled now (this process leads).
         stopping: whether it takes no new Pod any more; see `stop`.
+        pulse: what it does right now.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Scheduler:
         self._in_flight: dict[str, tuple[QueuedPod, Binding]] = {}
         self.active = False
         self.stopping = False
+        self.pulse = Pulse()
         self._end_by = float("inf")
 
     @property
@@ -112,12 +115,14 @@ class Scheduler:
         Pods that wait in Permit by then are rejected.
         """
         while not self.stopping:
+            self.pulse.step()
             queued = self._queue.pop() if self.active else None
             if queued is not None:
                 self.schedule_one(queued)
             self.take_in(wait=queued is None)
         self._binder.reject_waiting("the scheduler is ending")
         self._drain_until(self._end_by)
+        self.pulse.rest()
 
     def drain_bindings(self, seconds: float) -> None:
         """After `run`: wait for bindings that still come back, undo those that failed.
@@ -142,8 +147,11 @@ class Scheduler:
         if wait:
             timers = [self._queue.next_timer() if self.active else None, self._binder.next_timer()]
             timeout = min([IDLE_SECONDS, *(timer for timer in timers if timer is not None)])
+        self.pulse.rest()
         for message in self._inbox.drain(timeout):
+            self.pulse.step()
             self._apply(message)
+        self.pulse.step()
         self._binder.expire()
         self._queue.flush()
 
@@ -169,6 +177,7 @@ class Scheduler:
         """One attempt to place one Pod."""
         started = time.perf_counter()
         pod = queued.pod
+        self.pulse.step(pod)
         framework = self._profiles[pod.spec.scheduler_name]
         if self._skip(framework, pod):
             self._queue.done(pod.uid)

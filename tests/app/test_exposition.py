@@ -17,6 +17,7 @@ from bayplan.framework import WAIT, Plugin
 from bayplan.informers.factory import Informers
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
+from bayplan.telemetry.pulse import Pulse
 
 Samples = dict[tuple[str, ...], float]
 
@@ -48,7 +49,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
         on_stopped=lambda: None,
     )
     elector._lease = {"spec": {"holderIdentity": "somebody"}}
-    expose_world(metrics, cluster.queue, cluster.cache, cluster.core.waiting)
+    expose_world(metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
     text = metrics.render().decode()
@@ -73,7 +74,7 @@ def test_dropped_events_are_shown(server: FaultServer) -> None:
 
 def test_pods_that_wait_in_permit_are_shown_by_plugin() -> None:
     cluster = Cluster(Later, profiles=[profile("Later", bare=True)])
-    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting)
+    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
     cluster.add(make_node("n").capacity(cpu="1", pods=9), make_pod("p").uid("p"))
     cluster.run()
     assert samples(cluster.metrics)["bayplan_permit_waiting_pods", "Later"] == 1

@@ -19,14 +19,15 @@ from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import Values
+from bayplan.telemetry.pulse import Pulse
 
 _LANES = {lane: lane.name.lower() for lane in Lane}
 
 
 def expose_world(
-    metrics: Metrics, queue: SchedulingQueue, cache: Cache, waiting: WaitingPods
+    metrics: Metrics, queue: SchedulingQueue, cache: Cache, waiting: WaitingPods, pulse: Pulse
 ) -> None:
-    """How many Pods and nodes are held, and where."""
+    """How many Pods and nodes are held, and where; what the scheduling thread does."""
 
     def in_permit() -> Counter[str]:
         return Counter(plugin for pod in waiting for plugin in pod.pending_plugins())
@@ -34,6 +35,7 @@ def expose_world(
     metrics.poll_by(polled.PENDING_PODS, queue.counts)
     metrics.poll_by(polled.CACHE_SIZE, cache.counts)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)
+    metrics.poll(polled.ATTEMPT_AGE, lambda: {(): pulse.age()})
 
 
 def expose_client(

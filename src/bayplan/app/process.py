@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,6 +24,7 @@ from bayplan.app.assembly import Core, Surroundings
 from bayplan.app.debugger import Debugger
 from bayplan.app.exposition import expose_client, expose_election, expose_world
 from bayplan.app.feed import Feed
+from bayplan.app.watchdog import Watchdog
 from bayplan.attempt.report import Report
 from bayplan.binding.cycle import Binder
 from bayplan.client.dispatcher import Dispatcher
@@ -49,6 +51,8 @@ BINDING_WORKERS = 512
 plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
 LANDING_SECONDS = 2.0
 """How long requests that are under way may take once no further binding is sent."""
+WORKER_SECONDS = 1.0
+"""How long plugins on worker threads may take to return when everything else has ended."""
 DRAIN_SECONDS = 5.0
 """How long events and conditions may take to be written when the process ends."""
 
@@ -77,7 +81,14 @@ class Process:
         PortError: the port cannot be used.
     """
 
-    def __init__(self, config: EffectiveConfig, registry: Registry, feed: Feed, port: int) -> None:
+    def __init__(
+        self,
+        config: EffectiveConfig,
+        registry: Registry,
+        feed: Feed,
+        port: int,
+        watchdog_limit: float = 60.0,
+    ) -> None:
         self._config = config
         client = config.config.client_connection
         connection = feed.connection
@@ -117,8 +128,11 @@ class Process:
             self._metrics,
         )
         self._debugger = Debugger(core, self._http, self._inbox)
+        self._stuck = ""
+        pulse = self._scheduler.pulse
+        self._watchdog = Watchdog(pulse, watchdog_limit, self._on_stuck, self._abandon)
         self._elector = self._make_elector()
-        expose_world(self._metrics, core.queue, core.cache, core.waiting)
+        expose_world(self._metrics, core.queue, core.cache, core.waiting, pulse)
         expose_client(self._metrics, self._dispatcher, events, self._informers)
         if self._elector is not None:
             expose_election(self._metrics, self._elector)
@@ -128,6 +142,7 @@ class Process:
         """Schedule until SIGTERM or SIGINT."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._handle_signals()
+        self._watchdog.start()
         self._dispatcher.start()
         self._health.start()
         if rival.is_possible(self._config):
@@ -143,6 +158,8 @@ class Process:
             self._scheduler.active = True
         self._scheduler.run()
         self._end()
+        if self._stuck:
+            sys.exit(1)
 
     def _wait_for_caches(self) -> None:
         while not self._scheduler.stopping and self._informers.unsynced():
@@ -166,9 +183,38 @@ class Process:
         for pool in (self._pool, self._binders):
             pool.shutdown(wait=False, cancel_futures=True)
         self._health.stop()
-        if unfinished:
-            # Their threads may wait for minutes, and Python would wait for them.
-            os._exit(0)
+        self._leave_threads_behind()
+
+    def _leave_threads_behind(self) -> None:
+        """Python would wait for plugins that are still running on our workers."""
+        deadline = time.monotonic() + WORKER_SECONDS
+        workers = [t for t in threading.enumerate() if t.name.startswith(("worker", "binder"))]
+        for worker in workers:
+            worker.join(max(0.0, deadline - time.monotonic()))
+        if any(worker.is_alive() for worker in workers):
+            os._exit(1 if self._stuck else 0)
+
+    # What the watchdog does
+
+    def _on_stuck(self, what: str) -> None:
+        """The scheduling thread is stuck: let another replica lead. Watchdog's thread."""
+        self._stuck = what
+        log.error("The scheduler is stuck", why=what)
+        if self._elector is not None:
+            # Nothing is written any more without the Lease, and when it comes back, it ends.
+            self._scheduler.stop()
+            self._elector.stop()
+            log.error("The Lease was given up")
+
+    def _abandon(self) -> None:
+        """We are to end, and the scheduling thread does not follow. Watchdog's thread."""
+        log.error("Ending without the scheduling thread, which does not return")
+        self._scheduler.stop()
+        self._dispatcher.end_bindings()
+        if self._elector is not None:
+            self._elector.stop()
+        self._dispatcher.close(LANDING_SECONDS)
+        os._exit(0)
 
     # Signals
 
@@ -177,7 +223,8 @@ class Process:
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGUSR2, self._dump)
 
-    def _stop(self, *_: object) -> None:
+    def _stop(self, number: int, _: object) -> None:
+        self._watchdog.hear(bytes([number]))
         self._scheduler.stop()
 
     def _dump(self, *_: object) -> None:
@@ -231,9 +278,12 @@ class Process:
     # Probes and metrics
 
     def _not_alive(self) -> list[str]:
-        return (
-            [] if self._dispatcher.alive else ["the thread that sends to the API server has ended"]
-        )
+        wrong = []
+        if not self._dispatcher.alive:
+            wrong.append("the thread that sends to the API server has ended")
+        if self._stuck and (self._watchdog.stuck or self._elector is not None):
+            wrong.append(self._stuck)
+        return wrong
 
     def _not_ready(self) -> list[str]:
         if self._scheduler.stopping:

@@ -36,6 +36,10 @@ def run(
         int, typer.Option("-v", "--v", parser=_level, metavar="LEVEL", help="Log level, 0 to 10.")
     ] = 0,
     log_format: Annotated[str, typer.Option(help="json or console.")] = "json",
+    watchdog_limit: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds until a plugin that does not return counts as stuck."),
+    ] = 60.0,
 ) -> None:
     """Run the scheduler."""
     if log_format not in ("json", "console"):
@@ -59,7 +63,7 @@ def run(
     from bayplan.server.server import PortError  # noqa: PLC0415
 
     try:
-        process = Process(effective, registry, feed, port)
+        process = Process(effective, registry, feed, port, watchdog_limit)
     except (ConfigError, PortError) as exc:
         feed.informers.stop()
         typer.echo("\n".join(_lines(exc, config)), err=True)

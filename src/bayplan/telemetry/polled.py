@@ -28,6 +28,10 @@ class Polled:
 
 PENDING_PODS = Polled("scheduler_pending_pods", "Pods in the queue, by part.", ("queue",))
 CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
+ATTEMPT_AGE = Polled(
+    "bayplan_running_attempt_seconds",
+    "How long the scheduling thread has been at its present step; 0 while it waits for work.",
+)
 PERMIT_WAITING = Polled(
     "bayplan_permit_waiting_pods", "Pods that wait in Permit, by the plugins they wait for.",
     ("plugin",),

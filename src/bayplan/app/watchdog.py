@@ -1,0 +1,178 @@
+"""Watchdog: notices from outside that the scheduling thread does not get on.
+
+Plugins of users run on that thread. One that never returns stops everything: no Pod is placed, no
+signal of the operating system is handled. This thread reads the `Pulse` and answers in steps:
+
+    1 s          a warning names the plugin, the extension point and the stack, once a step
+    the limit    `on_stuck`: the process reports itself as not alive, and gives the Lease up
+    a signal     to end that the scheduling thread has not followed in time: `on_abandon`
+
+Signals come through a file descriptor that C code writes to, since Python's own handlers run on the
+main thread, and that may be inside a plugin. Code that holds the interpreter lock stops this
+thread, too; then a timer of `faulthandler`, which needs no lock, ends the process.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NamedTuple
+
+import structlog
+
+from bayplan.config.points import Point
+from bayplan.framework.interface import Plugin
+from bayplan.telemetry.pulse import Pulse
+
+log = structlog.get_logger("watchdog")
+
+WARN_SECONDS = 1.0
+"""A step that takes longer is warned of."""
+LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 5.0
+"""How long a step may go on once the process is told to end."""
+GRACE_SECONDS = 25.0
+"""When the process is gone at the latest once it is told to end; Kubernetes gives 30 s."""
+LOCKED_SECONDS = 30.0
+"""How much longer than the limit nobody but one thread may run before the process is ended."""
+ENDING = {signal.SIGTERM, signal.SIGINT}
+
+
+class Culprit(NamedTuple):
+    """Whose code a step is in; empty strings where no plugin runs."""
+
+    plugin: str
+    point: str
+    stack: str
+
+
+def end_process_in(seconds: float) -> None:
+    """Print all stacks and end the process then, with exit code 1, unless told again before."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+class Watchdog:
+    """Watches the scheduling thread, which must be the one that makes this object.
+
+    Args:
+        pulse: of that thread.
+        limit: seconds after which a step counts as stuck; 0 is never.
+        on_stuck: told once a step; gets a sentence that says what is stuck.
+        on_abandon: must end the process, without the scheduling thread.
+        clock: that of the pulse.
+        arm: let the process end in so many seconds, without the interpreter lock, and forget what
+            was said before.
+    """
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        limit: float,
+        on_stuck: Callable[[str], None],
+        on_abandon: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        arm: Callable[[float], None] = end_process_in,
+    ) -> None:
+        self._arm = arm
+        self._pulse = pulse
+        self._limit = limit or float("inf")
+        self._on_stuck = on_stuck
+        self._on_abandon = on_abandon
+        self._clock = clock
+        self._watched = threading.get_ident()
+        self._warned = self._reported = 0.0
+        self._asked_at = float("inf")
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the current step has taken longer than the limit."""
+        return self._pulse.age() >= self._limit
+
+    def start(self) -> None:
+        """Begin to watch. Main thread only, since signals are told to us from now on."""
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._rearm()
+            if select.select([self._reader], [], [], LOOK_SECONDS)[0]:
+                self.hear(self._reader.recv(64))
+            self.look()
+
+    def hear(self, signals: bytes) -> None:
+        """These signals came. A handler of signals may say so, too: that needs no other thread."""
+        if ENDING.intersection(signals):
+            self._asked_at = min(self._asked_at, self._clock())
+            self._rearm()
+
+    def look(self) -> None:
+        """Compare the pulse with the times."""
+        since, now = self._pulse.since, self._clock()
+        age = now - since
+        if age >= WARN_SECONDS and since != self._warned:
+            self._warned = since
+            self._warn(age)
+        if age >= self._limit and since != self._reported:
+            self._reported = since
+            self._on_stuck(self._sentence())
+        patience = self._asked_at + PATIENCE_SECONDS
+        if (since <= self._asked_at and now >= patience) or now >= self._asked_at + GRACE_SECONDS:
+            self._on_abandon()
+
+    def _warn(self, age: float) -> None:
+        pod, culprit = self._pulse.pod, culprit_of(self._watched)
+        if pod is None and not culprit.plugin:
+            # Reading a large cluster for the first time takes its time.
+            return
+        log.warning(
+            "Plugin takes long" if culprit.plugin else "Attempt takes long",
+            plugin=culprit.plugin,
+            point=culprit.point,
+            pod=pod.key if pod else "",
+            seconds=round(age, 1),
+            stack=culprit.stack,
+        )
+
+    def _sentence(self) -> str:
+        culprit, pod = culprit_of(self._watched), self._pulse.pod
+        who = f"plugin {culprit.plugin} ({culprit.point})" if culprit.plugin else "a step"
+        about = f" with Pod {pod.key}" if pod else ""
+        return f"{who} has not returned for {self._limit:g} s{about}"
+
+    def _rearm(self) -> None:
+        """End the process by a timer of C code, unless we are here again in time."""
+        last = min(self._limit + LOCKED_SECONDS, self._asked_at + GRACE_SECONDS - self._clock())
+        if last < float("inf"):
+            self._arm(max(1.0, last))
+
+
+def culprit_of(thread: int) -> Culprit:
+    """The plugin that a thread is in, as its stack shows."""
+    innermost = sys._current_frames().get(thread)  # noqa: SLF001 - documented for this
+    stack = "".join(traceback.format_stack(innermost)) if innermost is not None else ""
+    for frame in reversed(list(_frames(innermost))):
+        names = frame.f_locals
+        plugin, point = names.get("plugin"), names.get("point")
+        if isinstance(plugin, Plugin) and isinstance(point, Point):  # PluginSet.call
+            return Culprit(plugin.name, point.display, stack)
+        if isinstance(names.get("self"), Plugin):  # a queueing hint
+            return Culprit(names["self"].name, frame.f_code.co_name, stack)
+    return Culprit("", "", stack)
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

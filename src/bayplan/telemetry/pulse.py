@@ -1,0 +1,35 @@
+"""Pulse: what the scheduling thread does right now. It writes, other threads read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from bayplan.api.pod import Pod
+
+
+class Pulse:
+    """The step that the scheduling thread is at: an attempt, or a message from the inbox.
+
+    Attributes:
+        since: when the step began, by ``clock``; infinite while the thread waits for work.
+        pod: the Pod of the running attempt; None in every other step.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.since = float("inf")
+        self.pod: Pod | None = None
+
+    def step(self, pod: Pod | None = None) -> None:
+        """A step begins; the previous one is over."""
+        self.pod = pod
+        self.since = self._clock()
+
+    def rest(self) -> None:
+        """The thread waits for work."""
+        self.since = float("inf")
+
+    def age(self) -> float:
+        """Seconds since the step began; 0 while the thread waits."""
+        return max(0.0, self._clock() - self.since)
