@@ -548,6 +548,31 @@ def test_silence_in_permit_counts_as_no() -> None:
     assert cluster.is_at_rest()
 
 
+def test_pods_that_time_out_in_permit_do_not_spin() -> None:
+    # Each leaves a node when its time is up, and that would wake the other one.
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 0.5)), bare=True)
+    pods = [make_pod("a"), make_pod("b")]
+    cluster.add(node(), *pods)
+    for _ in range(600):
+        cluster.run()
+        cluster.wait(0.1)
+    attempts = [cluster.queue.get(uid_of(pod)).attempts for pod in pods]
+    # Backoffs of 1, 2, 4, 8, 10, 10, ... seconds, each rounded up to a window of one second.
+    assert all(5 <= n <= 10 for n in attempts), attempts
+
+
+@pytest.mark.parametrize("answer", [WAIT, (WAIT, 0), (WAIT, -1), (WAIT, True), (WAIT, "60")])
+def test_a_wait_in_permit_needs_a_positive_time(answer: Any) -> None:
+    cluster = Cluster(scripted("Hold", permit=answer), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    assert cluster.verdict[0] == "SchedulerError"
+    assert cluster.verdict[1].startswith('running Permit plugin "Hold": ')
+    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.node_of(pod) == ""
+
+
 def test_a_waiting_pod_that_is_preempted_is_tried_again_after_a_backoff() -> None:
     cluster = Cluster(scripted("Hold", permit=(WAIT, 90.0)), bare=True)
     pod = make_pod("p")

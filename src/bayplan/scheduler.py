@@ -226,7 +226,7 @@ class Scheduler:
         if self._clock() >= self._end_by:
             return
         if status.rejected and not binding.permitted:
-            rejection = Rejection.of_chosen_node(status)
+            rejection = Rejection.of_chosen_node(status, timed_out=binding.timed_out)
         else:
             # No plugin to wait for: PreBind and Bind failures are tried again after a backoff.
             reason = Reason.UNSCHEDULABLE if status.rejected else Reason.SCHEDULER_ERROR
@@ -271,7 +271,10 @@ class Scheduler:
             text = "Unable to schedule pod; no fit; waiting"
             log.info(text, v=2, pod=queued.pod.key, err=rejection.message)
         place = self._queue.add_unschedulable_if_not_present(
-            queued, rejection.unschedulable_plugins, rejection.pending_plugins
+            queued,
+            rejection.unschedulable_plugins,
+            rejection.pending_plugins,
+            full_backoff=rejection.timed_out,
         )
         if place is Place.OUTSIDE:
             return

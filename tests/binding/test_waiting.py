@@ -21,13 +21,18 @@ class World:
         self.clock = Clock()
         self.pods = WaitingPods(self.clock)
         self.verdicts: list[Status] = []
+        self.timed_out: list[bool] = []
 
     def wait(self, **seconds: float) -> WaitingPod:
         pod: Pod = make_pod("p").obj().on_node("n1")
-        self.pods.add(pod, seconds, self.verdicts.append)
+        self.pods.add(pod, seconds, self._decided)
         waiting = self.pods.get(pod.uid)
         assert waiting is not None
         return waiting
+
+    def _decided(self, verdict: Status, timed_out: bool) -> None:
+        self.verdicts.append(verdict)
+        self.timed_out.append(timed_out)
 
     def pass_time(self, seconds: float) -> None:
         self.clock.time += seconds
@@ -74,13 +79,14 @@ def test_the_first_verdict_stays(first: Act, verdict: Status) -> None:
     assert waiting.preempt("A", "too late") is False
     world.pass_time(60)
     assert world.verdicts == [verdict]
+    assert world.timed_out == [False]
 
 
 def test_a_verdict_is_given_outside_the_lock() -> None:
     world = World()
     seen: list[list[str]] = []
     pod = make_pod("p").obj()
-    world.pods.add(pod, {"A": 1.0}, lambda _: seen.append(waiting.pending_plugins()))
+    world.pods.add(pod, {"A": 1.0}, lambda *_: seen.append(waiting.pending_plugins()))
     waiting = world.pods.get(pod.uid)
     assert waiting is not None
     waiting.allow("A")
@@ -97,6 +103,7 @@ def test_each_plugin_has_its_own_time() -> None:
     world.pass_time(4.5)
     text = "rejected due to timeout after waiting 10s at plugin B"
     assert world.verdicts == [Status.unschedulable(text).by("B")]
+    assert world.timed_out == [True]
 
 
 def test_time_runs_from_the_beginning_of_each_pods_wait() -> None:

@@ -40,6 +40,19 @@ def test_backoff_doubles_with_every_failure_up_to_its_maximum(
     assert backoff_queue(Clock(), initial, maximum).duration(failures) == seconds
 
 
+def test_a_rejected_pod_is_popped_early_unless_its_backoff_has_to_run_to_its_end():
+    clock = Clock()
+    queue = backoff_queue(clock)
+    rejected, timed_out = (failed(n, clock(), rejections=1) for n in ("rejected", "timed-out"))
+    timed_out.full_backoff = True
+    queue.add(timed_out)
+    assert queue.pop() is None
+    queue.add(rejected)
+    assert queue.pop() is rejected
+    assert queue.pop() is None
+    assert list(queue) == [timed_out]
+
+
 @pytest.mark.parametrize(
     ("maximum", "rejections", "errors", "expiration"),
     [

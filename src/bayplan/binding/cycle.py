@@ -47,6 +47,7 @@ class Binding:
         prepares: whether a PreBind plugin has something to do.
         failure: what went wrong before the cycle could begin.
         permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
+        timed_out: whether it waited in Permit until its time was up.
         evaluated: how many nodes were filtered.
         feasible: how many of them fit.
         started: when the attempt began, `time.perf_counter`.
@@ -59,6 +60,7 @@ class Binding:
     prepares: bool = False
     failure: Status | None = None
     permitted: bool = False
+    timed_out: bool = False
     evaluated: int = 0
     feasible: int = 0
     started: float = field(default_factory=time.perf_counter)
@@ -127,8 +129,9 @@ class Binder:
         at_once = binding.framework.lifecycle.binds_at_once
         return not at_once or self._extenders.binds(binding.pod)
 
-    def _decided(self, binding: Binding, began: float, verdict: Status) -> None:
+    def _decided(self, binding: Binding, began: float, verdict: Status, timed_out: bool) -> None:
         """Any thread: the wait in Permit is over."""
+        binding.timed_out = timed_out
         self._waiting.remove(binding.pod.uid)
         self._instrument.permit_waited(str(verdict.code), time.perf_counter() - began)
         if verdict.ok:

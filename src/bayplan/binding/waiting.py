@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from bayplan.api.pod import Pod
 from bayplan.framework.status import SUCCESS, Status
 
+Decided = Callable[[Status, bool], None]
+
 
 class WaitingPod:
     """One Pod and the plugins that it waits for.
@@ -20,13 +22,12 @@ class WaitingPod:
     Args:
         pod: the assumed Pod.
         waits: seconds until a plugin's silence counts as no, by plugin; at least one.
-        decided: called once, with the verdict, by the thread that decides.
+        decided: called once, with the verdict, and whether it is that its time was up, by the
+            thread that decides.
         now: the time by the clock of `WaitingPods`.
     """
 
-    def __init__(
-        self, pod: Pod, waits: Mapping[str, float], decided: Callable[[Status], None], now: float
-    ) -> None:
+    def __init__(self, pod: Pod, waits: Mapping[str, float], decided: Decided, now: float) -> None:
         self.pod = pod
         self._lock = threading.Lock()
         self._pending = {plugin: (now + seconds, seconds) for plugin, seconds in waits.items()}
@@ -73,14 +74,14 @@ class WaitingPod:
             late = sorted((d, s, plugin) for plugin, (d, s) in self._pending.items() if d <= now)
         for _, seconds, plugin in late[:1]:
             text = f"rejected due to timeout after waiting {_go_duration(seconds)} at plugin "
-            self.reject(plugin, text + plugin)
+            self._decide(Status.unschedulable(text + plugin).by(plugin), timed_out=True)
 
-    def _decide(self, verdict: Status) -> bool:
+    def _decide(self, verdict: Status, *, timed_out: bool = False) -> bool:
         with self._lock:
             if self._verdict is not None:
                 return False
             self._verdict = verdict
-        self._decided(verdict)
+        self._decided(verdict, timed_out)
         return True
 
 
@@ -97,7 +98,7 @@ class WaitingPods:
         self._pods: dict[str, WaitingPod] = {}
         self._next = float("inf")
 
-    def add(self, pod: Pod, waits: Mapping[str, float], decided: Callable[[Status], None]) -> None:
+    def add(self, pod: Pod, waits: Mapping[str, float], decided: Decided) -> None:
         """``pod`` waits from now on; see `WaitingPod`. Scheduling thread only."""
         waiting = WaitingPod(pod, waits, decided, self._clock())
         with self._lock:

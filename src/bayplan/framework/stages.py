@@ -17,7 +17,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault, InvalidScoreError, NodeFault
+from bayplan.framework.faults import AttemptFault, InvalidScoreError, NodeFault, is_interrupt
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends
 from bayplan.framework.points import (
     FilterNodes,
@@ -64,6 +64,8 @@ def each_node(
         try:
             return method(state, pod, node)
         except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             raise NodeFault(node.name) from exc
 
     return pool.map(ask, nodes) if pool else map(ask, nodes)

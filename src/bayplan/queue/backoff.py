@@ -1,9 +1,12 @@
 """BackoffQueue: Pods that are tried again only after a while, the longer the more often they fail.
 
 Pods that were rejected and Pods whose attempt ended in an error wait apart: only the former may be
-popped early, when no Pod is active, because the backoff of errors protects the API server. The time
-is cut into windows of one second. All Pods of a window end their backoff together, with the window,
-and are ordered as QueueSort would, so that priority still counts (KEP-5142).
+popped early, when no Pod is active, because the backoff of errors protects the API server. A Pod
+whose wait in Permit timed out waits with the errors: two of them would otherwise wake each other
+without end, since each leaves a node, and that wakes the other.
+
+The time is cut into windows of one second. All Pods of a window end their backoff together, with
+the window, and are ordered as QueueSort would, so that priority still counts (KEP-5142).
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ class BackoffQueue:
 
     def add(self, queued: QueuedPod) -> None:
         """Put a Pod in."""
-        heap = self._rejected if queued.rejectors else self._errors
+        early = bool(queued.rejectors) and not queued.full_backoff
+        heap = self._rejected if early else self._errors
         heap.add(queued)
 
     def update(self, queued: QueuedPod) -> None:

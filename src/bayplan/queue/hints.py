@@ -22,6 +22,7 @@ from bayplan.framework.cluster_events import (
     HintFn,
     Resource,
 )
+from bayplan.framework.faults import is_interrupt
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions
 from bayplan.queue.queued_pod import QueuedPod
@@ -163,7 +164,9 @@ class HintTable:
     ) -> bool:
         try:
             return hint(queued.pod, old, new) is Hint.QUEUE
-        except Exception:
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             where = queued.profile, plugin, event.label
             if where not in self._broken:
                 self._broken.add(where)

@@ -23,6 +23,7 @@ class QueuedPod:
         consecutive_errors_count: attempts that ended in an error since the last rejection; while
             there are any, they alone set the backoff.
         initial_attempt_timestamp: when it became active first; None before that.
+        full_backoff: whether its backoff has to run to its end, though it was rejected.
         backoff_expiration: the window in which the backoff ends; None while not computed.
         unschedulable_plugins: plugins that rejected it, the gating one included.
         pending_plugins: plugins that rejected it with Pending; their Queue hint skips the backoff.
@@ -35,6 +36,7 @@ class QueuedPod:
         "attempts",
         "backoff_expiration",
         "consecutive_errors_count",
+        "full_backoff",
         "gating_plugin",
         "initial_attempt_timestamp",
         "pending_plugins",
@@ -56,6 +58,7 @@ class QueuedPod:
         self.unschedulable_count = 0
         self.consecutive_errors_count = 0
         self.initial_attempt_timestamp: float | None = None
+        self.full_backoff = False
         self.backoff_expiration: float | None = None
         self.unschedulable_plugins = NONE
         self.pending_plugins = NONE
@@ -73,7 +76,12 @@ class QueuedPod:
         return self.unschedulable_plugins | self.pending_plugins
 
     def attempt_failed(
-        self, now: float, unschedulable: Iterable[str], pending: Iterable[str]
+        self,
+        now: float,
+        unschedulable: Iterable[str],
+        pending: Iterable[str],
+        *,
+        full_backoff: bool = False,
     ) -> None:
         """Take down how the attempt ended: who rejected the Pod, or nobody when it was an error."""
         self.unschedulable_plugins = frozenset(unschedulable)
@@ -84,6 +92,7 @@ class QueuedPod:
         else:
             self.consecutive_errors_count += 1
         self.timestamp = now
+        self.full_backoff = full_backoff
         self.backoff_expiration = None
         self.was_flushed_from_unschedulable = False
 

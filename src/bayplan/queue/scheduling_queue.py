@@ -95,11 +95,14 @@ class SchedulingQueue:
         queued: QueuedPod,
         unschedulable_plugins: Iterable[str] = (),
         pending_plugins: Iterable[str] = (),
+        *,
+        full_backoff: bool = False,
     ) -> Place:
         """The attempt of a Pod in flight failed: take it back.
 
         No plugins at all mean that the attempt ended in an error. ``queued.pod`` is the newest
-        version of the Pod afterwards.
+        version of the Pod afterwards. With ``full_backoff`` it is not popped before its backoff
+        ends.
 
         Returns:
             Where the Pod is now; OUTSIDE when it was deleted, or bound by somebody else, meanwhile:
@@ -115,7 +118,9 @@ class SchedulingQueue:
             self._board.leave(queued)
             return queued.place
         queued.pod = flight.latest
-        queued.attempt_failed(self._clock(), unschedulable_plugins, pending_plugins)
+        queued.attempt_failed(
+            self._clock(), unschedulable_plugins, pending_plugins, full_backoff=full_backoff
+        )
         self._board.rejected(queued)
         strategy = self._strategy_after(flight)
         self._requeue(queued, strategy, update_events.SCHEDULE_ATTEMPT_FAILURE)
