@@ -92,9 +92,10 @@ def test_only_rejecting_plugins_are_asked_and_they_see_the_objects():
     assert calls == [("B", queued.pod, "old", "new")]
 
 
-def test_a_hint_that_raises_counts_as_queue_and_is_logged_once():
+@pytest.mark.parametrize("error", [RuntimeError("boom"), SystemExit("boom")])
+def test_a_hint_that_raises_counts_as_queue_and_is_logged_once(error: BaseException):
     def broken(*_: Any) -> Hint:
-        raise RuntimeError("boom")
+        raise error
 
     table = HintTable({PROFILE: [("Broken", on(NODE_ADD, broken))]})
     with capture_logs() as logs:
