@@ -25,7 +25,7 @@ from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate, Changed, Message, Removed, Replaced
+from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
 from bayplan.scheduler import Scheduler
 from bayplan.telemetry.metrics import Metrics
 from bench.objects import PLACED, Item, Objects
@@ -46,7 +46,7 @@ class RecordingClient:
     """
 
     def __init__(self) -> None:
-        self.echo: list[Message] = []
+        self.echo: list[WatchMessage] = []
         self.bound = 0
 
     def bind(self, pod: Pod, _node_name: str, on_done: Done) -> None:
@@ -183,7 +183,7 @@ class CoreWorld:
                 self._placed[item.name] = obj
         self.feed(self._objects.gated())
 
-    def _apply(self, message: Message) -> None:
+    def _apply(self, message: WatchMessage) -> None:
         self._core.handlers.apply(message)
 
     def _take_in(self) -> bool:
@@ -205,7 +205,7 @@ class CoreWorld:
                 next(steps)
 
     def _churn_steps(self, number: int, churn: Churn) -> Iterator[None]:
-        previous: Message | None = None
+        previous: WatchMessage | None = None
         for index in count():
             if churn.do == "delete":
                 pod = self._placed.pop(f"{PLACED}{index}", None)
