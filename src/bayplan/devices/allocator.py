@@ -1,0 +1,116 @@
+"""Allocator: the devices that the claims of one Pod get on one node.
+
+The parts: `bayplan.devices.table` (what there is, and who uses it), `bayplan.devices.pools` (what a
+node reaches), `bayplan.devices.candidates` (what a request may have of it), and
+`bayplan.devices.search` (which devices it gets).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from bayplan.api.node import Node
+from bayplan.api.resource import AllocationResult, ResourceClaim
+from bayplan.devices.candidates import Needs, NodeDevices, collect
+from bayplan.devices.constraints import Constraint, constraint
+from bayplan.devices.counters import Counters
+from bayplan.devices.errors import AllocationError, NodeAllocationError
+from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, Request
+from bayplan.devices.result import allocation
+from bayplan.devices.search import Choice, ClaimToAllocate, Search
+from bayplan.devices.selectors import Selectors
+from bayplan.devices.table import DeviceTable
+
+Choices = list[list[Choice]]
+
+
+class Allocator:
+    """Allocates claims on one node after the other; what is in use must not change meanwhile.
+
+    Args:
+        classes: the class of a name, or None.
+        expired: asked now and then whether a search took too long.
+    """
+
+    def __init__(
+        self,
+        table: DeviceTable,
+        selectors: Selectors,
+        shapes: ClaimShapes,
+        classes: ClassLookup,
+        expired: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._table = table
+        self._selectors = selectors
+        self._shapes = shapes
+        self._classes = classes
+        self._expired = expired
+        self._needs = Needs(table)
+        self._counters = Counters(table)
+
+    def allocate(
+        self, node: Node, claims: Sequence[ResourceClaim]
+    ) -> list[AllocationResult] | None:
+        """The allocations of ``claims`` on ``node``, in their order; None where they do not fit.
+
+        Raises:
+            AllocationError: see its subclasses for how far it reaches.
+        """
+        devices = NodeDevices.of(self._table, node)
+        shapes = [self._shapes.of(claim, self._classes) for claim in claims]
+        choices = self.choose(devices, [claim.key for claim in claims], shapes)
+        if choices is None:
+            return None
+        return [
+            self._result(devices, claim, shape, chosen)
+            for claim, shape, chosen in zip(claims, shapes, choices, strict=True)
+        ]
+
+    def choose(
+        self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
+    ) -> Choices | None:
+        """The devices for claims of these names and shapes; None where they do not fit."""
+        claims = [
+            ClaimToAllocate(
+                name,
+                collect(name, shape, self._table, devices, self._selectors, self._needs),
+                _constraints(name, shape),
+            )
+            for name, shape in zip(names, shapes, strict=True)
+        ]
+        search = Search(self._table, devices, claims, self._needs, self._counters, self._expired)
+        if search.run():
+            return search.chosen
+        if any(pool.invalid for pool in devices.pools):
+            raise NodeAllocationError("invalid resource pools were encountered")
+        return None
+
+    def _result(
+        self,
+        devices: NodeDevices,
+        claim: ResourceClaim,
+        shape: ClaimShape,
+        chosen: Sequence[Choice],
+    ) -> AllocationResult:
+        entries = [self._table.row(int(devices.rows[choice.position])) for choice in chosen]
+        shares = [str(uuid.uuid4()) if c.consumed is not None else None for c in chosen]
+        requests = [_alternative(alternatives, chosen) for alternatives in shape.requests]
+        choices = list(zip(chosen, entries, shares, strict=True))
+        return allocation(claim, requests, choices, devices.node.name)
+
+
+def _alternative(alternatives: Sequence[Request], chosen: Sequence[Choice]) -> Request:
+    """The alternative that has devices; the first where none has any."""
+    return next((c.request for c in chosen if c.request in alternatives), alternatives[0])
+
+
+def _constraints(claim: str, shape: ClaimShape) -> list[Constraint]:
+    constraints = [constraint(spec) for spec in shape.constraints]
+    for index, made in enumerate(constraints):
+        if made is None:
+            raise AllocationError(
+                f"claim {claim}, constraint #{index}: empty constraint "
+                "(unsupported constraint type?)"
+            )
+    return [made for made in constraints if made is not None]

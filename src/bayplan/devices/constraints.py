@@ -1,0 +1,98 @@
+"""Constraints: what the devices of a claim must have in common, or must not.
+
+Both kinds look at one attribute. A device without it is refused. Adding and removing nest, as the
+search backtracks; once a device is refused, more devices would not help.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bayplan.api.resource import DeviceAttribute, DeviceConstraint, Typed
+from bayplan.devices.requests import Request
+from bayplan.devices.table import DeviceRow
+
+
+class Constraint(Protocol):
+    """The state of one constraint during one search."""
+
+    def add(self, request: Request, device: DeviceRow) -> bool:
+        """Count the device in; False where it would break the constraint."""
+
+    def remove(self, request: Request) -> None:
+        """Take back the last device that was counted in for ``request``."""
+
+
+class MatchAttribute:
+    """All devices have the same value; the first one fixes it."""
+
+    def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
+        self._requests = spec.requests
+        self._attribute = attribute
+        self._value: Typed | None = None
+        self._devices = 0
+
+    def add(self, request: Request, device: DeviceRow) -> bool:
+        """See `Constraint`."""
+        if self._requests and not request.among(self._requests):
+            return True
+        attribute = lookup(device, self._attribute)
+        if attribute is None:
+            return False
+        value = attribute.typed
+        if self._devices == 0:
+            self._value = value
+        elif value is None or value != self._value:
+            return False
+        self._devices += 1
+        return True
+
+    def remove(self, request: Request) -> None:
+        """See `Constraint`."""
+        if not self._requests or request.among(self._requests):
+            self._devices -= 1
+
+
+class DistinctAttribute:
+    """No two devices have the same value."""
+
+    def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
+        self._requests = spec.requests
+        self._attribute = attribute
+        self._values: list[Typed | None] = []
+
+    def add(self, request: Request, device: DeviceRow) -> bool:
+        """See `Constraint`."""
+        if self._requests and not request.among(self._requests):
+            return True
+        attribute = lookup(device, self._attribute)
+        if attribute is None:
+            return False
+        value = attribute.typed
+        if self._values and (value is None or value in self._values):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: Request) -> None:
+        """See `Constraint`."""
+        if not self._requests or request.among(self._requests):
+            self._values.pop()
+
+
+def constraint(spec: DeviceConstraint) -> Constraint | None:
+    """The constraint that ``spec`` describes; None for a type from the future."""
+    if spec.match_attribute is not None:
+        return MatchAttribute(spec, spec.match_attribute)
+    if spec.distinct_attribute is not None:
+        return DistinctAttribute(spec, spec.distinct_attribute)
+    return None
+
+
+def lookup(device: DeviceRow, name: str) -> DeviceAttribute | None:
+    """The attribute of a full name; one without a domain has the driver's name as its domain."""
+    attributes = device.device.attributes
+    if name in attributes:
+        return attributes[name]
+    domain, slash, short = name.partition("/")
+    return attributes.get(short) if slash and domain == device.id.driver else None

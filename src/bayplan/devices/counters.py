@@ -1,0 +1,52 @@
+"""Counters: what is left of a pool's shared counters (KEP-4815, partitionable devices).
+
+A device draws from the counters of its pool while it is allocated, to whatever node, and once
+however many shares it is allocated in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bayplan.devices.pools import CounterName, Pool, PoolId
+from bayplan.devices.quantity import quantity
+from bayplan.devices.table import FREE, DeviceTable
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """What is left of a pool's counters, in steps of 1e-9.
+
+    Attributes:
+        overdrawn: whether a counter is below zero, as after a change of the slices.
+    """
+
+    left: Mapping[CounterName, int]
+    overdrawn: bool
+
+
+class Counters:
+    """What is left, computed when a pool is first asked for."""
+
+    def __init__(self, table: DeviceTable) -> None:
+        self._table = table
+        self._available: dict[PoolId, Available] = {}
+
+    def available(self, pool: Pool) -> Available:
+        """What is left of the counters of ``pool``."""
+        available = self._available.get(pool.id)
+        if available is None:
+            available = self._available[pool.id] = self._compute(pool)
+        return available
+
+    def _compute(self, pool: Pool) -> Available:
+        left = dict(pool.counters)
+        for row in (*pool.rows, *pool.other_rows):
+            if self._table.usage_code.codes[row] == FREE:
+                continue
+            for draw in self._table.row(row).device.consumes_counters:
+                for name, counter in draw.counters.items():
+                    if (draw.counter_set, name) in left:
+                        left[draw.counter_set, name] -= quantity(counter.value).nano
+        return Available(left, any(amount < 0 for amount in left.values()))

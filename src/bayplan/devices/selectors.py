@@ -1,0 +1,168 @@
+"""Selectors: which devices of the table a class or request accepts, as one code a row.
+
+An expression is evaluated once per distinct content of devices, not per device, and the answers are
+spread by code. There are three answers: no, yes, and an error. Errors are lazy, as in
+kube-scheduler: one counts only when the search looks at the device, so it must stay in the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bayplan.cache.columns import CodeArray
+from bayplan.devices.table import DeviceRow, DeviceTable
+
+NO, YES = 0, 1
+"""Codes of a mask; -1 and below are errors: ``faults[-1 - code]``."""
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check "
+    "with has() for optional fields"
+)
+
+
+class Program(Protocol):
+    """A compiled CEL expression."""
+
+    def __call__(self, device: DeviceRow) -> bool:
+        """Whether the expression holds; raises SelectorFaultError."""
+
+
+class SelectorFaultError(Exception):
+    """An expression cannot be compiled, or not be evaluated for a device."""
+
+
+Compiler = Callable[[str], Program]
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One expression and where it stands.
+
+    Attributes:
+        owner: ``class NAME``; empty for the claim, whose name is not part of a shape.
+        index: its position in the owner's list.
+        expression: the CEL expression.
+    """
+
+    owner: str
+    index: int
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error of one selector.
+
+    Attributes:
+        compiling: whether the expression is at fault, rather than the device.
+    """
+
+    selector: Selector
+    text: str
+    compiling: bool = False
+
+    def describe(self, claim: str, device: str) -> str:
+        """The error in kube-scheduler's words."""
+        where = f"{self.selector.owner or f'claim {claim}'}: selector #{self.selector.index}"
+        if self.compiling:
+            return f"{where}: CEL compile error: {self.text}"
+        hint = _HINT if "no such key:" in self.text else ""
+        return f"{where} on device {device}: CEL runtime error: {self.text}{hint}"
+
+
+class _Answers:
+    """What one expression says of each distinct content that was asked for."""
+
+    def __init__(self, expression: str, compiler: Compiler) -> None:
+        self.fault = ""
+        self._answers: dict[int, bool | str] = {}
+        self._program: Program | None = None
+        try:
+            self._program = compiler(expression)
+        except SelectorFaultError as error:
+            self.fault = str(error)
+
+    def of(self, code: int, device: DeviceRow) -> bool | str:
+        """The answer for a content code; a text is an error."""
+        answer = self._answers.get(code)
+        if answer is None:
+            answer = self._answers[code] = self._evaluate(device)
+        return answer
+
+    def _evaluate(self, device: DeviceRow) -> bool | str:
+        assert self._program is not None
+        try:
+            return self._program(device)
+        except SelectorFaultError as error:
+            return str(error)
+
+
+class Mask:
+    """The joint answer of several selectors: the first that is no or an error decides."""
+
+    def __init__(self, selectors: Sequence[Selector], answers: Sequence[_Answers]) -> None:
+        self.faults: list[Fault] = []
+        self._selectors = tuple(zip(selectors, answers, strict=True))
+        self._by_content: CodeArray = np.zeros(0, np.int32)
+        self._judged = np.zeros(0, np.bool_)
+
+    def codes(self, table: DeviceTable, rows: CodeArray) -> CodeArray:
+        """`NO`, `YES` or an error's code for each of ``rows``."""
+        if not self._selectors:
+            return np.full(len(rows), YES, np.int32)
+        self._grow(len(table.content.values))
+        contents = table.content.codes[rows]
+        for content in np.unique(contents[~self._judged[contents]]).tolist():
+            self._by_content[content] = self._judge(content, table.content.values[content])
+            self._judged[content] = True
+        codes: CodeArray = self._by_content[contents]
+        return codes
+
+    def _grow(self, n: int) -> None:
+        missing = n - len(self._by_content)
+        if missing > 0:
+            more = max(missing, len(self._by_content))
+            self._by_content = np.concatenate([self._by_content, np.zeros(more, np.int32)])
+            self._judged = np.concatenate([self._judged, np.zeros(more, np.bool_)])
+
+    def _judge(self, content: int, device: DeviceRow) -> int:
+        for selector, answers in self._selectors:
+            if answers.fault:
+                return self._fault(Fault(selector, answers.fault, compiling=True))
+            answer = answers.of(content, device)
+            if isinstance(answer, str):
+                return self._fault(Fault(selector, answer))
+            if not answer:
+                return NO
+        return YES
+
+    def _fault(self, fault: Fault) -> int:
+        if fault not in self.faults:
+            self.faults.append(fault)
+        return -1 - self.faults.index(fault)
+
+
+class Selectors:
+    """Masks by what they are made of."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._answers: dict[str, _Answers] = {}
+        self._masks: dict[tuple[Selector, ...], Mask] = {}
+
+    def mask(self, selectors: tuple[Selector, ...]) -> Mask:
+        """The mask of class and request selectors, in this order."""
+        mask = self._masks.get(selectors)
+        if mask is None:
+            answers = [self._of(selector.expression) for selector in selectors]
+            mask = self._masks[selectors] = Mask(selectors, answers)
+        return mask
+
+    def _of(self, expression: str) -> _Answers:
+        if expression not in self._answers:
+            self._answers[expression] = _Answers(expression, self._compiler)
+        return self._answers[expression]

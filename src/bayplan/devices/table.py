@@ -1,0 +1,242 @@
+"""DeviceTable: one row a device of every slice, one array a fact.
+
+Rows are given out slice by slice and used again; what a node reaches, and in which order, is the
+business of `bayplan.devices.pools`, whose pools name rows. Facts that many devices share (what a
+selector can see, taints, capacity, what shares consume) are codes of distinct values, so a selector
+or a toleration is judged once per distinct value and the answers are taken by code.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from bayplan.api.node import Node
+from bayplan.api.resource import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
+from bayplan.cache.columns import ABSENT, CodedColumn
+from bayplan.cache.journal import Journal
+from bayplan.devices.pools import Pool, PoolId, SliceRows, gather
+from bayplan.devices.taints import applies
+from bayplan.devices.usage import DeviceId, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """What claims have taken of a device.
+
+    Attributes:
+        exclusive: a claim holds the whole device.
+        consumed: what shares consume by capacity name; None without shares.
+    """
+
+    exclusive: bool = False
+    consumed: Mapping[str, int] | None = None
+
+
+FREE, IN_USE = 0, 1
+"""Codes of the two most frequent states in the usage column."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """What stands in one row."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+
+
+class DeviceTable:
+    """All devices of the cluster, and who uses them.
+
+    Args:
+        layout_changed: called with the name of a node whose pools changed; None stands for all
+            nodes, because a slice without a node name changed.
+
+    Attributes:
+        content: per row, what a selector can see of the device: values are `DeviceRow`.
+        taints: per row, its taints with those that rules add.
+        capacity: per row, its capacity with request policies.
+        usage_code: per row, `FREE`, `IN_USE`, or the code of what its shares consume.
+        usage: who holds what.
+        slices: all slices by pool.
+        journal: rows whose columns changed.
+    """
+
+    def __init__(self, layout_changed: Callable[[str | None], None] = lambda _: None) -> None:
+        self.content = CodedColumn(0)
+        self.taints = CodedColumn(0)
+        self.capacity = CodedColumn(0)
+        self.usage_code = CodedColumn(0)
+        self.usage_code.code(DeviceState(), FREE)
+        self.usage_code.code(DeviceState(exclusive=True), IN_USE)
+        self.usage = Usage(self._usage_changed)
+        self.slices: dict[PoolId, list[SliceRows]] = {}
+        self.journal = Journal()
+        self._layout_changed = layout_changed
+        self._rows: list[DeviceRow | None] = []
+        self._free: dict[int, list[int]] = {}
+        self._by_id: dict[DeviceId, list[int]] = {}
+        self._by_name: dict[str, SliceRows] = {}
+        self._by_node: dict[str, dict[str, SliceRows]] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, row: int) -> DeviceRow:
+        """What stands in ``row``, which must be in use."""
+        device = self._rows[row]
+        if device is None:
+            raise LookupError(f"no device in row {row}")
+        return device
+
+    def rows_of(self, device: DeviceId) -> list[int]:
+        """Rows of a device: more than one where slices of two generations have it."""
+        return self._by_id.get(device, [])
+
+    def pools(self, node: Node) -> list[Pool]:
+        """The pools that ``node`` reaches; see `bayplan.devices.pools.gather`."""
+        local = self._by_node.get(node.name, {})
+        shared = self._by_node.get("", {})
+        return gather(_by_name(local), _by_name(shared), self.slices, node)
+
+    def set_slice(self, piece: ResourceSlice) -> None:
+        """Add a slice, or replace the one of its name."""
+        previous = self._by_name.get(piece.name)
+        if previous is not None and (
+            len(previous.rows) != len(piece.spec.devices)
+            or previous.pool_id != (piece.spec.driver, piece.spec.pool.name)
+        ):
+            self.remove_slice(piece.name)
+            previous = None
+        if previous is None:
+            entry = SliceRows(piece, self._block(len(piece.spec.devices)))
+        else:
+            self._forget(previous)
+            entry = SliceRows(piece, previous.first_row)
+        for row, device in zip(entry.rows, piece.spec.devices, strict=True):
+            device_id = DeviceId(piece.spec.driver, piece.spec.pool.name, device.name)
+            self._rows[row] = DeviceRow(device_id, device, piece)
+            self._by_id.setdefault(device_id, []).append(row)
+            self._write(row)
+        self._by_name[piece.name] = entry
+        self._by_node.setdefault(piece.spec.node_name or "", {})[piece.name] = entry
+        siblings = self.slices.setdefault(entry.pool_id, [])
+        insort(siblings, entry, key=lambda e: e.slice.name)
+        self._tell(siblings)
+
+    def remove_slice(self, name: str) -> None:
+        """Forget a slice and its devices; what claims hold of them stays known."""
+        entry = self._by_name.get(name)
+        if entry is None:
+            return
+        siblings = self.slices[entry.pool_id]
+        self._tell(siblings)
+        self._forget(entry)
+        for row in entry.rows:
+            self._rows[row] = None
+            self.journal.append(row)
+        if entry.rows:
+            self._free.setdefault(len(entry.rows), []).append(entry.first_row)
+
+    def set_rule(self, rule: DeviceTaintRule) -> None:
+        """Add a taint rule, or replace the one of its name."""
+        previous = self._rules.get(rule.name)
+        self._rules[rule.name] = rule
+        self._taint(r for r in (previous, rule) if r is not None)
+
+    def remove_rule(self, name: str) -> None:
+        """Take back the taint that a rule gave."""
+        if (rule := self._rules.pop(name, None)) is not None:
+            self._taint((rule,))
+
+    def _forget(self, entry: SliceRows) -> None:
+        """Take an entry out of all indexes; its rows stay as they are."""
+        piece = entry.slice
+        del self._by_name[piece.name]
+        del self._by_node[piece.spec.node_name or ""][piece.name]
+        siblings = self.slices[entry.pool_id]
+        siblings.remove(entry)
+        self._tell((entry,))
+        if not siblings:
+            del self.slices[entry.pool_id]
+        for row in entry.rows:
+            device_id = self.row(row).id
+            self._by_id[device_id].remove(row)
+            if not self._by_id[device_id]:
+                del self._by_id[device_id]
+
+    def _tell(self, entries: Iterable[SliceRows]) -> None:
+        nodes = {entry.slice.spec.node_name for entry in entries}
+        for node in (None,) if None in nodes else nodes:
+            self._layout_changed(node)
+
+    def _block(self, length: int) -> int:
+        """The first of ``length`` rows in a row that are free."""
+        if self._free.get(length):
+            return self._free[length].pop()
+        first = len(self._rows)
+        self._rows.extend([None] * length)
+        for column in self._columns():
+            if len(self._rows) > len(column.codes):
+                more = max(len(self._rows) - len(column.codes), len(column.codes), 64)
+                column.codes = np.concatenate(
+                    [column.codes, np.full(more, ABSENT, column.codes.dtype)]
+                )
+        return first
+
+    def _columns(self) -> tuple[CodedColumn, ...]:
+        return self.content, self.taints, self.capacity, self.usage_code
+
+    def _write(self, row: int) -> None:
+        """Set all columns of a row from the device that stands there."""
+        entry = self.row(row)
+        device = entry.device
+        visible = (
+            entry.id.driver,
+            device.attributes,
+            {name: capacity.value for name, capacity in device.capacity.items()},
+            device.allow_multiple_allocations,
+        )
+        self.content.codes[row] = self.content.code(entry, msgspec.json.encode(visible))
+        capacity_key = msgspec.json.encode(device.capacity)
+        self.capacity.codes[row] = self.capacity.code(device.capacity, capacity_key)
+        self.taints.codes[row] = self.taints.code(self._all_taints(entry))
+        self.usage_code.codes[row] = self._usage_code(entry.id)
+        self.journal.append(row)
+
+    def _all_taints(self, entry: DeviceRow) -> tuple[DeviceTaint, ...]:
+        rules = (rule for rule in self._rules.values() if applies(rule, entry.id))
+        return (*entry.device.taints, *(rule.spec.taint for rule in rules))
+
+    def _taint(self, rules: Iterable[DeviceTaintRule]) -> None:
+        rules = tuple(rules)
+        for device_id, rows in self._by_id.items():
+            if any(applies(rule, device_id) for rule in rules):
+                for row in rows:
+                    self.taints.codes[row] = self.taints.code(self._all_taints(self.row(row)))
+                    self.journal.append(row)
+
+    def _usage_changed(self, device: DeviceId) -> None:
+        for row in self.rows_of(device):
+            self.usage_code.codes[row] = self._usage_code(device)
+            self.journal.append(row)
+
+    def _usage_code(self, device: DeviceId) -> int:
+        usage = self.usage.of(device)
+        if not usage.exclusive and not usage.shares:
+            return FREE
+        if not usage.shares:
+            return IN_USE
+        consumed = usage.consumed()
+        state = DeviceState(bool(usage.exclusive), consumed)
+        return self.usage_code.code(state, (state.exclusive, *sorted(consumed.items())))
+
+
+def _by_name(entries: Mapping[str, SliceRows]) -> list[SliceRows]:
+    return [entries[name] for name in sorted(entries)]
