@@ -23,6 +23,8 @@ KWOK = GoProgram("kwok", ROOT / "e2e" / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 # kube-scheduler's word on decisions and on configurations.
 ORACLE = GoProgram("oracle", ROOT / "e2e", "./oracle")
 CONFIGCHECK = GoProgram("configcheck", ROOT / "e2e", "./configcheck")
+# The word of its allocator on devices.
+ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 
 

@@ -284,8 +284,7 @@ class Search:
         return True
 
     def _draw(self, position: int) -> bool | None:
-        """Draw from the pool's counters: False where there is no need to, None where too little
-        is left."""
+        """Draw from the pool's counters: False if there is no need, None if too little is left."""
         device = self._entries[position].device
         if not device.consumes_counters or self._is_shared(position):
             return False

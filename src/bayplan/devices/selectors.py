@@ -27,7 +27,7 @@ _HINT = (
 class Program(Protocol):
     """A compiled CEL expression."""
 
-    def __call__(self, device: DeviceRow) -> bool:
+    def __call__(self, device: DeviceRow, /) -> bool:
         """Whether the expression holds; raises SelectorFaultError."""
 
 

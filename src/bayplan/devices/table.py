@@ -95,9 +95,9 @@ class DeviceTable:
             raise LookupError(f"no device in row {row}")
         return device
 
-    def rows_of(self, device: DeviceId) -> list[int]:
+    def rows_of(self, device: DeviceId) -> tuple[int, ...]:
         """Rows of a device: more than one where slices of two generations have it."""
-        return self._by_id.get(device, [])
+        return tuple(self._by_id.get(device, ()))
 
     def pools(self, node: Node) -> list[Pool]:
         """The pools that ``node`` reaches; see `bayplan.devices.pools.gather`."""

@@ -1,0 +1,109 @@
+"""Both allocators: kube-scheduler's as a child process, and ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from bayplan.api.node import Node
+from bayplan.api.resource import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceSlice,
+)
+from bayplan.devices.allocator import Allocator
+from bayplan.devices.errors import AllocationError, NodeAllocationError
+from bayplan.devices.requests import ClaimShapes
+from bayplan.devices.selectors import Selectors
+from bayplan.devices.table import DeviceTable
+from e2e.allocations.expressions import compile_expression
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from e2e.allocations.generator import Problem
+
+Answer = dict[str, Any]
+_SHARE = "share"
+
+
+class Judge:
+    """``allocjudge``: a problem a line in, its answers a line out. Use it in a with statement."""
+
+    def __init__(self, program: Path) -> None:
+        self._child = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()
+
+    def answers(self, problem: Problem) -> list[Answer]:
+        """What kube-scheduler's allocator says, per node.
+
+        Raises:
+            EOFError: the judge died over the problem.
+        """
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(json.dumps(problem) + "\n")
+        self._child.stdin.flush()
+        line = self._child.stdout.readline()
+        if not line:
+            raise EOFError("the judge died")
+        answers: list[Answer] = json.loads(line)
+        return answers
+
+
+class _Problem(msgspec.Struct):
+    nodes: list[Node]
+    classes: list[DeviceClass]
+    slices: list[ResourceSlice]
+    claims: list[ResourceClaim]
+    allocated: list[DeviceRequestAllocationResult]
+
+
+def our_answers(problem: Problem, skipped: list[bool]) -> list[Answer | None]:
+    """What our allocator says, per node, in the judge's notation; None for nodes to be skipped."""
+    decoded = msgspec.json.decode(json.dumps(problem), type=_Problem)
+    classes = {c.name: c for c in decoded.classes}
+    table = DeviceTable()
+    for number, held in enumerate(decoded.allocated):
+        table.usage.set_claim(f"holder-{number}", [held])
+    for one in decoded.slices:
+        table.set_slice(one)
+    allocator = Allocator(table, Selectors(compile_expression), ClaimShapes(), classes.get)
+    return [
+        None if skip else _answer(allocator, node, decoded.claims)
+        for node, skip in zip(decoded.nodes, skipped, strict=True)
+    ]
+
+
+def _answer(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Answer:
+    try:
+        results = allocator.allocate(node, claims)
+    except AllocationError as error:
+        answer: Answer = {"results": None, "error": str(error)}
+        if isinstance(error, NodeAllocationError):
+            answer["onNode"] = True
+        return answer
+    if results is None:
+        return {"results": None}
+    return {"results": [_blank_share_ids(result) for result in results]}
+
+
+def _blank_share_ids(result: AllocationResult) -> Answer:
+    answer: Answer = json.loads(msgspec.json.encode(result))
+    answer.setdefault("devices", {})
+    for device in answer["devices"].get("results", []):
+        if "shareID" in device:
+            device["shareID"] = _SHARE
+    return answer
