@@ -23,8 +23,13 @@ EXPRESSIONS = (
     "'model' in device.attributes['gpu.example.com']",
     "device.allowMultipleAllocations",
     "device.attributes['other.example.com'].model == 'a100'",
+    "device.attributes[device.driver].?model.orValue('') in ['a100', 'h100']",
+    "device.capacity[device.driver].memory.compareTo(quantity('4Gi')) >= 0",
+    "device.attributes['gpu.example.com'].driverVersion.isGreaterThan(semver('1.3.0'))",
+    "device.attributes['gpu.example.com'].exists(name, name.startsWith('h'))",
+    "device.attributes['gpu.example.com'].model",
 )
-WEIGHTS = (6, 4, 3, 3, 3, 3, 1, 0.2)
+WEIGHTS = (6, 4, 3, 3, 3, 3, 1, 0.2, 3, 0.5, 0.4, 0.4, 0.1)
 TAINTS = (
     {"key": "broken", "effect": "NoSchedule"},
     {"key": "broken", "value": "yes", "effect": "NoExecute"},
@@ -354,7 +359,7 @@ class _Generator:
         if rng.random() < 0.1:
             exactly["allocationMode"] = "All"
         else:
-            counts = (1, 1, 1, 1, 1, 2, 2, 3)
+            counts: tuple[int, ...] = (1, 1, 1, 1, 1, 2, 2, 3)
             if self._has("many", 0.5) or self._has("limits"):
                 counts = (1, 5, 12, 20, 30, 32, 33)
             exactly.update({"allocationMode": "ExactCount", "count": rng.choice(counts)})

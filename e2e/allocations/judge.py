@@ -21,7 +21,6 @@ from bayplan.devices.errors import AllocationError, NodeAllocationError
 from bayplan.devices.requests import ClaimShapes
 from bayplan.devices.selectors import Selectors
 from bayplan.devices.table import DeviceTable
-from e2e.allocations.expressions import compile_expression
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +79,7 @@ def our_answers(problem: Problem, skipped: list[bool]) -> list[Answer | None]:
         table.usage.set_claim(f"holder-{number}", [held])
     for one in decoded.slices:
         table.set_slice(one)
-    allocator = Allocator(table, Selectors(compile_expression), ClaimShapes(), classes.get)
+    allocator = Allocator(table, Selectors(), ClaimShapes(), classes.get)
     return [
         None if skip else _answer(allocator, node, decoded.claims)
         for node, skip in zip(decoded.nodes, skipped, strict=True)

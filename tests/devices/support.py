@@ -16,8 +16,8 @@ from bayplan.api.resource import (
 )
 from bayplan.devices.allocator import Allocator
 from bayplan.devices.requests import ClaimShapes
-from bayplan.devices.selectors import Program, SelectorFaultError, Selectors
-from bayplan.devices.table import DeviceRow, DeviceTable
+from bayplan.devices.selectors import Selectors
+from bayplan.devices.table import DeviceTable
 
 DRIVER = "gpu.example.com"
 T = TypeVar("T")
@@ -57,6 +57,11 @@ def claim(*requests: dict[str, Any], name: str = "c", **spec: Any) -> ResourceCl
     return decode({"metadata": metadata, "spec": body}, ResourceClaim)
 
 
+def color(value: str) -> list[dict[str, Any]]:
+    """Selects devices with that color; one without is no error."""
+    return selected(f'device.attributes["{DRIVER}"].?color.orValue("") == "{value}"')
+
+
 def selected(expression: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": expression}}]
 
@@ -64,21 +69,6 @@ def selected(expression: str) -> list[dict[str, Any]]:
 def held(name: str, pool: str = "p", **fields: Any) -> DeviceRequestAllocationResult:
     body = {"request": "r", "driver": DRIVER, "pool": pool, "device": name, **fields}
     return decode(body, DeviceRequestAllocationResult)
-
-
-def compile_attribute(expression: str) -> Program:
-    """``model=a100`` holds for devices with that attribute; ``fail`` has no value at all."""
-    if expression == "syntax":
-        raise SelectorFaultError("Syntax error")
-
-    def program(row: DeviceRow) -> bool:
-        if expression == "fail":
-            raise SelectorFaultError("no such key: x")
-        name, _, value = expression.partition("=")
-        attribute = row.device.attributes.get(name)
-        return attribute is not None and attribute.string_value == value
-
-    return program
 
 
 def table(*slices: ResourceSlice) -> DeviceTable:
@@ -90,7 +80,7 @@ def table(*slices: ResourceSlice) -> DeviceTable:
 
 def allocator(devices: DeviceTable, *classes: DeviceClass, **options: Any) -> Allocator:
     known = {"any": DeviceClass(), **{c.name: c for c in classes}}
-    selectors = Selectors(compile_attribute)
+    selectors = Selectors()
     return Allocator(devices, selectors, ClaimShapes(), known.get, **options)
 
 

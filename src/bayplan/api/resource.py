@@ -27,16 +27,20 @@ Typed = tuple[str, str | int | bool]
 
 
 class DeviceAttribute(Wire, frozen=True):
-    """One value; a list or a future type leaves all four unset."""
+    """One value, or a list; a type from the future leaves all unset."""
 
     int_value: int | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
     string_value: str | None = msgspec.field(default=None, name="string")
     version_value: str | None = msgspec.field(default=None, name="version")
+    int_values: tuple[int, ...] | None = msgspec.field(default=None, name="ints")
+    bool_values: tuple[bool, ...] | None = msgspec.field(default=None, name="bools")
+    string_values: tuple[str, ...] | None = msgspec.field(default=None, name="strings")
+    version_values: tuple[str, ...] | None = msgspec.field(default=None, name="versions")
 
     @property
     def typed(self) -> Typed | None:
-        """The type's wire name and the value; None for a value of no supported type."""
+        """The type's wire name and the value; None for a list: those cannot be compared."""
         if self.string_value is not None:
             return "string", self.string_value
         if self.int_value is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from bayplan.api.node import Node
 from bayplan.api.resource import MAX_RESULTS
 from bayplan.api.selectors import SelectorError
-from bayplan.cache.columns import CodeArray
+from bayplan.cache.node_table.column import CodeArray
 from bayplan.devices.capacity import CapacityError, Consumption, consumption
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.pools import Pool, device_matches

@@ -1,41 +1,25 @@
 """Selectors: which devices of the table a class or request accepts, as one code a row.
 
-An expression is evaluated once per distinct content of devices, not per device, and the answers are
-spread by code. There are three answers: no, yes, and an error. Errors are lazy, as in
-kube-scheduler: one counts only when the search looks at the device, so it must stay in the mask.
+An expression is evaluated once per distinct combination of the values that it looks at, not per
+device, and the answers are spread by code. There are three answers: no, yes, and an error. Errors
+are lazy, as in kube-scheduler: one counts only when the search looks at the device, so it must stay
+in the mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from bayplan.cache.columns import CodeArray
-from bayplan.devices.table import DeviceRow, DeviceTable
+from bayplan.cache.node_table.column import CodeArray
+from bayplan.cel import CelError, CompileError, Path, Program
+from bayplan.devices.content import Content, Projection
+from bayplan.devices.table import DeviceTable
 
 NO, YES = 0, 1
 """Codes of a mask; -1 and below are errors: ``faults[-1 - code]``."""
-_HINT = (
-    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check "
-    "with has() for optional fields"
-)
-
-
-class Program(Protocol):
-    """A compiled CEL expression."""
-
-    def __call__(self, device: DeviceRow, /) -> bool:
-        """Whether the expression holds; raises SelectorFaultError."""
-
-
-class SelectorFaultError(Exception):
-    """An expression cannot be compiled, or not be evaluated for a device."""
-
-
-Compiler = Callable[[str], Program]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +54,44 @@ class Fault:
         where = f"{self.selector.owner or f'claim {claim}'}: selector #{self.selector.index}"
         if self.compiling:
             return f"{where}: CEL compile error: {self.text}"
-        hint = _HINT if "no such key:" in self.text else ""
-        return f"{where} on device {device}: CEL runtime error: {self.text}{hint}"
+        return f"{where} on device {device}: CEL runtime error: {self.text}"
 
 
 class _Answers:
-    """What one expression says of each distinct content that was asked for."""
+    """What one expression says, by the values of what it looks at."""
 
-    def __init__(self, expression: str, compiler: Compiler) -> None:
+    def __init__(self, expression: str) -> None:
         self.fault = ""
-        self._answers: dict[int, bool | str] = {}
+        self._by_values: dict[Projection, bool | str] = {}
         self._program: Program | None = None
+        self._paths: tuple[Path, ...] | None = None
         try:
-            self._program = compiler(expression)
-        except SelectorFaultError as error:
+            self._program = Program(expression)
+        except CompileError as error:
             self.fault = str(error)
+            return
+        if self._program.paths is not None:
+            self._paths = tuple(self._program.paths)
 
-    def of(self, code: int, device: DeviceRow) -> bool | str:
-        """The answer for a content code; a text is an error."""
-        answer = self._answers.get(code)
+    def of(self, content: Content) -> bool | str:
+        """The answer for a content; a text is an error."""
+        assert self._program is not None
+        if content.device.error is not None:
+            return content.device.error
+        if self._paths is None:
+            return _evaluate(self._program, content)
+        values = content.project(self._paths)
+        answer = self._by_values.get(values)
         if answer is None:
-            answer = self._answers[code] = self._evaluate(device)
+            answer = self._by_values[values] = _evaluate(self._program, content)
         return answer
 
-    def _evaluate(self, device: DeviceRow) -> bool | str:
-        assert self._program is not None
-        try:
-            return self._program(device)
-        except SelectorFaultError as error:
-            return str(error)
+
+def _evaluate(program: Program, content: Content) -> bool | str:
+    try:
+        return program.evaluate(content.device)
+    except CelError as error:
+        return str(error)
 
 
 class Mask:
@@ -117,7 +110,7 @@ class Mask:
         self._grow(len(table.content.values))
         contents = table.content.codes[rows]
         for content in np.unique(contents[~self._judged[contents]]).tolist():
-            self._by_content[content] = self._judge(content, table.content.values[content])
+            self._by_content[content] = self._judge(table.content.values[content])
             self._judged[content] = True
         codes: CodeArray = self._by_content[contents]
         return codes
@@ -129,11 +122,11 @@ class Mask:
             self._by_content = np.concatenate([self._by_content, np.zeros(more, np.int32)])
             self._judged = np.concatenate([self._judged, np.zeros(more, np.bool_)])
 
-    def _judge(self, content: int, device: DeviceRow) -> int:
+    def _judge(self, content: Content) -> int:
         for selector, answers in self._selectors:
             if answers.fault:
                 return self._fault(Fault(selector, answers.fault, compiling=True))
-            answer = answers.of(content, device)
+            answer = answers.of(content)
             if isinstance(answer, str):
                 return self._fault(Fault(selector, answer))
             if not answer:
@@ -149,8 +142,7 @@ class Mask:
 class Selectors:
     """Masks by what they are made of."""
 
-    def __init__(self, compiler: Compiler) -> None:
-        self._compiler = compiler
+    def __init__(self) -> None:
         self._answers: dict[str, _Answers] = {}
         self._masks: dict[tuple[Selector, ...], Mask] = {}
 
@@ -164,5 +156,5 @@ class Selectors:
 
     def _of(self, expression: str) -> _Answers:
         if expression not in self._answers:
-            self._answers[expression] = _Answers(expression, self._compiler)
+            self._answers[expression] = _Answers(expression)
         return self._answers[expression]

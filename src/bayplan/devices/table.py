@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from bayplan.api.node import Node
 from bayplan.api.resource import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
-from bayplan.cache.columns import ABSENT, CodedColumn
 from bayplan.cache.journal import Journal
+from bayplan.cache.node_table.column import ABSENT, CodedColumn
+from bayplan.devices.content import content, content_key
 from bayplan.devices.pools import Pool, PoolId, SliceRows, gather
 from bayplan.devices.taints import applies
 from bayplan.devices.usage import DeviceId, Usage
@@ -58,7 +58,7 @@ class DeviceTable:
             nodes, because a slice without a node name changed.
 
     Attributes:
-        content: per row, what a selector can see of the device: values are `DeviceRow`.
+        content: per row, what a selector can see of the device: values are `Content`.
         taints: per row, its taints with those that rules add.
         capacity: per row, its capacity with request policies.
         usage_code: per row, `FREE`, `IN_USE`, or the code of what its shares consume.
@@ -185,9 +185,7 @@ class DeviceTable:
         for column in self._columns():
             if len(self._rows) > len(column.codes):
                 more = max(len(self._rows) - len(column.codes), len(column.codes), 64)
-                column.codes = np.concatenate(
-                    [column.codes, np.full(more, ABSENT, column.codes.dtype)]
-                )
+                column.grow(len(column.codes) + more)
         return first
 
     def _columns(self) -> tuple[CodedColumn, ...]:
@@ -197,18 +195,19 @@ class DeviceTable:
         """Set all columns of a row from the device that stands there."""
         entry = self.row(row)
         device = entry.device
-        visible = (
-            entry.id.driver,
-            device.attributes,
-            {name: capacity.value for name, capacity in device.capacity.items()},
-            device.allow_multiple_allocations,
-        )
-        self.content.codes[row] = self.content.code(entry, msgspec.json.encode(visible))
+        self.content.codes[row] = self._content_code(entry)
         capacity_key = msgspec.json.encode(device.capacity)
         self.capacity.codes[row] = self.capacity.code(device.capacity, capacity_key)
         self.taints.codes[row] = self.taints.code(self._all_taints(entry))
         self.usage_code.codes[row] = self._usage_code(entry.id)
         self.journal.append(row)
+
+    def _content_code(self, entry: DeviceRow) -> int:
+        key = content_key(entry.id.driver, entry.device)
+        code = self.content.find(key)
+        if code == ABSENT:
+            code = self.content.code(content(entry.id.driver, entry.device), key)
+        return code
 
     def _all_taints(self, entry: DeviceRow) -> tuple[DeviceTaint, ...]:
         rules = (rule for rule in self._rules.values() if applies(rule, entry.id))
