@@ -375,3 +375,23 @@ def test_a_profile_without_scores_has_totals_of_zero() -> None:
     assert not search.scores_anything
     assert search.score(CycleState(), pod, fit)[fit.feasible].tolist() == [0]
     assert np.count_nonzero(fit.feasible) == 1
+
+
+@pytest.mark.parametrize("depends", [PODS, CLUSTER, NODE])
+def test_scores_in_narrow_integers_are_weighted_without_overflow(depends: Depends) -> None:
+    class Narrow(Plugin):
+        score_depends = depends
+
+        def score_nodes(self, state: Any, pod: Any, nodes: Any) -> Any:
+            scores = np.full(len(nodes), 80, np.uint8)
+            scores[nodes.row("better") or 0] = 100
+            return scores
+
+    weighted = {"name": "Narrow", "weight": 3}  # 100 * 3 is 44 in eight bits, 80 * 3 is 240
+    bare = [{"name": "PrioritySort"}, {"name": "DefaultBinder"}, weighted]
+    points = {"multiPoint": {"enabled": bare, "disabled": [{"name": "*"}]}}
+    cluster = Cluster(Narrow, profiles=[{"schedulerName": PROFILE, "plugins": points}])
+    cluster.add(make_node("another").capacity(pods=9), make_node("better").capacity(pods=9))
+    cluster.add(make_pod("p"))
+    cluster.run()
+    assert cluster.bound == [("p", "better")]

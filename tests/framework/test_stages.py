@@ -269,6 +269,12 @@ def test_scores_are_normalized_as_the_plugin_says(
     assert stage.normalized(STATE, POD, np.array(raw, np.int64)).tolist() == normalized
 
 
+def test_narrow_integers_are_normalized_as_wide_ones() -> None:
+    raw = np.array([1, 3, 200], np.uint8)
+    assert Normalizer()(raw, 200).tolist() == [0, 1, 100]
+    assert Normalizer(reverse=True)(raw, 200).tolist() == [100, 99, 0]
+
+
 def test_a_plugin_may_normalize_by_itself() -> None:
     def halve(_: Any, state: Any, pod: Any, scores: Any) -> Any:
         return scores // 2

@@ -46,7 +46,7 @@ def filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, Status]:
             return {info.name: SUCCESS for info in nodes}
     codes = plugin.filter_nodes(state, pod, nodes)
     assert codes.shape == (len(nodes),)
-    assert codes.dtype == np.int64
+    assert np.issubdtype(codes.dtype, np.integer)
     return {
         info.name: plugin.reasons(state, pod, int(codes[info.row])) if codes[info.row] else SUCCESS
         for info in nodes
@@ -62,7 +62,7 @@ def scored(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int] | Stat
             return status
     scores = plugin.score_nodes(state, pod, nodes)
     assert scores.shape == (len(nodes),)
-    assert scores.dtype == np.int64
+    assert np.issubdtype(scores.dtype, np.integer)
     return {info.name: int(scores[info.row]) for info in nodes}
 
 

@@ -27,7 +27,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, Load, N
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
-from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
+from bayplan.framework.interface import MAX_NODE_SCORE, Integers, PreFilterResult
 from bayplan.framework.stages import Caller, FilterStage, ScoreStage
 from bayplan.framework.status import Status
 
@@ -177,7 +177,8 @@ class Answers:
         fits = self._passing(self.stages.pod_filters, pod, table, static)
         summed = np.zeros(len(table), np.int64)
         for score in self._summed:
-            summed += score.weight * score.raw(self.state, pod, table, fits)
+            raw = score.raw(self.state, pod, table, fits)
+            summed += score.weight * raw.astype(np.int64, copy=False)
         return fits, summed
 
     def _passing(
@@ -192,7 +193,7 @@ class Answers:
 
     # Kept scores
 
-    def _keep(self, score: ScoreStage, rows: IntArray | slice, values: IntArray) -> None:
+    def _keep(self, score: ScoreStage, rows: IntArray | slice, values: Integers) -> None:
         column = self._raw.get(score.name)
         if column is None:
             if not values.any():
@@ -259,7 +260,7 @@ class Answers:
         """The normalized, not weighted scores of all nodes that are ``feasible``, in row order."""
         rows = np.flatnonzero(feasible)
         if score in self._summed:
-            return score.raw(self.state, pod, nodes, self.fits)[rows]
+            return score.raw(self.state, pod, nodes, self.fits)[rows].astype(np.int64, copy=False)
         scores = self._normalized(score, rows, self._maxima_among(feasible))
         return np.zeros(len(rows), np.int64) + scores
 

@@ -15,7 +15,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
-from bayplan.framework.interface import NodeStatuses
+from bayplan.framework.interface import Integers, NodeStatuses
 from bayplan.framework.stages import FilterStage
 from bayplan.framework.status import SUCCESS, Code, Status
 
@@ -70,7 +70,7 @@ class Diagnosis(NodeStatuses):
         self._overrides[rows] = self._statuses.index(status)
         self.fits[rows] = False
 
-    def run(self, stage: FilterStage, codes: IntArray) -> None:
+    def run(self, stage: FilterStage, codes: Integers) -> None:
         """The next Filter plugin answered ``codes``; nodes rejected before keep their status."""
         rejected = self.fits & (codes != 0)
         if not rejected.any():

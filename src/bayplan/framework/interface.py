@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
@@ -23,6 +24,9 @@ from bayplan.framework.status import Status
 
 if TYPE_CHECKING:
     from bayplan.framework.handle import Handle
+
+Integers = npt.NDArray[np.integer[Any]]
+"""Integers of any width, signed or not: reason codes and scores."""
 
 MAX_NODE_SCORE = 100
 """Highest score of a node after normalizing; the lowest is 0."""
@@ -55,11 +59,11 @@ class Normalizer:
 
     reverse: bool = False
 
-    def __call__(self, scores: IntArray, maximum: int) -> IntArray:
+    def __call__(self, scores: Integers, maximum: int) -> IntArray:
         """``scores`` scaled by ``maximum``, the highest score of any feasible node."""
         if maximum == 0:
-            return np.full_like(scores, MAX_NODE_SCORE if self.reverse else 0)
-        scaled: IntArray = scores * MAX_NODE_SCORE // maximum
+            return np.full(len(scores), MAX_NODE_SCORE if self.reverse else 0, np.int64)
+        scaled: IntArray = scores.astype(np.int64, copy=False) * MAX_NODE_SCORE // maximum
         return MAX_NODE_SCORE - scaled if self.reverse else scaled
 
 
@@ -165,6 +169,7 @@ __all__ = [
     "Depends",
     "FilterFailure",
     "IntArray",
+    "Integers",
     "NodeInfo",
     "NodeStatuses",
     "NodeTable",

@@ -15,13 +15,14 @@ from inspect import isfunction
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import (
     Depends,
     FilterFailure,
+    Integers,
     Normalizer,
     PostFilterResult,
     PreFilterResult,
@@ -109,8 +110,8 @@ class Filtering(Named, Protocol):
 class FilterNodes(Filtering, Protocol):
     """Filters all nodes in one call."""
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> IntArray:
-        """Reason codes, ``(len(nodes),)`` integers: 0 fits, < 0 is an error."""
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> Integers:
+        """Reason codes, ``(len(nodes),)`` integers of any width: 0 fits, < 0 is an error."""
 
     def reasons(self, state: CycleState, pod: Pod, code: int, /) -> Status:
         """What a reason code of ``filter_nodes`` means."""
@@ -151,16 +152,19 @@ class Scoring(Named, Protocol):
     """What both forms of Score have beside their methods."""
 
     score_depends: ClassVar[Depends]
-    normalizer: ClassVar[Normalizer | None]
     blocking: ClassVar[bool]
+
+    @property
+    def normalizer(self) -> Normalizer | None:
+        """See `bayplan.framework.Plugin`."""
 
 
 @runtime_checkable
 class ScoreNodes(Scoring, Protocol):
     """Scores all nodes in one call."""
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> IntArray:
-        """Raw scores, ``(len(nodes),)`` integers."""
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> Integers:
+        """Raw scores, ``(len(nodes),)`` integers of any width."""
 
 
 @runtime_checkable
@@ -175,7 +179,7 @@ class ScoreOne(Scoring, Protocol):
 class NormalizeScore(Scoring, Protocol):
     """Scales its own scores, where a `Normalizer` cannot."""
 
-    def normalize_score(self, state: CycleState, pod: Pod, scores: IntArray, /) -> IntArray:
+    def normalize_score(self, state: CycleState, pod: Pod, scores: Integers, /) -> Integers:
         """The raw scores of the feasible nodes, in row order, scaled to 0..100."""
 
 

@@ -27,7 +27,7 @@ from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
+from bayplan.framework.interface import MAX_NODE_SCORE, Integers, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.points import PreFilter, PreScore
 from bayplan.framework.stages import FilterStage, ScoreStage
@@ -394,7 +394,7 @@ class NodeSearch:
 
     def _fresh(
         self, state: CycleState, pod: Pod, feasible: BoolArray
-    ) -> Iterator[tuple[ScoreStage, IntArray]]:
+    ) -> Iterator[tuple[ScoreStage, Integers]]:
         """The plugins that are asked in every cycle; see `ScoreStage.scores`."""
         for stage in self._fresh_scores:
             if stage.name not in state.skip_score:

@@ -14,11 +14,11 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
+from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault, InvalidScoreError, NodeFault, is_interrupt
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers
 from bayplan.framework.points import (
     FilterNodes,
     FilterOne,
@@ -112,11 +112,11 @@ class FilterStage:
 
     def codes(
         self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray
-    ) -> IntArray:
+    ) -> Integers:
         """Reason codes, ``(len(nodes),)``; a one-node plugin is asked about ``undecided`` only."""
         return self._call(self.plugin, Point.FILTER, self._ask, state, pod, nodes, undecided)
 
-    def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray) -> IntArray:
+    def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray) -> Integers:
         if self._columns is not None:
             return integers("codes", self._columns.filter_nodes(state, pod, nodes), len(nodes))
         assert self._each is not None
@@ -194,7 +194,7 @@ class ScoreStage:
         else:
             self._each = plugin
 
-    def raw(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> IntArray:
+    def raw(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> Integers:
         """Raw scores, ``(len(nodes),)``; a one-node plugin is asked about ``feasible`` only.
 
         Raises:
@@ -207,7 +207,7 @@ class ScoreStage:
             self._check(scores[feasible], highest, Point.SCORE)
         return scores
 
-    def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> IntArray:
+    def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> Integers:
         if self._columns is not None:
             return integers("scores", self._columns.score_nodes(state, pod, nodes), len(nodes))
         assert self._each is not None
@@ -223,7 +223,7 @@ class ScoreStage:
 
     def scores(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
-    ) -> IntArray:
+    ) -> Integers:
         """Normalized scores, not weighted, ``(len(nodes),)``; any number where not ``feasible``.
 
         The integers may be too narrow to add to.
@@ -238,7 +238,7 @@ class ScoreStage:
             scores[feasible] = normalized
         return scores
 
-    def normalized(self, state: CycleState, pod: Pod, scores: IntArray) -> IntArray:
+    def normalized(self, state: CycleState, pod: Pod, scores: Integers) -> Integers:
         """``scores`` of the feasible nodes, normalized but not weighted.
 
         Raises:
@@ -253,11 +253,11 @@ class ScoreStage:
         self._check(scores, MAX_NODE_SCORE, point)
         return scores
 
-    def _ask_normalize(self, state: CycleState, pod: Pod, scores: IntArray) -> IntArray:
+    def _ask_normalize(self, state: CycleState, pod: Pod, scores: Integers) -> Integers:
         assert self._normalize is not None
         return integers("scores", self._normalize.normalize_score(state, pod, scores), len(scores))
 
-    def _check(self, scores: IntArray, highest: int | None, point: Point) -> None:
+    def _check(self, scores: Integers, highest: int | None, point: Point) -> None:
         low, high = int(scores.min(initial=0)), int(scores.max(initial=0))
         if low < 0 or (highest is not None and high > highest):
             self._call(self.plugin, point, self._refuse, low if low < 0 else high)
@@ -276,7 +276,7 @@ _INTEGERS = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllI
 """What a score may be; bool is an int too, but no score."""
 
 
-def integers(what: str, column: IntArray, n: int) -> IntArray:
+def integers(what: str, column: Integers, n: int) -> Integers:
     """``column``, which a plugin returned; raises TypeError or ValueError if it is of no use."""
     if not isinstance(column, np.ndarray):
         raise TypeError(f"{column!r} was returned, not an array of {n} {what}")

@@ -7,13 +7,14 @@ from concurrent.futures import Future
 from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import Bind
 from bayplan.framework.status import SUCCESS, Status
 
 
 class DefaultBinder(Plugin):
     """Posts the binding; does not wait for the answer."""
 
-    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Future[Status]:  # noqa: ARG002
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Future[Status]:
         """The outcome, once the API server has answered."""
         outcome: Future[Status] = Future()
 
@@ -24,3 +25,6 @@ class DefaultBinder(Plugin):
         assert writer is not None, "without a cluster nothing is bound"
         writer.bind(pod, node_name, done)
         return outcome
+
+
+_: type[Bind] = DefaultBinder  # mypy checks it

@@ -7,7 +7,7 @@ and nominates the node; PreEnqueue holds the Pod back until they are leaving. Wi
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
@@ -15,6 +15,7 @@ from bayplan.framework.cluster_events import Action, EventRegistration, Hint, an
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.points import EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import Executor
@@ -61,3 +62,10 @@ class DefaultPreemption(Plugin):
         hint wakes nobody; it is there so that theirs are asked.
         """
         return any_pod(Action.DELETE, lambda _pod, _old, _new: Hint.SKIP)
+
+
+class _Implements(PreEnqueue, PostFilter, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = DefaultPreemption

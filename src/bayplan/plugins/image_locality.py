@@ -8,7 +8,7 @@ keeps one size per image, whatever other nodes report.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
+from bayplan.framework.points import HasEpoch, ScoreNodes
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
@@ -31,7 +32,7 @@ class ImageLocality(Plugin):
         """Changes with the share of nodes that have any of the Pod's images."""
         return hash(tuple(self._values(pod).items()))
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100, linear in the sum of the image sizes."""
         wanted = pod.shape.memo(_wanted)
         total = np.zeros(len(nodes), np.int64)
@@ -73,3 +74,10 @@ def _wanted(shape: PodShape) -> _Wanted:
 def _normalized(image: str) -> str:
     """``image`` as nodes report it, with the tag that is meant when none is given."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+class _Implements(ScoreNodes, HasEpoch, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = ImageLocality

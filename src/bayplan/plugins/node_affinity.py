@@ -7,7 +7,7 @@ at. A faulty term never matches where it is required; where it is preferred, the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Depends, Normalizer, Plugin, PreFilterResult
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter, PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.node_selectors import (
     NAME_FIELD,
@@ -55,9 +56,9 @@ class NodeAffinity(Plugin):
 
     def pre_filter(
         self,
-        state: CycleState,  # noqa: ARG002
+        state: CycleState,
         pod: Pod,
-        nodes: NodeTable,  # noqa: ARG002
+        nodes: NodeTable,
     ) -> PreFilterResult | Status | None:
         """Skip where nothing is required; name the nodes where affinity does."""
         required = _affinity(pod.shape).required
@@ -66,7 +67,7 @@ class NodeAffinity(Plugin):
         names = _named_nodes(required.node_selector_terms) if required else None
         return _CONFLICT if names == frozenset() else PreFilterResult(names)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the added affinity does not match, else 2 where the Pod's own does not."""
         codes: IntArray = np.where(
             pod.shape.memo(required_node_affinity).mask(nodes), 0, _UNMATCHED
@@ -75,16 +76,16 @@ class NodeAffinity(Plugin):
             codes[~self._added.mask(nodes)] = _ENFORCED
         return codes
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASONS[code]
 
     def pre_score(
         self,
-        state: CycleState,  # noqa: ARG002
+        state: CycleState,
         pod: Pod,
-        nodes: NodeTable,  # noqa: ARG002
-        feasible: BoolArray,  # noqa: ARG002
+        nodes: NodeTable,
+        feasible: BoolArray,
     ) -> Status | None:
         """Skip where nothing is preferred; an error for faulty preferences."""
         if not _affinity(pod.shape).preferred and self._added_preferences is None:
@@ -92,7 +93,7 @@ class NodeAffinity(Plugin):
         faults = pod.shape.memo(_preferences).faults
         return Status.error(joined(faults)) if faults else None
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """The weights of the preferred terms that match, summed."""
         scores = pod.shape.memo(_preferences).scores(nodes)
         if self._added_preferences is not None:
@@ -138,3 +139,10 @@ def _named_nodes(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
             return None
         named = (named or frozenset()).union(frozenset.intersection(*sets))
     return named
+
+
+class _Implements(PreFilter, FilterNodes, PreScore, ScoreNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeAffinity

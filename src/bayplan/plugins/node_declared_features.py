@@ -6,6 +6,8 @@ its other features matter to updates of Pods, not to their placement.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bayplan.api.node import Node
@@ -21,6 +23,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers
 
@@ -32,15 +35,15 @@ class NodeDeclaredFeatures(Plugin):
 
     filter_depends = Depends.NODE
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip for a Pod that needs no feature."""
         return None if pod.shape.memo(_needed) else SKIP
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a needed feature is not declared."""
         return pod.shape.memo(_lacking).of(nodes.features).astype(np.int64)
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASON
 
@@ -78,3 +81,10 @@ def _needs_others(pod: Pod, old: Pod, new: Pod) -> Hint:
     if new.uid != pod.uid:
         return Hint.SKIP
     return Hint.SKIP if old.shape.memo(_needed) == new.shape.memo(_needed) else Hint.QUEUE
+
+
+class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeDeclaredFeatures

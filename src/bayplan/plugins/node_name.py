@@ -6,6 +6,8 @@ same, and it may be kept by shape although spec.nodeName is not part of it.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bayplan.api.pod import Pod
@@ -13,6 +15,7 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes
 from bayplan.framework.status import Status
 
 _REASON = Status.unresolvable("node(s) didn't match the requested node name")
@@ -23,7 +26,7 @@ class NodeName(Plugin):
 
     filter_depends = Depends.NODE
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the node is not the one that the Pod names."""
         if not pod.node_name:
             return np.zeros(len(nodes), np.int64)
@@ -33,10 +36,17 @@ class NodeName(Plugin):
             codes[row] = 0
         return codes
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASON
 
     def events_to_register(self) -> list[EventRegistration]:
         """A new node may be the one."""
         return [EventRegistration(ClusterEvent(Resource.NODE, Action.ADD))]
+
+
+class _Implements(FilterNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeName

@@ -6,6 +6,7 @@ Ports conflict when port and protocol are the same and so is the IP, or either I
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104
@@ -32,11 +34,11 @@ class NodePorts(Plugin):
 
     filter_depends = Depends.NODE | Depends.PODS
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip for a Pod without host ports."""
         return None if pod.shape.memo(host_ports) else SKIP
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a port is taken."""
         wanted = pod.shape.memo(host_ports)
         codes = np.zeros(len(nodes), np.int64)
@@ -44,7 +46,7 @@ class NodePorts(Plugin):
         codes[taken] = 1
         return codes
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASON
 
@@ -70,3 +72,10 @@ def _port_freed(pod: Pod, old: Pod, _new: Pod | None) -> Hint:
         return Hint.SKIP
     freed = _conflict(pod.shape.memo(host_ports), old.shape.memo(host_ports))
     return Hint.QUEUE if freed else Hint.SKIP
+
+
+class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodePorts

@@ -8,7 +8,7 @@ order of float operations is kube-scheduler's, because the results are truncated
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
+from bayplan.framework.points import PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
 
@@ -41,15 +42,15 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def pre_score(
         self,
-        state: CycleState,  # noqa: ARG002
+        state: CycleState,
         pod: Pod,
-        nodes: NodeTable,  # noqa: ARG002
-        feasible: BoolArray,  # noqa: ARG002
+        nodes: NodeTable,
+        feasible: BoolArray,
     ) -> Status | None:
         """Skip for a Pod that requests none of the resources: it changes no balance."""
         return None if any(r.amount for r in pod.shape.memo(self._scored)) else SKIP
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
         resources = pod.shape.memo(self._scored)
         if not any(resource.amount for resource in resources):
@@ -112,3 +113,10 @@ def _in_order(terms: FloatArray) -> FloatArray:
     for term in terms:
         total += term
     return total
+
+
+class _Implements(PreScore, ScoreNodes, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeResourcesBalancedAllocation

@@ -7,7 +7,7 @@ too small.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
@@ -55,7 +56,7 @@ class NodeResourcesFit(Plugin):
         self._specs = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """What each node lacks, as bits; see the module's docstring."""
         needs = pod.shape.memo(self._checked_needs)
         lacking = nodes.pod_count >= nodes.allowed_pods
@@ -65,7 +66,7 @@ class NodeResourcesFit(Plugin):
             return np.zeros(len(nodes), np.int64)
         return _codes(nodes, needs)
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """Everything that a node lacks; unresolvable where it is too small."""
         needs = pod.shape.memo(self._checked_needs)
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
@@ -80,7 +81,7 @@ class NodeResourcesFit(Plugin):
         group = name.partition("/")[0]
         return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100 by the strategy, with the Pod on the node."""
         return self._strategy(pod.shape.memo(self._scored), nodes)
 
@@ -139,3 +140,10 @@ def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
 
 def _offered(node: Node, resource: str) -> int:
     return quantity.of(resource, node.status.allocatable.get(resource, 0))
+
+
+class _Implements(FilterNodes, ScoreNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeResourcesFit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bayplan.api.node import Node
@@ -17,6 +19,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated
 
@@ -28,13 +31,13 @@ class NodeUnschedulable(Plugin):
 
     filter_depends = Depends.NODE
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the node is cordoned and the Pod does not tolerate that."""
         if pod.shape.memo(_tolerates_cordon):
             return np.zeros(len(nodes), np.int64)
         return nodes.unschedulable.astype(np.int64)
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASON
 
@@ -58,3 +61,10 @@ def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
 
 def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
     return Hint.QUEUE if new.uid == pod.uid and _tolerates_cordon(new.shape) else Hint.SKIP
+
+
+class _Implements(FilterNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeUnschedulable

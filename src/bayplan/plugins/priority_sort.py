@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from bayplan.framework.interface import Plugin, QueuedPod
+from bayplan.framework.points import QueueKey, QueueLess
 
 
 class PrioritySort(Plugin):
@@ -15,3 +18,10 @@ class PrioritySort(Plugin):
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` comes before ``b``."""
         return self.sort_key(a) < self.sort_key(b)
+
+
+class _Implements(QueueKey, QueueLess, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = PrioritySort

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import EnqueueExtensions, PreEnqueue
 from bayplan.framework.status import Status
 
 
@@ -26,3 +29,10 @@ class SchedulingGates(Plugin):
 
 def _own_gates(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
     return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+
+
+class _Implements(PreEnqueue, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = SchedulingGates

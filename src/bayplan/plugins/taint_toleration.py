@@ -7,6 +7,7 @@ taints that the Pod does not tolerate score best.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreScore, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers
 from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated
@@ -38,11 +40,11 @@ class TaintToleration(Plugin):
     score_depends = Depends.NODE
     normalizer = Normalizer(reverse=True)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a NoSchedule or NoExecute taint is not tolerated."""
         return pod.shape.memo(repelling_taints).of(nodes.taints).astype(np.int64)
 
-    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:  # noqa: ARG002
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
         return _REASON
 
@@ -51,7 +53,7 @@ class TaintToleration(Plugin):
     ) -> Status | None:
         """Nothing to do; but a profile has to have it, see `bayplan.framework.in_tree`."""
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """How many PreferNoSchedule taints the Pod does not tolerate."""
         return pod.shape.memo(_discouragements).of(nodes.taints)
 
@@ -82,3 +84,10 @@ def _taints_gone(pod: Pod, old: Node | None, new: Node) -> Hint:
 
 def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
     return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+
+
+class _Implements(FilterNodes, PreScore, ScoreNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = TaintToleration

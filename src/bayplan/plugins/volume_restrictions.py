@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import names_claim, not_found
 
@@ -148,7 +149,7 @@ class VolumeRestrictions(Plugin):
         super().__init__(args, handle)
         self._use = handle.objects.shared(VolumeUse, handle.nodes)
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's exclusive claims; Skip when neither they nor disks are in the way."""
         if not pod.spec.volumes:
             return SKIP
@@ -165,15 +166,13 @@ class VolumeRestrictions(Plugin):
         state.write(self.name, _State(frozenset(exclusive), np.array(used, np.int64)))
         return None
 
-    def add_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """In the world of ``row``, ``other`` uses its claims."""
         if (mine := state.get(self.name)) is not None:
             mine.conflicts[row] += mine.uses(other)
 
     def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
     ) -> None:
         """In the world of ``row``, ``other`` no longer uses its claims."""
         if (mine := state.get(self.name)) is not None:
@@ -191,7 +190,7 @@ class VolumeRestrictions(Plugin):
                     codes[row] = 1
         return codes
 
-    def reasons(self, _state: CycleState, _pod: Pod, code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What the code stands for."""
         return _REASONS[code]
 
@@ -216,3 +215,10 @@ def _pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
         return Hint.SKIP
     shared = set(pod.claim_names) & set(old.claim_names)
     return Hint.QUEUE if shared or disks_conflict(pod, [old]) else Hint.SKIP
+
+
+class _Implements(PreFilter, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = VolumeRestrictions

@@ -6,7 +6,7 @@ taken to be in the only zone there is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -59,7 +60,7 @@ def topologies(volume: PersistentVolume) -> list[Topology]:
 class VolumeZone(Plugin):
     """See the module's docstring."""
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Collect what the Pod's bound volumes demand; Skip when that is nothing."""
         if not pod.spec.volumes:
             return SKIP
@@ -103,7 +104,7 @@ class VolumeZone(Plugin):
             return None
         return Status.unresolvable("PersistentVolume had no name")
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a demand is not met."""
         fits = np.ones(len(nodes), np.bool_)
         for demand in state.read(self.name):
@@ -113,7 +114,7 @@ class VolumeZone(Plugin):
             zoned |= nodes.label(key).codes != ABSENT
         return (zoned & ~fits).astype(np.int64)
 
-    def reasons(self, _state: CycleState, _pod: Pod, _code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """The only reason there is."""
         return CONFLICT
 
@@ -153,3 +154,10 @@ def _claim_changed(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
 def _volume_changed(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
     moved = old is None or topologies(old) != topologies(new)
     return Hint.QUEUE if moved else Hint.SKIP
+
+
+class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = VolumeZone

@@ -7,6 +7,8 @@ and of the score list.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bayplan.api.pod import Pod
@@ -15,6 +17,7 @@ from bayplan.config.args import DynamicResourcesArgs
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.points import EnqueueExtensions, PostFilter, PreFilter, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 
 _UNSUPPORTED = Status.unresolvable("this version of bayplan does not support resourceClaims")
@@ -29,7 +32,7 @@ class DynamicResources(Plugin):
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:  # noqa: ARG002
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Reject a Pod with claims, skip all others."""
         state.write(self.name, True)
         return _UNSUPPORTED if pod.spec.resource_claims else SKIP
@@ -37,8 +40,8 @@ class DynamicResources(Plugin):
     def post_filter(
         self,
         state: CycleState,
-        pod: Pod,  # noqa: ARG002
-        failure: FilterFailure,  # noqa: ARG002
+        pod: Pod,
+        failure: FilterFailure,
     ) -> PostFilterResult:
         """There are no claims to give back.
 
@@ -47,10 +50,17 @@ class DynamicResources(Plugin):
         """
         return _NOTHING_TO_DO if state.get(self.name) else _NO_STATE
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:  # noqa: ARG002
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 for every node: without claims there is nothing to prefer."""
         return np.zeros(len(nodes), np.int64)
 
     def events_to_register(self) -> list[EventRegistration]:
         """Nothing makes a Pod with claims schedulable."""
         return []
+
+
+class _Implements(PreFilter, PostFilter, ScoreNodes, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = DynamicResources

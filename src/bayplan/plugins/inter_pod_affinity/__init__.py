@@ -9,7 +9,7 @@ reasons and their order are those of kube-scheduler's ``interpodaffinity`` packa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
@@ -26,6 +26,14 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterNodes,
+    PodMoves,
+    PreFilter,
+    PreScore,
+    ScoreNodes,
+)
 from bayplan.framework.status import SKIP
 from bayplan.plugins.inter_pod_affinity.state import (
     AFFINITY,
@@ -74,7 +82,7 @@ class InterPodAffinity(Plugin):
 
     # Filter
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip a Pod that has no required terms and that no Pod's anti-affinity is about."""
         if not self._concerns(pod):
             return SKIP
@@ -88,21 +96,21 @@ class InterPodAffinity(Plugin):
         state.write(self.name, AffinityState.of(pod.shape, self._counters, view))
         return None
 
-    def add_pod(self, state: CycleState, _pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """What if ``other`` were on ``row``."""
         self._filter_state(state).count(other.shape, nodes, row, 1)
 
     def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, nodes: NodeTable, row: int
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
     ) -> None:
         """What if ``other`` were not on ``row``."""
         self._filter_state(state).count(other.shape, nodes, row, -1)
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, the first reason of each node that does not fit."""
         return self._filter_state(state).judge(nodes)
 
-    def reasons(self, _state: CycleState, _pod: Pod, code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """The status of a reason code."""
         return _REASONS[code]
 
@@ -113,7 +121,7 @@ class InterPodAffinity(Plugin):
     # Score
 
     def pre_score(
-        self, state: CycleState, pod: Pod, _nodes: NodeTable, feasible: BoolArray
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
         """Skip where no Pod on a node is preferred or avoided, nor prefers or avoids this one."""
         if not self._concerns(pod):
@@ -138,7 +146,7 @@ class InterPodAffinity(Plugin):
             weighted += [(hard, c) for c in view.matches.affinity if c.total]
         return weighted
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Normalized already: PreScore has seen the feasible nodes."""
         found: AffinityScore = state.read(_SCORE_KEY)
         return found.normalized(nodes)
@@ -197,3 +205,12 @@ def _after_node_change(pod: Pod, old: Node | None, new: Node) -> Hint:
         if old is None or (before is not None and new.labels.get(term.topology_key) != before):
             return Hint.QUEUE
     return Hint.SKIP
+
+
+class _Implements(
+    PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions, Protocol
+):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = InterPodAffinity

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.node_volume_limits.attached_volumes import (
     AttachedVolumes,
@@ -94,7 +96,7 @@ class NodeVolumeLimits(Plugin):
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._attached = handle.objects.shared(AttachedVolumes, handle.nodes, handle.objects)
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's CSI volumes; Skip when none of its volumes can be one."""
         if not pod.spec.volumes or not pod.shape.memo(is_attachable):
             return SKIP
@@ -146,9 +148,7 @@ class NodeVolumeLimits(Plugin):
             raise NotOwnerError(trouble)
         return self._attached.claimed(claim)
 
-    def add_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """In the world of ``row``, ``other`` uses its volumes."""
         if (world := self._world(state, other, row)) is None:
             return
@@ -158,7 +158,7 @@ class NodeVolumeLimits(Plugin):
             world.broken[other.uid] = str(error)
 
     def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
     ) -> None:
         """In the world of ``row``, ``other`` no longer uses its volumes."""
         if (world := self._world(state, other, row)) is None:
@@ -177,7 +177,7 @@ class NodeVolumeLimits(Plugin):
             mine.worlds[row] = _World(self._attached.used(origin), broken)
         return mine.worlds[row]
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes as in the state's statuses."""
         mine: _State = state.read(self.name)
         if mine.migrated_code:
@@ -222,7 +222,7 @@ class NodeVolumeLimits(Plugin):
                 return mine.code(LIMIT_EXCEEDED)
         return 0
 
-    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What the code stands for in this cycle."""
         mine: _State = state.read(self.name)
         return mine.statuses[abs(code)]
@@ -277,3 +277,10 @@ def _attaches(attacher: str, volume: Volume) -> bool:
         return inline_volume(volume).driver == attacher
     except InlineError:
         return True
+
+
+class _Implements(PreFilter, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = NodeVolumeLimits

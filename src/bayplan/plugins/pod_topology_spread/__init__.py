@@ -9,7 +9,7 @@ system's (soft, by hostname and zone) or a list from the plugin's args. Counts c
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
@@ -27,6 +27,14 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterNodes,
+    PodMoves,
+    PreFilter,
+    PreScore,
+    ScoreNodes,
+)
 from bayplan.framework.status import SKIP
 from bayplan.plugins.pod_topology_spread.constraints import (
     HARD,
@@ -103,7 +111,7 @@ class PodTopologySpread(Plugin):
 
     # Filter
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip a Pod without hard constraints."""
         try:
             view = self._hard_view(pod.shape)
@@ -117,23 +125,21 @@ class PodTopologySpread(Plugin):
         state.write(self.name, FilterState.of(pod.shape, view))
         return None
 
-    def add_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
-    ) -> None:
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """What if ``other`` were on ``row``."""
         self._filter_state(state).count(other, row, 1)
 
     def remove_pod(
-        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+        self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
     ) -> None:
         """What if ``other`` were not on ``row``."""
         self._filter_state(state).count(other, row, -1)
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, from the first constraint that a node does not meet."""
         return self._filter_state(state).judge(nodes)
 
-    def reasons(self, _state: CycleState, _pod: Pod, code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """The status of a reason code."""
         return _REASONS[code]
 
@@ -159,7 +165,7 @@ class PodTopologySpread(Plugin):
         state.write(_SCORE_KEY, ScoreState(view, nodes, feasible))
         return None
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """The fewer matching Pods there are around a node, the better.
 
         Normalized already: PreScore has seen the feasible nodes.
@@ -218,3 +224,12 @@ def _involved(changed: Pod, pod: Pod) -> bool:
         return True
     placed = changed.node_name or changed.status.nominated_node_name
     return bool(placed) and changed.namespace == pod.namespace
+
+
+class _Implements(
+    PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions, Protocol
+):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = PodTopologySpread

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +22,17 @@ from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterNodes,
+    PreBind,
+    PreBindPreFlight,
+    PreFilter,
+    PreScore,
+    Reserve,
+    ScoreNodes,
+    Unreserve,
+)
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -69,7 +81,7 @@ class VolumeBinding(Plugin):
 
     # Scheduling cycle
 
-    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
         if not has_claims(pod):
             return SKIP
@@ -127,7 +139,7 @@ class VolumeBinding(Plugin):
             return Status.error(f'VolumeBindingMode not set for StorageClass "{name}"')
         return bool(storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes of `FoundVolumes`."""
         mine: _State = state.read(self.name)
         found = self._find(mine, nodes)
@@ -138,19 +150,19 @@ class VolumeBinding(Plugin):
     def _find(self, mine: _State, nodes: NodeTable) -> FoundVolumes:
         return FoundVolumes(mine.claims, nodes, self._volumes, self._csi_nodes)
 
-    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+    def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What the code says."""
         mine: _State = state.read(self.name)
         assert mine.found is not None
         return mine.found.status(code)
 
     def pre_score(
-        self, _state: CycleState, _pod: Pod, _nodes: NodeTable, _feasible: BoolArray
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
         """Skip unless the args say how to score."""
         return None if self.args.shape else SKIP
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """How full the volumes would be, by the shape of the args."""
         mine: _State | None = state.get(self.name)
         if mine is None:
@@ -181,7 +193,7 @@ class VolumeBinding(Plugin):
         self._tasks.add(task)
         return None
 
-    def unreserve(self, state: CycleState, _pod: Pod, _node_name: str) -> None:
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take back what was assumed and has not been written."""
         mine: _State | None = state.get(self.name)
         task = mine.task if mine is not None else None
@@ -197,12 +209,12 @@ class VolumeBinding(Plugin):
 
     # Binding cycle
 
-    def pre_bind_pre_flight(self, state: CycleState, _pod: Pod, _node_name: str) -> Status:
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Skip where nothing is to be bound."""
         mine: _State | None = state.get(self.name)
         return SKIP if mine is None or mine.task is None else Status()
 
-    def pre_bind(self, state: CycleState, pod: Pod, _node_name: str) -> Status | None:
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write what was assumed and wait until the PV controller has bound it all."""
         mine: _State | None = state.get(self.name)
         if mine is None or mine.task is None:
@@ -220,3 +232,21 @@ class VolumeBinding(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """What may undo a rejection."""
         return hints.registrations()
+
+
+class _Implements(
+    PreFilter,
+    FilterNodes,
+    PreScore,
+    ScoreNodes,
+    Reserve,
+    Unreserve,
+    PreBind,
+    PreBindPreFlight,
+    EnqueueExtensions,
+    Protocol,
+):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = VolumeBinding
