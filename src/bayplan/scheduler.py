@@ -29,6 +29,7 @@ from bayplan.attempt.report import Report
 from bayplan.attempt.selection import NodeSelector
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
@@ -226,7 +227,7 @@ class Scheduler:
         if self._clock() >= self._end_by:
             return
         if status.rejected and not binding.permitted:
-            rejection = Rejection.of_chosen_node(status, timed_out=binding.timed_out)
+            rejection = Rejection.of_chosen_node(Point.PERMIT, status, timed_out=binding.timed_out)
         else:
             # No plugin to wait for: PreBind and Bind failures are tried again after a backoff.
             reason = Reason.UNSCHEDULABLE if status.rejected else Reason.SCHEDULER_ERROR

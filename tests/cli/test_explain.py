@@ -360,7 +360,7 @@ def test_a_pod_that_reserve_turns_down_takes_no_room(tmp_path, picky):
         "pod": "default/refused",
         "node": None,
         "best": ["n2"],
-        "message": "not today",
+        "message": "0/1 nodes are available: 1 not today.",
     }
     assert late["node"] is None
     assert "too late" in late["message"]
@@ -377,7 +377,7 @@ def test_simulate_as_text_sums_up(bayplan):
     assert "2 placed, 4 not" in text
     rows = rows_of(text)
     assert rows["default/limits-only"] == ["default/limits-only", "n3"]
-    assert rows["default/gated"] == ["default/gated", "-", "held", "back"]
+    assert rows["default/gated"][1:6] == ["-", "held", "back", "by", "SchedulingGates:"]
     assert rows["cpu"] == ["cpu", "10", "0.5", "5%", "3.6", "36%"]
     assert rows["pods"] == ["pods", "330", "1", "0%", "3", "1%"]
 

@@ -134,6 +134,14 @@ def test_a_simulation_differs_at_its_first_wrong_step_only() -> None:
     assert (difference.pod, difference.what) == ("default/b", "simulate.node")
 
 
+def test_only_ours_says_why_a_pod_is_held_back() -> None:
+    expected = [{"pod": "default/a", "node": None, "message": ""}]
+    held = {"pod": "default/a", "node": None, "message": "held back by Gates: later"}
+    assert compare_simulations(expected, [held]) == []
+    (difference,) = compare_simulations(expected, [held | {"message": "no nodes"}])
+    assert difference.what == "simulate.message"
+
+
 def test_a_simulation_that_leaves_out_pods_differs() -> None:
     expected = [{"pod": "default/a", "node": None, "message": "no"}]
     (difference,) = compare_simulations(expected, [])

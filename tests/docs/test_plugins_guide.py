@@ -112,7 +112,7 @@ def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, lab
     guide = rig(tmp_path, plugin, [node("a").obj()])
     guide.set("Pod", pod("victim", **{label: "true"}).node("a").obj())
     urgent = pod("urgent", **{label: "true"}).priority(10).obj()
-    state = CycleState()
+    state = CycleState(dry_run=True)
     found = guide.core.selector.select(guide.framework, state, urgent)
     assert found.diagnosis is not None
     result = guide.framework.post_filter(state, urgent, found.diagnosis)
@@ -122,7 +122,7 @@ def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, lab
 def test_ask_for_gpus_adds_to_the_message(tmp_path: Path):
     guide = rig(tmp_path, "AskForGpus", [node("a").obj()])
     wanting = pod().req({"nvidia.com/gpu": 1}).obj()
-    state = CycleState()
+    state = CycleState(dry_run=True)
     found = guide.core.selector.select(guide.framework, state, wanting)
     assert found.diagnosis is not None
     result = guide.framework.post_filter(state, wanting, found.diagnosis)

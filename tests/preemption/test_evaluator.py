@@ -276,10 +276,21 @@ def test_for_an_explanation_every_node_is_looked_at() -> None:
     assert tied(analysis) == ["n19"]
 
 
-def test_without_a_cluster_every_node_is_looked_at_and_nobody_evicted() -> None:
-    world = many(20, live=False, **limits(0, 2))
-    assert world.preempt(preemptor()).nominated_node == "n19"
+def test_in_a_dry_run_every_node_is_looked_at_and_nobody_evicted() -> None:
+    world = many(20, **limits(0, 2))
+    assert world.preempt(preemptor(), dry_run=True).nominated_node == "n19"
     assert world.client.calls == []
+    assert world.metric("scheduler_preemption_attempts_total") == 0
+
+
+def test_a_dry_run_changes_nothing_about_the_next_decision() -> None:
+    chosen = []
+    for questions in (0, 3):
+        world = many(20, **limits(0, 2))
+        for _ in range(questions):
+            world.preempt(preemptor(), dry_run=True)
+        chosen.append(world.preempt(preemptor()).nominated_node)
+    assert chosen[0] == chosen[1]
 
 
 def test_the_search_goes_on_until_a_node_without_protected_victims_is_found() -> None:

@@ -76,7 +76,6 @@ class World:
     def __init__(
         self,
         *nodes: NodeBuilder,
-        live: bool = True,
         extenders: Any = None,
         registry: Registry | None = None,
         plugins: str = "",
@@ -90,7 +89,7 @@ class World:
         registry = registry or Registry()
         around = Surroundings(
             events=self.events,
-            client=self.client if live else None,
+            client=self.client,
             activate=self.activated.extend,
             extenders=extenders,
             clock=lambda: self.time,
@@ -131,9 +130,9 @@ class World:
             "PodDisruptionBudget", msgspec.convert(budget, PodDisruptionBudget)
         )
 
-    def failed(self, pod: Pod) -> tuple[CycleState, FilterFailure]:
+    def failed(self, pod: Pod, *, dry_run: bool = False) -> tuple[CycleState, FilterFailure]:
         """Try ``pod``, which must fit nowhere."""
-        state = CycleState()
+        state = CycleState(dry_run=dry_run)
         selection = self.core.selector.select(self.framework, state, pod)
         diagnosis = selection.diagnosis
         assert diagnosis is not None, f"{pod} fits on {selection.node_name}"
@@ -145,10 +144,11 @@ class World:
         preemptor = as_preemptor(pod)
         return self.plugin.analyse(*_reorder(preemptor, self.failed(preemptor)))
 
-    def preempt(self, pod: PodBuilder | Pod) -> PostFilterResult:
-        """Let DefaultPreemption make room."""
+    def preempt(self, pod: PodBuilder | Pod, *, dry_run: bool = False) -> PostFilterResult:
+        """Let DefaultPreemption make room, or say in a dry run where it would."""
         preemptor = pod if isinstance(pod, Pod) else as_preemptor(pod)
-        return self.plugin.post_filter(*_reorder(preemptor, self.failed(preemptor)))
+        failed = self.failed(preemptor, dry_run=dry_run)
+        return self.plugin.post_filter(*_reorder(preemptor, failed))
 
     def metric(self, name: str) -> float:
         """The value of a metric without labels."""

@@ -1,6 +1,7 @@
 """Small clusters through explain and simulate; what is expected is what kube-scheduler answered.
 
 The answers beside each cluster were printed by e2e/oracle: ``oracle explain -f raw.yaml``.
+Only why a PreEnqueue plugin holds a Pod back is added to what it prints for simulate.
 """
 
 import json

@@ -20,6 +20,7 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
 from bayplan.cache.cache import Cache
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
@@ -132,7 +133,7 @@ def _reserve(members: Sequence[Member]) -> Rejection | None:
         pod, lifecycle = member.pod, member.framework.lifecycle
         status = lifecycle.reserve(member.state, pod, pod.node_name)
         if status.rejected:
-            return Rejection.of_chosen_node(status)
+            return Rejection.of_chosen_node(Point.RESERVE, status)
     return None
 
 
@@ -141,5 +142,5 @@ def _permit(members: Sequence[Member]) -> Rejection | None:
         pod, lifecycle = member.pod, member.framework.lifecycle
         status, member.waits = lifecycle.permit(member.state, pod, pod.node_name)
         if status.rejected:
-            return Rejection.of_chosen_node(status)
+            return Rejection.of_chosen_node(Point.PERMIT, status)
     return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bayplan.cache.node_table import IntArray
+from bayplan.config.points import Point
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.search import Fit
@@ -58,6 +59,8 @@ class Rejection:
         diagnosis: the status of every node; None where no node was filtered.
         post_filter: what PostFilter plugins answered.
         fault: the exception behind a SchedulerError, where there is one.
+        point: Reserve or Permit, where it was one of these that refused the chosen node.
+        status: how it did.
         timed_out: whether the Pod waited in Permit until its time was up.
     """
 
@@ -70,6 +73,8 @@ class Rejection:
     diagnosis: Diagnosis | None = None
     post_filter: PostFilterResult | None = None
     fault: Exception | None = None
+    point: Point | None = None
+    status: Status | None = None
     timed_out: bool = False
 
     @classmethod
@@ -78,9 +83,15 @@ class Rejection:
         return cls(Reason.SCHEDULER_ERROR, message, fault=fault)
 
     @classmethod
-    def of_chosen_node(cls, status: Status, *, timed_out: bool = False) -> Rejection:
-        """A Reserve or Permit plugin rejected the one node that was left."""
+    def of_chosen_node(cls, point: Point, status: Status, *, timed_out: bool = False) -> Rejection:
+        """A Reserve or Permit plugin refused the one node that was left."""
         reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
         message = "0/1 nodes are available:" + (f" {reasons}." if reasons else "")
-        plugins = frozenset({status.plugin})
-        return cls(Reason.UNSCHEDULABLE, message, plugins, timed_out=timed_out)
+        return cls(
+            Reason.UNSCHEDULABLE,
+            message,
+            frozenset({status.plugin}),
+            point=point,
+            status=status,
+            timed_out=timed_out,
+        )

@@ -106,7 +106,7 @@ class NodeSelector:
         """percentageOfNodesToScore, then extenders."""
         if framework.percentage < 100 and fit.count:
             fit.feasible, fit.evaluated = self._sampler.restrict(
-                fit.feasible, framework.percentage, fit.among
+                fit.feasible, framework.percentage, fit.among, advance=not state.dry_run
             )
             fit.count = int(np.count_nonzero(fit.feasible))
         if self._extenders and fit.count:

@@ -10,12 +10,13 @@ import typer
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
+from bayplan.attempt.commit import Commit
 from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import print_verdict
 from bayplan.cli.offline import Output
+from bayplan.explain.explanation import explain as explain_pod
 from bayplan.simulation import Cluster, ClusterFileError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
-from bayplan.simulation.explain import explain as explain_pod
 from bayplan.simulation.offline import judged
 
 Verdict = dict[str, Any]
@@ -85,9 +86,15 @@ def _key(pod: str | None, namespace: str) -> str | None:
 
 def _explain(cluster: Cluster, core: Core, only: str | None) -> list[Verdict]:
     pods = judged(cluster, core)
+    commit = Commit(core.cache, core.queue.nominator)
+
+    def verdict_on(pod: Pod) -> Verdict:
+        framework = core.profiles[pod.spec.scheduler_name]
+        return explain_pod(framework, core.selector, commit, pod)
+
     if only is None:
-        return [explain_pod(core, pod) for pod in pods]
-    verdict = explain_pod(core, _named(cluster, pods, only))
+        return [verdict_on(pod) for pod in pods]
+    verdict = verdict_on(_named(cluster, pods, only))
     return [{**verdict, "runsOn": cluster.runs_on}] if cluster.runs_on else [verdict]
 
 

@@ -40,13 +40,17 @@ def _indented(console: Console, what: Any) -> None:
 
 
 def _outcome(verdict: Verdict) -> str:
+    permit = verdict.get("permit", {})
+    waits = permit.get("seconds", {})
+    plugins = ", ".join(f"{name} (at most {waits[name]:g} s)" for name in sorted(waits))
+    waiting = f" and waits there in Permit for {plugins}" if waits else ""
     if "nominated" in verdict:
-        return f" goes to {verdict['nominated']}, for which it is nominated"
+        return f" goes to {verdict['nominated']}, for which it is nominated{waiting}"
     if best := verdict.get("best"):
-        return f" goes to {best[0]}" if len(best) == 1 else f" goes to one of {some(best)}"
+        return f" goes to {best[0] if len(best) == 1 else f'one of {some(best)}'}{waiting}"
     if gate := verdict.get("preEnqueue"):
         return f" is held back by {gate['plugin']}: {', '.join(gate.get('reasons', []))}"
-    rejection = verdict.get("preFilter", {})
+    rejection = verdict.get("preFilter") or verdict.get("reserve") or permit
     plugin = rejection.get("plugin")
     return f" stays pending, rejected by {plugin}" if plugin else " stays pending"
 
@@ -73,7 +77,7 @@ def _scores(verdict: Verdict, top: int) -> Table:
         table.add_column(plugin, justify="right", overflow="fold")
     for name in names[:top]:
         parts = [str(scores[name].get(plugin, "")) for plugin in plugins]
-        style = "green" if name in verdict["best"] else ""
+        style = "green" if name in verdict.get("best", ()) else ""
         table.add_row(name, *parts, str(totals[name]), style=style)
     return table
 

@@ -62,7 +62,7 @@ def _print(
     for placement in placements:
         node = placement["node"]
         others = [name for name in placement.get("best", []) if name != node]
-        remark = some(others) if node else placement["message"] or "held back"
+        remark = placement["message"] or some(others)
         table.add_row(placement["pod"], node or "-", remark, style="" if node else "yellow")
     console.print(table)
     placed = sum(placement["node"] is not None for placement in placements)

@@ -18,12 +18,17 @@ class CycleState:
     then works on `what_if` copies. A value with a method ``what_if(rows)`` gives the copy that its
     plugin's ``add_pod`` and ``remove_pod`` may change; any other value is shared and must not be
     changed by them.
+
+    Attributes:
+        dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
+            does, and nothing is counted or remembered for the next Pod.
     """
 
-    __slots__ = ("_data", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("_data", "dry_run", "skip_filter", "skip_pre_bind", "skip_score")
 
-    def __init__(self) -> None:
+    def __init__(self, *, dry_run: bool = False) -> None:
         self._data: dict[str, Any] = {}
+        self.dry_run = dry_run
         self.skip_filter: set[str] = set()
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()
@@ -54,7 +59,7 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
-        copy = CycleState()
+        copy = CycleState(dry_run=self.dry_run)
         copy.adopt(self)
         return copy
 

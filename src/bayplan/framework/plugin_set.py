@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 from bayplan.config.points import Point
-from bayplan.framework.cycle_state import MissingStateError
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.points import (
@@ -197,11 +197,13 @@ class PluginSet:
         status = self.ask(_STATUS, plugin, point, method, *args)
         return SUCCESS if status is None else status
 
-    def time(self, point: Point, started: float, status: str = "Success") -> None:
+    def time(
+        self, state: CycleState, point: Point, started: float, status: str = "Success"
+    ) -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
-        self.instrument.extension_point(
-            point.display, self.profile, status, perf_counter() - started
-        )
+        if not state.dry_run:
+            seconds = perf_counter() - started
+            self.instrument.extension_point(point.display, self.profile, status, seconds)
 
 
 _STATUS = (Status, type(None))

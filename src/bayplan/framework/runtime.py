@@ -56,7 +56,7 @@ class Framework:
         """Let PostFilter plugins make room; the first one that does ends the search."""
         started = perf_counter()
         result = self._post_filter(state, pod, diagnosis)
-        self.plugins.time(Point.POST_FILTER, started, str(result.status.code))
+        self.plugins.time(state, Point.POST_FILTER, started, str(result.status.code))
         return result
 
     def _post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:

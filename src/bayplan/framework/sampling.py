@@ -28,12 +28,17 @@ class NodeSampler:
         self._position = -1
 
     def restrict(
-        self, feasible: BoolArray, percentage: int, among: BoolArray | None = None
+        self,
+        feasible: BoolArray,
+        percentage: int,
+        among: BoolArray | None = None,
+        *,
+        advance: bool = True,
     ) -> tuple[BoolArray, int]:
         """The part of ``feasible`` to score, and how many nodes were looked at for it.
 
         ``among`` are the nodes that PreFilter left, where it left some out: the percentage is of
-        those.
+        those. The next search begins where this one ended, unless ``advance`` is false.
         """
         everything = self._current_order()
         order = everything if among is None else everything[among[everything]]
@@ -43,7 +48,8 @@ class NodeSampler:
         looked_at = len(turned)
         if len(found) and found[-1] > wanted:
             looked_at = int(np.searchsorted(found, wanted)) + 1
-        self._start = (self._start + looked_at) % max(len(everything), 1)
+        if advance:
+            self._start = (self._start + looked_at) % max(len(everything), 1)
         sample = np.zeros_like(feasible)
         sample[turned[:looked_at]] = True
         return feasible & sample, looked_at

@@ -227,7 +227,7 @@ class NodeSearch:
             stage.begin()
         answers = self._answers(pod)
         allowed = self._pre_filter(state, pod, answers)
-        self._plugins.time(Point.PRE_FILTER, started, str((allowed.status or SUCCESS).code))
+        self._plugins.time(state, Point.PRE_FILTER, started, str((allowed.status or SUCCESS).code))
         if allowed.status is not None:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
@@ -239,7 +239,7 @@ class NodeSearch:
             fit = Fit(feasible, 1, 1, nominated=nominated)
         else:
             fit = self._filter(state, pod, answers, allowed)
-        self._plugins.time(Point.FILTER, started)
+        self._plugins.time(state, Point.FILTER, started)
         return fit
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: Answers) -> _Allowed:
@@ -360,7 +360,7 @@ class NodeSearch:
             totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
             totals = masked(feasible, totals)
-        self._plugins.time(Point.SCORE, started)
+        self._plugins.time(state, Point.SCORE, started)
         return totals
 
     def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:

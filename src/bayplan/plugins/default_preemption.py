@@ -1,13 +1,13 @@
 """DefaultPreemption: evicts Pods of lower priority where that makes room for one that fits nowhere.
 
 PostFilter finds the node and the victims (`bayplan.preemption`), has them evicted in the background
-and nominates the node; PreEnqueue holds the Pod back until they are leaving. Without a cluster
-(simulate, explain) nobody is evicted.
+and nominates the node; PreEnqueue holds the Pod back until they are leaving. In a dry run, as for
+simulate and explain, nobody is evicted.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
@@ -38,8 +38,20 @@ class DefaultPreemption(Plugin):
         """Hold a preemptor back until its victims are leaving."""
         return WAITING if self._executor.is_running(pod) else None
 
+    def explain_post_filter(
+        self, state: CycleState, pod: Pod, failure: FilterFailure
+    ) -> dict[str, Any]:
+        """Who would have to leave, on the chosen node and on all others that would do.
+
+        Looks at every node and changes nothing.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        return self.analyse(state, pod, failure).explanation()
+
     def analyse(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Analysis:
-        """What preemption would do, found out on every node; for explanations. Changes nothing.
+        """What preemption would do, looked for on every node. Changes nothing.
 
         Raises:
             AttemptFault: a plugin broke.
@@ -48,10 +60,11 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Make room for ``pod``, if that is possible, and nominate the node for it."""
-        live = self._writer is not None
-        analysis = self._evaluator.analyse(state, pod, failure, every_node=not live)
+        analysis = self._evaluator.analyse(state, pod, failure, every_node=state.dry_run)
+        if state.dry_run:
+            return analysis.result
         best = analysis.best
-        evicted = best is not None and live and self._executor.evict(pod, best)
+        evicted = best is not None and self._executor.evict(pod, best)
         self._instrument.preemption(len(best.victims) if best is not None and evicted else 0)
         return analysis.result
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import structlog
@@ -54,6 +55,22 @@ class Analysis:
         """The node to make room on, and whom to evict; None where there is none."""
         return self.tied[0] if self.tied else None
 
+    def explanation(self) -> dict[str, Any]:
+        """Plain data: candidates by node, the victims on the best one, and the nodes tied with it.
+
+        Empty where there is no room to be made.
+        """
+        if self.best is None:
+            return {}
+        by_name = sorted(self.candidates, key=lambda c: c.node_name)
+        explanation: dict[str, Any] = {"candidates": {c.node_name: _plain(c) for c in by_name}}
+        best = explanation["candidates"].get(self.best.node_name)
+        if best is not None:
+            explanation["victims"] = best["victims"]
+        if len(self.tied) > 1:
+            explanation["tied"] = [candidate.node_name for candidate in self.tied]
+        return explanation
+
 
 class _Failed(Exception):  # noqa: N818 - the outcome of an attempt, not a bug
     """The attempt ends with a status."""
@@ -72,6 +89,9 @@ class Evaluator:
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
         self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets)
+        # A dry run looks at every node. If a live search found these outcomes it would choose among
+        # more candidates than it looks for, so asking a question would change a decision.
+        self._dry_run_book = OutcomeBook(handle.what_if, self._nodes, self._budgets)
         self._next_row = 0
 
     def analyse(
@@ -87,11 +107,14 @@ class Evaluator:
         reason = self._not_eligible(pod, failure)
         if reason:
             return _nothing(Status.unschedulable(reason))
-        outcomes = self._book.of(state, pod)
+        outcomes = (self._dry_run_book if state.dry_run else self._book).of(state, pod)
         rows = failure.candidates
         if self._handle.counters.any_below(pod.priority):
             dry_run = DryRun(self._handle.what_if, self._budgets, state, pod, self._nodes)
-            self._try(dry_run, outcomes, rows, len(rows) if every_node else self._wanted(len(rows)))
+            wanted = len(rows) if every_node else self._wanted(len(rows))
+            last = self._try(dry_run, outcomes, rows, wanted)
+            if not state.dry_run:
+                self._next_row = last + 1
         else:  # walking over all Pods would find nobody
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
         found = rows[outcomes.possible[rows]]
@@ -127,19 +150,22 @@ class Evaluator:
         share = nodes * self._args.min_candidate_nodes_percentage // 100
         return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
 
-    def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> None:
+    def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
         """Dry runs on ``rows`` until there are enough candidates, one of which violates no budget.
 
-        Each call begins where the last one ended, so that in time every node has its turn.
+        Each call begins where the last one ended, so that in time every node has its turn. Returns
+        the row where it ended.
         """
+        last = self._next_row - 1
         first = int(np.searchsorted(rows, self._next_row))
         rows = np.concatenate([rows[first:], rows[:first]])
         while (missing := _missing(outcomes, rows, wanted)) > 0:
             untried = rows[~outcomes.known[rows]][:missing]
             if not len(untried):
-                return
+                break
             outcomes.record(dry_run.run(untried))
-            self._next_row = int(untried[-1]) + 1
+            last = int(untried[-1])
+        return last
 
     def _no_candidates(self, outcomes: Outcomes, rows: IntArray) -> Analysis:
         statuses = [s for row in rows.tolist() if isinstance(s := outcomes[row], Status)]
@@ -232,6 +258,13 @@ def _missing(outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
 
 def _candidates(outcomes: Outcomes, rows: IntArray) -> tuple[Candidate, ...]:
     return tuple(c for row in rows.tolist() if isinstance(c := outcomes[row], Candidate))
+
+
+def _plain(candidate: Candidate) -> dict[str, Any]:
+    plain: dict[str, Any] = {"victims": sorted(pod.key for pod in candidate.victims)}
+    if candidate.violations:
+        plain["pdbViolations"] = candidate.violations
+    return plain
 
 
 def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Analysis:

@@ -2,14 +2,13 @@
 
 The way of a file: `files` (text to objects), `checks` (what of it can be used), `defaults` and
 `admission` (what the API server would have made of it), `cluster` (all of that in order), `offline`
-(the core, its cache filled), `attempt` (one scheduling cycle), then `explain` or `simulate`.
+(the core, its cache filled), then `bayplan.explain` or `simulate`.
 
 What a file holds and bayplan cannot use is left out and named; it never ends in an exception other
 than `ClusterFileError`, which says that there is nothing left to judge.
 """
 
 from bayplan.simulation.cluster import Cluster, load_cluster
-from bayplan.simulation.explain import explain
 from bayplan.simulation.files import ClusterFileError
 from bayplan.simulation.offline import offline_core
 from bayplan.simulation.simulate import simulate
@@ -17,7 +16,6 @@ from bayplan.simulation.simulate import simulate
 __all__ = [
     "Cluster",
     "ClusterFileError",
-    "explain",
     "load_cluster",
     "offline_core",
     "simulate",

@@ -1,21 +1,32 @@
-"""Simulate: place all pending Pods, one after the other, each seeing those before it."""
+"""Simulate: place all pending Pods, one after the other, each seeing those before it.
+
+Attempt and commit are the scheduler's own. A Pod that a Permit plugin makes wait stays on its node
+and in the list of waiting Pods, where the plugin may allow or reject it when it sees others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
-from bayplan.attempt.report import cut_note
-from bayplan.framework.faults import AttemptFault
+from bayplan.attempt.attempt import attempt
+from bayplan.attempt.commit import Choice, Commit, Member
+from bayplan.attempt.outcome import Rejection
+from bayplan.attempt.report import cut_note, skip_note
+from bayplan.config.points import Point
+from bayplan.explain.explanation import gate_status
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import Status
 from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.simulation.attempt import Attempt, attempt
 from bayplan.simulation.name_order import NameOrder
 
-Placement = dict[str, Any]
+Result = dict[str, Any]
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -42,13 +53,18 @@ def usage(core: Core) -> list[Usage]:
     return [*used, Usage("pods", int(nodes.allowed_pods.sum()), int(nodes.pod_count.sum()))]
 
 
-def simulate(core: Core, pods: list[Pod]) -> list[Placement]:
+def simulate(core: Core, pods: list[Pod]) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
-    Each goes to the first by name of its best nodes. Preemption is only told of: nobody leaves.
+    Each goes to the first by name of its best nodes. Preemption is only reported: nobody leaves.
+
+    Returns:
+        For each Pod ``pod``, ``node`` (None where it got none), ``message`` (why not, or what it
+        waits for), ``best`` (all nodes as good, where one was chosen) and ``waits`` (seconds by
+        Permit plugin, where one makes it wait).
     """
-    order = NameOrder()
-    return [_place(core, attempt(core, pod), order) for pod in _in_queue_order(core, pods)]
+    simulation = _Simulation(core)
+    return [simulation.place(pod) for pod in _in_queue_order(core, pods)]
 
 
 def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
@@ -61,29 +77,54 @@ def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
     return [queued.pod for queued in sorted(line, key=sort_key(queue_sort))]
 
 
-def _place(core: Core, tried: Attempt, order: NameOrder) -> Placement:
-    placement: Placement = {"pod": tried.pod.key, "node": None}
-    selection = tried.selection
-    message = tried.message
-    if selection is not None and selection.best is not None:
-        placement["best"] = order.names(core.cache.nodes, selection.best)
-        message = _assume(core, tried, selection.node_name)
-        if not message:
-            placement["node"] = selection.node_name
-    placement["message"] = cut_note(message)
-    return placement
+class _Simulation:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._commit = Commit(core.cache, core.queue.nominator)
+        self._order = NameOrder()
 
+    def place(self, pod: Pod) -> Result:
+        """Place one Pod. The result may still change when a Permit plugin decides later."""
+        result: Result = {"pod": pod.key, "node": None}
+        framework = self._core.profiles[pod.spec.scheduler_name]
+        gate = gate_status(framework, pod)
+        if gate is not None:
+            result["message"] = cut_note(f"held back by {gate.plugin}: {gate.message}")
+        elif pod.deleted is not None:
+            result["message"] = skip_note(pod)
+        else:
+            self._attempt(result, framework, pod)
+        return result
 
-def _assume(core: Core, tried: Attempt, node_name: str) -> str:
-    """Count the Pod on the node and reserve what it needs; returns why that failed."""
-    assumed = core.cache.assume(tried.pod, node_name)
-    core.queue.nominator.remove(assumed.uid)
-    try:
-        status = tried.framework.lifecycle.reserve(tried.state, assumed, node_name)
-        message = "" if status.ok else status.message
-    except AttemptFault as error:
-        message = str(error)
-    if message:
-        tried.framework.lifecycle.unreserve(tried.state, assumed, node_name)
-        core.cache.forget(assumed.uid)
-    return message
+    def _attempt(self, result: Result, framework: Framework, pod: Pod) -> None:
+        state = CycleState(dry_run=True)
+        placement = attempt(framework, self._core.selector, state, pod)
+        if isinstance(placement, Rejection):
+            result["message"] = cut_note(placement.message)
+            return
+        result["best"] = self._order.names(self._core.cache.nodes, placement.best)
+        committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
+        if isinstance(committed, Rejection):
+            result["message"] = cut_note(committed.message)
+            return
+        (member,) = committed.members
+        result["node"] = placement.node_name
+        result["message"] = ""
+        if member.waits:
+            self._wait(result, member)
+
+    def _wait(self, result: Result, member: Member) -> None:
+        waits = result["waits"] = dict(member.waits)
+        plugins = ", ".join(f"{name} (at most {waits[name]:g} s)" for name in sorted(waits))
+        result["message"] = f"waits in Permit for {plugins}"
+        self._core.waiting.add(member.pod, waits, partial(self._decided, result, member))
+
+    def _decided(self, result: Result, member: Member, verdict: Status, _timed_out: bool) -> None:
+        """Permit plugins have let a waiting Pod go, or rejected it."""
+        self._core.waiting.remove(member.pod.uid)
+        del result["waits"]
+        result["message"] = ""
+        if not verdict.ok:
+            self._commit.undo([member])
+            result["node"] = None
+            result["message"] = cut_note(Rejection.of_chosen_node(Point.PERMIT, verdict).message)

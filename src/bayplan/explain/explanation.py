@@ -1,0 +1,213 @@
+"""Explain: for one pending Pod, what every plugin says about every node, on the cluster as it is.
+
+The attempt and the commit are the scheduler's own, as a dry run and a rehearsal: afterwards
+everything is as it was. The result is plain data in the form that the conformance oracle prints,
+too. Keys that have nothing to say are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.attempt.attempt import attempt
+from bayplan.attempt.commit import Choice, Commit, Committed
+from bayplan.attempt.outcome import Placement, Rejection
+from bayplan.attempt.report import cut_note, skip_note
+from bayplan.attempt.selection import NodeSelector
+from bayplan.cache.node_table import IntArray
+from bayplan.config.points import Point
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.runtime import Framework
+from bayplan.framework.search import Fit
+from bayplan.framework.status import SUCCESS, Code, Status
+
+Verdict = dict[str, Any]
+
+
+@runtime_checkable
+class ExplainsPostFilter(Protocol):
+    """A PostFilter plugin that can say more about its answer than the answer itself."""
+
+    def explain_post_filter(
+        self, state: CycleState, pod: Pod, failure: FilterFailure
+    ) -> dict[str, Any]:
+        """Plain data that is added to ``postFilter`` of the explanation. Changes nothing."""
+
+
+def explain(framework: Framework, selector: NodeSelector, commit: Commit, pod: Pod) -> Verdict:
+    """Why ``pod`` goes where it goes, or nowhere."""
+    verdict: Verdict = {"pod": pod.key}
+    gate = gate_status(framework, pod)
+    if gate is not None:
+        verdict["preEnqueue"] = _outcome(gate)
+        return verdict
+    if pod.deleted is not None:
+        verdict["message"] = skip_note(pod)
+        return verdict
+    state = CycleState(dry_run=True)
+    outcome = attempt(framework, selector, state, pod)
+    if isinstance(outcome, Placement):
+        _add_placement(verdict, framework, state, pod, outcome)
+        _add_commit(verdict, commit.rehearse(Choice(framework, state, pod, outcome.node_name)))
+    elif isinstance(outcome.fault, AttemptFault):
+        _add_fault(verdict, framework, pod, outcome.fault)
+    else:
+        _add_rejection(verdict, framework, state, pod, outcome)
+    return verdict
+
+
+def gate_status(framework: Framework, pod: Pod) -> Status | None:
+    """What the first PreEnqueue plugin that holds ``pod`` back says; None where none does."""
+    for name, pre_enqueue in framework.lifecycle.gates():
+        status = pre_enqueue(pod)
+        if status is not None and not status.ok:
+            return status.by(name)
+    return None
+
+
+def _outcome(status: Status) -> Verdict:
+    outcome: Verdict = {"code": str(status.code)}
+    if status.plugin:
+        outcome["plugin"] = status.plugin
+    if status.reasons:
+        outcome["reasons"] = list(status.reasons)
+    return outcome
+
+
+def _node_outcomes(diagnosis: Diagnosis) -> dict[str, Verdict]:
+    """Every node's status; nodes with the same one share it."""
+    fits = _outcome(SUCCESS)
+    outcomes = {node.name: fits for node in diagnosis.nodes}
+    for status, rows in diagnosis.groups():
+        outcome = _outcome(status)
+        for name in _names(diagnosis, rows):
+            outcomes[name] = outcome
+    return dict(sorted(outcomes.items()))
+
+
+def _names(diagnosis: Diagnosis, rows: IntArray) -> list[str]:
+    names = diagnosis.nodes.names
+    return [name for row in rows.tolist() if (name := names[row]) is not None]
+
+
+# No node fits
+
+
+def _add_rejection(
+    verdict: Verdict, framework: Framework, state: CycleState, pod: Pod, rejection: Rejection
+) -> None:
+    verdict["message"] = cut_note(rejection.message)
+    diagnosis = rejection.diagnosis
+    if diagnosis is None:
+        return
+    if diagnosis.pre_filter is not None:
+        verdict["preFilter"] = _outcome(diagnosis.pre_filter)
+    else:
+        verdict["nodes"] = _node_outcomes(diagnosis)
+    if rejection.post_filter is not None:
+        verdict["postFilter"] = _post_filter(
+            framework, state, pod, rejection.post_filter, diagnosis
+        )
+
+
+def _post_filter(
+    framework: Framework,
+    state: CycleState,
+    pod: Pod,
+    result: PostFilterResult,
+    diagnosis: Diagnosis,
+) -> Verdict:
+    outcome: Verdict = {}
+    if result.status.message:
+        outcome["message"] = result.status.message
+    if result.nominated_node:
+        outcome["nominatedNode"] = result.nominated_node
+        candidates = diagnosis.rows_with(unresolvable=False)
+        failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
+        for plugin in framework.plugins.post_filter:
+            if isinstance(plugin, ExplainsPostFilter):
+                outcome.update(plugin.explain_post_filter(state, pod, failure))
+                break
+    return outcome
+
+
+def _add_fault(verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptFault) -> None:
+    """How far the attempt came, and what each node came to.
+
+    Where several nodes have an error, the message is that of the first by name: kube-scheduler
+    reports whichever comes first.
+    """
+    verdict["message"] = cut_note(str(fault))
+    if fault.point is Point.PRE_FILTER:
+        verdict["preFilter"] = _outcome(Status.error(str(fault)))
+        return
+    state = CycleState(dry_run=True)
+    try:
+        diagnosis, rejection = framework.search.diagnose(state, pod, tried=False)
+    except AttemptFault:
+        return
+    if rejection is not None:
+        verdict["preFilter"] = _outcome(rejection)
+        return
+    verdict["nodes"] = _node_outcomes(diagnosis)
+    errors = {
+        name: status.message
+        for status, rows in diagnosis.groups()
+        if status.code is Code.ERROR
+        for name in _names(diagnosis, rows)
+    }
+    if errors:
+        verdict["message"] = cut_note(errors[min(errors)])
+
+
+# A node was chosen
+
+
+def _add_placement(
+    verdict: Verdict, framework: Framework, state: CycleState, pod: Pod, placement: Placement
+) -> None:
+    fresh = CycleState(dry_run=True)
+    diagnosis, _ = framework.search.diagnose(fresh, pod, tried=False)
+    nodes = verdict["nodes"] = _node_outcomes(diagnosis)
+    if placement.fit.nominated is not None:
+        nodes[placement.node_name] = _outcome(SUCCESS)
+        verdict["nominated"] = placement.node_name
+    elif placement.fit.count > 1 and framework.search.scores_anything:
+        _add_scores(verdict, framework, state, pod, placement.fit, diagnosis.nodes.names)
+    verdict["best"] = sorted(_names(diagnosis, placement.best))
+
+
+def _add_scores(
+    verdict: Verdict,
+    framework: Framework,
+    state: CycleState,
+    pod: Pod,
+    fit: Fit,
+    names: list[str | None],
+) -> None:
+    rows = np.flatnonzero(fit.feasible).tolist()
+    scores: dict[str, dict[str, int]] = {names[row] or "": {} for row in rows}
+    for part in framework.search.score_parts(state, pod, fit):
+        for row, score in zip(part.rows.tolist(), part.scores.tolist(), strict=True):
+            scores[names[row] or ""][part.plugin] = score
+    verdict["scores"] = dict(sorted(scores.items()))
+    verdict["totals"] = {name: sum(parts.values()) for name, parts in verdict["scores"].items()}
+
+
+def _add_commit(verdict: Verdict, outcome: Committed | Rejection) -> None:
+    """What Reserve and Permit plugins say of the chosen node, where it is not just yes."""
+    if isinstance(outcome, Rejection):
+        # Wherever the Pod was to go, it does not: neither to this node nor, now, to another one.
+        for key in ("best", "nominated"):
+            verdict.pop(key, None)
+        verdict["message"] = cut_note(outcome.message)
+        if outcome.point is not None and outcome.status is not None:
+            verdict[outcome.point.value] = _outcome(outcome.status)
+    elif waits := outcome.members[0].waits:
+        verdict["permit"] = {"code": str(Code.WAIT), "seconds": dict(waits)}

@@ -1,0 +1,102 @@
+"""Explaining one Pod: what Reserve and Permit say is part of it, and nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.builders import PodBuilder, make_node, make_pod
+from tests.core_harness import Cluster, profile
+from tests.scripted import scripted
+
+from bayplan.attempt.commit import Commit
+from bayplan.explain.explanation import explain
+from bayplan.framework import WAIT, PostFilterResult, Status
+
+
+def cluster_with(*plugins: Any, **settings: Any) -> Cluster:
+    cluster = Cluster(*plugins, **settings)
+    cluster.add(make_node("n1").capacity(cpu="4", memory="8Gi", pods=10))
+    return cluster
+
+
+def explained(cluster: Cluster, pod: PodBuilder) -> dict[str, Any]:
+    """The explanation of ``pod``, which the cluster has been shown."""
+    cluster.add(pod)
+    core = cluster.core
+    framework = core.profiles["bayplan"]
+    return explain(framework, core.selector, Commit(core.cache, core.queue.nominator), pod.obj())
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_refusal_by_reserve_or_permit_is_the_answer(point: str) -> None:
+    no = scripted("No", **{point: Status.unschedulable("not now")})
+    verdict = explained(cluster_with(no, bare=True), make_pod("p"))
+    assert verdict["message"] == "0/1 nodes are available: 1 not now."
+    assert verdict[point] == {"code": "Unschedulable", "plugin": "No", "reasons": ["not now"]}
+    assert "best" not in verdict
+    assert verdict["nodes"] == {"n1": {"code": "Success"}}
+
+
+def test_a_wait_in_permit_is_told_with_its_limit() -> None:
+    verdict = explained(
+        cluster_with(scripted("Hold", permit=(WAIT, 60.0)), bare=True), make_pod("p")
+    )
+    assert verdict["best"] == ["n1"]
+    assert verdict["permit"] == {"code": "Wait", "seconds": {"Hold": 60.0}}
+    assert "message" not in verdict
+
+
+def test_an_error_of_permit_is_the_answer() -> None:
+    verdict = explained(
+        cluster_with(scripted("Bad", permit=RuntimeError("oh")), bare=True), make_pod("p")
+    )
+    assert verdict["message"] == 'running Permit plugin "Bad": RuntimeError: oh'
+    assert "best" not in verdict
+
+
+def test_an_explanation_leaves_nothing_behind() -> None:
+    keeps = scripted("Keeps", reserve=None, unreserve=None, permit=(WAIT, 60.0))
+    cluster = cluster_with(keeps, bare=True)
+    pod = make_pod("p").req(cpu="1").nominated("n1")
+    verdict = explained(cluster, pod)
+    assert verdict["nominated"] == "n1"
+    assert cluster.plugin(keeps).calls == ["reserve", "permit", "unreserve"]
+    assert cluster.node_of(pod) == ""
+    assert cluster.cache.nodes.recount() == {}
+    assert cluster.queue.nominator.nominated_node(pod.obj().uid) == "n1"
+    assert cluster.recorder.events == []
+    assert cluster.metrics.render().count(b"scheduler_schedule_attempts_total{") == 0
+    text = cluster.metrics.render()
+    assert text.count(b"scheduler_framework_extension_point_duration_seconds_bucket{") == 0
+
+
+def test_what_preemption_would_do_is_told_and_not_done() -> None:
+    cluster = cluster_with()
+    victim = make_pod("victim").req(cpu="3").priority(1).node("n1")
+    cluster.add(victim)
+    verdict = explained(cluster, make_pod("p").req(cpu="3").priority(9))
+    assert verdict["postFilter"]["nominatedNode"] == "n1"
+    assert verdict["postFilter"]["victims"] == ["default/victim"]
+    assert cluster.metric("scheduler_preemption_attempts_total") == 0
+    assert cluster.node_of(victim) == "n1"
+
+
+def test_any_post_filter_plugin_may_explain_its_answer() -> None:
+    class MakesRoom(scripted("MakesRoom", filter=None, post_filter=None)):  # type: ignore[misc]
+        def filter(self, state: Any, pod: Any, node: Any) -> Status:
+            return Status.unschedulable("full")
+
+        def post_filter(self, state: Any, pod: Any, failure: Any) -> PostFilterResult:
+            return PostFilterResult(Status(), "n1")
+
+        def explain_post_filter(self, state: Any, pod: Any, failure: Any) -> dict[str, Any]:
+            return {"rented": "a larger node", "dryRun": state.dry_run}
+
+    cluster = cluster_with(MakesRoom, profiles=[profile("MakesRoom", bare=True)])
+    verdict = explained(cluster, make_pod("p"))
+    assert verdict["postFilter"] == {
+        "nominatedNode": "n1",
+        "rented": "a larger node",
+        "dryRun": True,
+    }
