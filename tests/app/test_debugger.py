@@ -10,10 +10,12 @@ import pytest
 import structlog
 from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster
+from tests.scripted import scripted
 
 from bayplan.app import debugger as debugger_module
 from bayplan.app.debugger import Debugger
 from bayplan.client.errors import ApiError
+from bayplan.framework import WAIT, Status
 
 
 class Lists:
@@ -111,3 +113,19 @@ def test_the_api_server_is_not_asked_on_the_scheduling_thread() -> None:
     assert "Dump()" in repr(cluster.inbox)
     cluster.take_in()
     assert lists.threads == {"debugger"}
+
+
+def test_who_waits_in_permit_and_who_is_held_is_dumped(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = scripted("Hold", pre_enqueue=Status.unschedulable("not today"))
+    cluster = Cluster(scripted("Wait", permit=(WAIT, 60.0)), hold, bare=True)
+    cluster.plugin(hold).script = {}
+    cluster.add(make_node("n1").capacity(cpu="4", pods=9), make_pod("waits"))
+    cluster.run()
+    cluster.plugin(hold).script = {"pre_enqueue": Status.unschedulable("not today")}
+    cluster.add(make_pod("held"))
+    debugger = Debugger(cluster.core, Lists(None, {}), cluster.inbox)  # type: ignore[arg-type]
+    said = dumped(cluster, debugger, monkeypatch)
+    (waits,) = said["Pod waits in Permit"]
+    assert (waits["pod"], waits["node"], waits["plugins"]) == ("default/waits", "n1", ["Wait"])
+    (held,) = [line for line in said["Pod in queue"] if line["pod"] == "default/held"]
+    assert (held["place"], held["held_by"]) == ("gated", "Hold: not today")

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_node, make_pod
 from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
+from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
 from bayplan.app.exposition import expose_client, expose_election, expose_world
@@ -13,7 +14,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock
-from bayplan.framework import WAIT, Plugin
+from bayplan.framework import WAIT, Plugin, Status
 from bayplan.informers.factory import Informers
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
@@ -78,3 +79,15 @@ def test_pods_that_wait_in_permit_are_shown_by_plugin() -> None:
     cluster.add(make_node("n").capacity(cpu="1", pods=9), make_pod("p").uid("p"))
     cluster.run()
     assert samples(cluster.metrics)["bayplan_permit_waiting_pods", "Later"] == 1
+
+
+def test_pods_that_a_pre_enqueue_plugin_holds_are_shown_by_plugin() -> None:
+    hold = scripted("Hold", pre_enqueue=Status.unschedulable("not today"))
+    cluster = Cluster(hold, bare=True)
+    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
+    pod = make_pod("p")
+    cluster.add(pod, make_pod("q"))
+    assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 2
+    cluster.plugin(hold).script = {}
+    cluster.add(pod.label("a", "b"))
+    assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 1

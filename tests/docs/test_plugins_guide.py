@@ -167,7 +167,7 @@ def test_pairs_lets_two_go_together(tmp_path: Path):
     status, waits = permit(CycleState(), first, "a")
     assert (status, waits) == (WAIT, {"Pairs": 60.0})
     verdicts: list[object] = []
-    guide.core.waiting.add(first, waits, verdicts.append)
+    guide.core.waiting.add(first, waits, lambda verdict, _: verdicts.append(verdict))
     assert permit(CycleState(), second, "a") == (SUCCESS, {})
     assert verdicts == [SUCCESS]
 

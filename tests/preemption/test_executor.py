@@ -180,7 +180,7 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
 def waiting(world: World, pod: Pod) -> list[Status]:
     """Let ``pod`` wait in Permit; the list gets its verdict."""
     verdicts: list[Status] = []
-    world.core.waiting.add(pod, {"Gatekeeper": 60.0}, verdicts.append)
+    world.core.waiting.add(pod, {"Gatekeeper": 60.0}, lambda verdict, _: verdicts.append(verdict))
     return verdicts
 
 
@@ -222,7 +222,7 @@ def test_where_all_victims_wait_the_preemptor_is_not_held_back() -> None:
 
 def preparing(world: World, pod: Pod) -> PreparingPod:
     """Let ``pod`` be in PreBind."""
-    return world.core.preparing.setdefault(pod.uid, PreparingPod())
+    return world.core.preparing.get(pod.uid) or world.core.preparing.begin(pod.uid)
 
 
 def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.selection import NodeSelector, TieBreak, pick_at_random
-from bayplan.binding.preparing import PreparingPod
+from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
@@ -86,7 +86,7 @@ class Core:
         registry.check(config)
         self.cache = Cache()
         self.waiting = WaitingPods(around.clock)
-        self.preparing: dict[str, PreparingPod] = {}
+        self.preparing = PreparingPods()
         self.instrument = instrument
         self.extenders = around.extenders or Extenders()
         nominator = Nominator()

@@ -22,6 +22,7 @@ from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
+from bayplan.queue.queued_pod import QueuedPod
 
 log = structlog.get_logger("debugger")
 
@@ -95,7 +96,14 @@ class Debugger:
             log.info("Node in cache", node=node.name, row=node.row, pods=pods)
         for place, queued in self._core.queue.pending_pods().items():
             for pod in queued:
-                log.info("Pod in queue", pod=pod.pod.key, place=place.value, attempts=pod.attempts)
+                log.info("Pod in queue", pod=pod.pod.key, place=place.value, **_about(pod))
+        for waiting in self._core.waiting:
+            log.info(
+                "Pod waits in Permit",
+                pod=waiting.pod.key,
+                node=waiting.node_name,
+                plugins=waiting.pending_plugins(),
+            )
         log.info("Recount", **self.recount())
 
     def recount(self) -> dict[str, Any]:
@@ -115,6 +123,15 @@ class Debugger:
             "missing pods": sorted(listed.pods - pods),
             "surplus pods": sorted(pods - listed.pods),
         }
+
+
+def _about(queued: QueuedPod) -> dict[str, Any]:
+    about: dict[str, Any] = {"attempts": queued.attempts}
+    if queued.rejectors:
+        about["rejected_by"] = sorted(queued.rejectors)
+    if queued.gating_plugin:
+        about["held_by"] = f"{queued.gating_plugin}: {queued.gating_reason}"
+    return about
 
 
 @dataclass(frozen=True)

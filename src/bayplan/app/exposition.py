@@ -35,6 +35,7 @@ def expose_world(
     metrics.poll_by(polled.PENDING_PODS, queue.counts)
     metrics.poll_by(polled.CACHE_SIZE, cache.counts)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)
+    metrics.poll_by(polled.GATED_PODS, queue.gated_by)
     metrics.poll(polled.ATTEMPT_AGE, lambda: {(): pulse.age()})
 
 

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import structlog
+
+from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.binding.preparing import PreparingPod
+from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
@@ -25,6 +28,8 @@ from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Bound
 from bayplan.telemetry.instrument import Instrument
+
+log = structlog.get_logger("binding")
 
 
 class ExtenderBinder(Protocol):
@@ -74,7 +79,7 @@ class Binder:
         pool: Executor,
         inbox: Inbox,
         waiting: WaitingPods,
-        preparing: dict[str, PreparingPod],
+        preparing: PreparingPods,
         extenders: ExtenderBinder,
         instrument: Instrument,
     ) -> None:
@@ -104,6 +109,9 @@ class Binder:
         if binding.failure is not None:
             self._finish(binding, binding.failure)
         elif binding.waits:
+            if logs.enabled(2):
+                pod, waits = binding.pod, dict(binding.waits)
+                log.info("Pod waits in Permit", v=2, pod=pod.key, node=pod.node_name, seconds=waits)
             decided = partial(self._decided, binding, time.perf_counter())
             self._waiting.add(binding.pod, binding.waits, decided)
         elif binding.prepares or self._blocks(binding):
@@ -142,7 +150,7 @@ class Binder:
     def _hand_over(self, binding: Binding) -> None:
         """Any thread: go on on a worker."""
         if binding.prepares:
-            self._preparing[binding.pod.uid] = PreparingPod()
+            self._preparing.begin(binding.pod.uid)
         self._pool.submit(self._prepare_and_bind, binding)
 
     def _prepare_and_bind(self, binding: Binding) -> None:
@@ -153,7 +161,7 @@ class Binder:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
         except AttemptFault as fault:
             status = fault.status
-        preparing = self._preparing.pop(pod.uid, None)
+        preparing = self._preparing.end(pod.uid)
         if status.ok and preparing is not None and not preparing.finish():
             status = Status.error(preparing.called_back)
         if status.ok:

@@ -6,7 +6,7 @@ The scheduling thread calls back, a binding worker finishes; whichever is first 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 
 class PreparingPod:
@@ -49,3 +49,38 @@ class PreparingPod:
         with self._lock:
             self._over = not self.called_back
             return self._over
+
+
+class PreparingPods(Mapping[str, PreparingPod]):
+    """All Pods in PreBind, by uid. Any thread.
+
+    With a lock: binding workers take Pods in and out while the scheduling thread looks for victims.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pods: dict[str, PreparingPod] = {}
+
+    def begin(self, uid: str) -> PreparingPod:
+        """That Pod is handed to a worker."""
+        preparing = PreparingPod()
+        with self._lock:
+            self._pods[uid] = preparing
+        return preparing
+
+    def end(self, uid: str) -> PreparingPod | None:
+        """Its PreBind is over."""
+        with self._lock:
+            return self._pods.pop(uid, None)
+
+    def __getitem__(self, uid: str) -> PreparingPod:
+        with self._lock:
+            return self._pods[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._pods))
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._pods)

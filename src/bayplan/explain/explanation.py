@@ -7,6 +7,7 @@ too. Keys that have nothing to say are left out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -138,32 +139,49 @@ def _post_filter(
 
 
 def _add_fault(verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptFault) -> None:
-    """How far the attempt came, and what each node came to.
+    details = diagnose_fault(framework, pod, fault)
+    verdict["message"] = cut_note(details.message)
+    if details.pre_filter is not None:
+        verdict["preFilter"] = _outcome(details.pre_filter)
+    elif details.diagnosis is not None:
+        verdict["nodes"] = _node_outcomes(details.diagnosis)
 
-    Where several nodes have an error, the message is that of the first by name: kube-scheduler
-    reports whichever comes first.
+
+@dataclass(frozen=True)
+class FaultDetails:
+    """How far an attempt came that ended in a fault.
+
+    Attributes:
+        message: where several nodes have an error, that of the first by name; kube-scheduler
+            reports whichever comes first.
+        pre_filter: what PreFilter answered, where it went no further.
+        diagnosis: the status of every node, where it came to Filter.
     """
-    verdict["message"] = cut_note(str(fault))
+
+    message: str
+    pre_filter: Status | None = None
+    diagnosis: Diagnosis | None = None
+
+
+def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> FaultDetails:
+    """Run PreFilter and Filter once more, and find out about every node."""
+    message = str(fault)
     if fault.point is Point.PRE_FILTER:
-        verdict["preFilter"] = _outcome(Status.error(str(fault)))
-        return
+        return FaultDetails(message, pre_filter=Status.error(message))
     state = CycleState(dry_run=True)
     try:
         diagnosis, rejection = framework.search.diagnose(state, pod, tried=False)
     except AttemptFault:
-        return
+        return FaultDetails(message)
     if rejection is not None:
-        verdict["preFilter"] = _outcome(rejection)
-        return
-    verdict["nodes"] = _node_outcomes(diagnosis)
+        return FaultDetails(message, pre_filter=rejection)
     errors = {
         name: status.message
         for status, rows in diagnosis.groups()
         if status.code is Code.ERROR
         for name in _names(diagnosis, rows)
     }
-    if errors:
-        verdict["message"] = cut_note(errors[min(errors)])
+    return FaultDetails(errors[min(errors)] if errors else message, diagnosis=diagnosis)
 
 
 # A node was chosen

@@ -7,11 +7,13 @@ comes with the events of their deletion. That the API server has answered is not
 events of other Pods' victims would then wake it before there is room for it. When a call fails it
 is tried again at once, as nobody else would wake it.
 
-Scheduling thread, except for the callbacks of the client, which change nothing but `_running`.
+Scheduling thread, except for the callbacks of the client: those change one `_Eviction`, which has a
+lock, and nothing else.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import structlog
@@ -25,35 +27,40 @@ log = structlog.get_logger("preemption")
 
 
 class _Eviction:
-    """The calls of one preemption; ``victims`` are those that it deletes."""
+    """The calls of one preemption.
+
+    Attributes:
+        victims: those that it deletes. Scheduling thread only.
+        failed: whether a call has failed, so that the preemptor need not wait any longer.
+    """
 
     def __init__(
-        self,
-        preemptor: Pod,
-        candidate: Candidate,
-        victims: list[Pod],
-        ended: Callable[[bool], None],
+        self, preemptor: Pod, candidate: Candidate, victims: list[Pod], retry: Callable[[], None]
     ) -> None:
         self.preemptor = preemptor
         self.candidate = candidate
         self.victims = list(victims)
+        self.failed = False
+        self._lock = threading.Lock()
         self._left = {victim.uid for victim in victims}
-        self._ended = ended
-        self._failed = False
+        self._any_error = False
+        self._retry = retry
 
     def done(self, victim: Pod, error: Exception | None = None) -> None:
-        """Nothing more is to be sent for ``victim``."""
+        """Nothing more is to be sent for ``victim``. Any thread."""
         if error is not None:
-            self._failed = True
             log.error(
                 "Could not preempt Pod",
                 victim=victim.key,
                 preemptor=self.preemptor.key,
                 error=str(error),
             )
-        self._left.discard(victim.uid)
-        if not self._left:
-            self._ended(self._failed)
+        with self._lock:
+            self._any_error = self._any_error or error is not None
+            self._left.discard(victim.uid)
+            self.failed = self._any_error and not self._left
+        if self.failed:
+            self._retry()
 
 
 class Executor:
@@ -80,7 +87,7 @@ class Executor:
             return False
         self._clear_nominations(preemptor, candidate.node_name)
         eviction = _Eviction(
-            preemptor, candidate, victims, lambda failed: self._end(eviction, failed)
+            preemptor, candidate, victims, lambda: self._handle.activate([preemptor])
         )
         self._forget_finished()
         self._running[preemptor.uid] = eviction
@@ -97,6 +104,8 @@ class Executor:
         return eviction is not None and self._awaits(eviction)
 
     def _awaits(self, eviction: _Eviction) -> bool:
+        if eviction.failed:
+            return False
         row = self._handle.nodes.row(eviction.candidate.node_name)
         on_node = {} if row is None else self._handle.nodes.pods[row]
         return any(v.uid in on_node and on_node[v.uid].deleted is None for v in eviction.victims)
@@ -105,14 +114,6 @@ class Executor:
         for uid, eviction in list(self._running.items()):
             if not self._awaits(eviction):
                 self._running.pop(uid, None)
-
-    def _end(self, eviction: _Eviction, failed: bool) -> None:
-        if not failed:
-            return
-        preemptor = eviction.preemptor
-        if self._running.get(preemptor.uid) is eviction:
-            del self._running[preemptor.uid]
-        self._handle.activate([preemptor])
 
     # One victim
 

@@ -18,8 +18,8 @@ class Gate:
     def __init__(self, plugins: Mapping[str, Sequence[PreEnqueue]]) -> None:
         self._plugins = plugins
 
-    def holder(self, queued: QueuedPod) -> str:
-        """The first plugin that holds the Pod back, "" when none does.
+    def holder(self, queued: QueuedPod) -> Status | None:
+        """What the first plugin that holds the Pod back says, its name filled in; None: none does.
 
         The one that holds it already is asked first: most often it still does. A status of Error
         holds the Pod like a rejection.
@@ -30,5 +30,5 @@ class Gate:
         for name, pre_enqueue in plugins:
             status = pre_enqueue(queued.pod)
             if status is not None and not status.ok:
-                return name
-        return ""
+                return status.by(name)
+        return None

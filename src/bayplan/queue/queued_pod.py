@@ -28,6 +28,7 @@ class QueuedPod:
         unschedulable_plugins: plugins that rejected it, the gating one included.
         pending_plugins: plugins that rejected it with Pending; their Queue hint skips the backoff.
         gating_plugin: the PreEnqueue plugin that holds it, "" when none does.
+        gating_reason: what that plugin says.
         was_flushed_from_unschedulable: whether the last wake-up was the flush after five minutes,
             which hints at a plugin that does not register what it waits for.
     """
@@ -38,6 +39,7 @@ class QueuedPod:
         "consecutive_errors_count",
         "full_backoff",
         "gating_plugin",
+        "gating_reason",
         "initial_attempt_timestamp",
         "pending_plugins",
         "place",
@@ -63,6 +65,7 @@ class QueuedPod:
         self.unschedulable_plugins = NONE
         self.pending_plugins = NONE
         self.gating_plugin = ""
+        self.gating_reason = ""
         self.was_flushed_from_unschedulable = False
 
     @property
@@ -83,7 +86,7 @@ class QueuedPod:
         *,
         full_backoff: bool = False,
     ) -> None:
-        """Take down how the attempt ended: who rejected the Pod, or nobody when it was an error."""
+        """Record how the attempt ended: who rejected the Pod, or nobody when it was an error."""
         self.unschedulable_plugins = frozenset(unschedulable)
         self.pending_plugins = frozenset(pending)
         if self.unschedulable_plugins or self.pending_plugins:

@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import structlog
+
+from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.queue import update_events
@@ -30,6 +33,8 @@ from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueSettings, QueueStatistics
 from bayplan.telemetry.instrument import Instrument
+
+log = structlog.get_logger("queue")
 
 LEFTOVER_PERIOD = 30.0
 """Seconds between two looks for Pods that have been unschedulable for too long."""
@@ -327,13 +332,22 @@ class SchedulingQueue:
         A Pod that comes from backoff has been asked about on the way in.
         """
         if queued.place is not Place.BACKOFF:
-            self._board.gate(queued, self._gate.holder(queued))
+            self._ask_gate(queued)
         if queued.gating_plugin:
             place = Place.GATED
         elif place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
         self._board.move(queued, place, event)
         return place
+
+    def _ask_gate(self, queued: QueuedPod) -> None:
+        holder = self._gate.holder(queued)
+        plugin, reason = ("", "") if holder is None else (holder.plugin, holder.message)
+        if logs.enabled(2) and (plugin, reason) != (queued.gating_plugin, queued.gating_reason):
+            text = "Pod is held by a PreEnqueue plugin" if plugin else "Pod is held no longer"
+            log.info(text, v=2, pod=queued.pod.key, plugin=plugin, reason=reason)
+        self._board.gate(queued, plugin)
+        queued.gating_reason = reason
 
     # Looking in
 
@@ -348,6 +362,10 @@ class SchedulingQueue:
     def counts(self) -> dict[str, int]:
         """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
         return self._board.counts()
+
+    def gated_by(self) -> dict[str, int]:
+        """How many Pods each PreEnqueue plugin holds; any thread may ask."""
+        return self._board.gated.counts()
 
     def statistics(self) -> QueueStatistics:
         """How many Pods are where."""

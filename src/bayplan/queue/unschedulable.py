@@ -6,7 +6,7 @@ that is interested in it, however many Pods wait.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from bayplan.queue.queued_pod import QueuedPod
@@ -60,6 +60,13 @@ class UnschedulablePods:
     def oldest(self) -> QueuedPod | None:
         """The Pod that has waited longest."""
         return next(iter(self), None)
+
+    def counts(self) -> dict[str, int]:
+        """How many Pods wait for each plugin, over all profiles; any thread may ask."""
+        counts: Counter[str] = Counter()
+        for (_, plugin), pods in self._by_plugin.copy().items():
+            counts[plugin] += len(pods)
+        return dict(+counts)
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -18,8 +18,9 @@ from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.attempt.report import cut_note, skip_note
 from bayplan.config.points import Point
-from bayplan.explain.explanation import gate_status
+from bayplan.explain.explanation import diagnose_fault, gate_status
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.queue.active import sort_key
@@ -100,7 +101,10 @@ class _Simulation:
         state = CycleState(dry_run=True)
         placement = attempt(framework, self._core.selector, state, pod)
         if isinstance(placement, Rejection):
-            result["message"] = cut_note(placement.message)
+            fault, message = placement.fault, placement.message
+            if isinstance(fault, AttemptFault):
+                message = diagnose_fault(framework, pod, fault).message
+            result["message"] = cut_note(message)
             return
         result["best"] = self._order.names(self._core.cache.nodes, placement.best)
         committed = self._commit.run(Choice(framework, state, pod, placement.node_name))

@@ -36,6 +36,9 @@ PERMIT_WAITING = Polled(
     "bayplan_permit_waiting_pods", "Pods that wait in Permit, by the plugins they wait for.",
     ("plugin",),
 )  # fmt: skip
+GATED_PODS = Polled(
+    "bayplan_gated_pods", "Pods that a PreEnqueue plugin holds, by plugin.", ("plugin",)
+)
 EVENTS = Polled(
     "bayplan_events_total",
     "Kubernetes events: sent, failed (refused by the API server), dropped (too many waited).",

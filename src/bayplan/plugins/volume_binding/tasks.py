@@ -1,10 +1,13 @@
 """Tasks: tells binding tasks under way what happens to their objects.
 
 Made once for all profiles. It hears of changes on the scheduling thread; where no Pod waits for its
-volumes that costs next to nothing.
+volumes that costs next to nothing. Tasks come on that thread and go on the binding workers, so the
+table of tasks has a lock.
 """
 
 from __future__ import annotations
+
+import threading
 
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
@@ -19,6 +22,7 @@ class Tasks:
 
     def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
+        self._lock = threading.Lock()
         self._tasks: dict[str, BindingTask] = {}
         nodes.listen(self)
         objects.on_change("PersistentVolume", self._volume_changed)
@@ -30,20 +34,22 @@ class Tasks:
 
     def add(self, task: BindingTask) -> None:
         """Tell ``task`` from now on."""
-        self._tasks[task.pod.uid] = task
+        with self._lock:
+            self._tasks[task.pod.uid] = task
 
     def discard(self, task: BindingTask) -> None:
         """Tell ``task`` no more. May be called by a binding worker."""
-        self._tasks.pop(task.pod.uid, None)
+        with self._lock:
+            self._tasks.pop(task.pod.uid, None)
 
     def pod_added(self, _row: int, pod: Pod) -> None:
         """It counts on its node (again)."""
-        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+        if (task := self._of(pod)) is not None:
             task.pod_changed(gone=False)
 
     def pod_removed(self, row: int, pod: Pod) -> None:
         """It no longer counts, unless the table only moves it because its node has changed."""
-        if self._tasks and (task := self._tasks.get(pod.uid)) is not None:
+        if (task := self._of(pod)) is not None:
             task.pod_changed(gone=pod.uid not in self._nodes.pods[row])
 
     def node_changed(self, row: int) -> None:
@@ -56,8 +62,16 @@ class Tasks:
             ):
                 task.node_changed(None if current is None else node)
 
+    def _of(self, pod: Pod) -> BindingTask | None:
+        # Asked for every Pod that comes or goes: without tasks it must not cost a lock.
+        if not self._tasks:
+            return None
+        with self._lock:
+            return self._tasks.get(pod.uid)
+
     def _all(self) -> list[BindingTask]:
-        return list(self._tasks.values())
+        with self._lock:
+            return list(self._tasks.values())
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         for task in self._all():

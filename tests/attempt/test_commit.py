@@ -1,0 +1,225 @@
+"""Reserve and Permit: the chosen node is taken, refused, or waited on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import structlog
+from tests.builders import make_node, make_pod
+from tests.core_harness import Cluster, uid_of
+from tests.scripted import scripted
+
+from bayplan import logs
+from bayplan.binding import cycle
+from bayplan.framework import WAIT, Status
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.queue import scheduling_queue
+from bayplan.queue.places import Place
+
+
+def node(name: str = "n1", cpu: str = "4") -> Any:
+    return make_node(name).capacity(cpu=cpu, memory="8Gi", pods=10)
+
+
+@pytest.mark.parametrize("method", ["reserve", "permit"])
+def test_a_rejection_of_the_chosen_node_is_undone_and_told(method: str) -> None:
+    calls: list[str] = []
+
+    def recording(name: str) -> Any:
+        def unreserve(self: Any, *_: Any) -> None:
+            calls.append(name)
+
+        return type(name, (scripted(name, reserve=None),), {"unreserve": unreserve})
+
+    no = scripted("No", **{method: Status.unschedulable("not now", "try later")})
+    cluster = Cluster(recording("First"), recording("Second"), no, bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    text = "0/1 nodes are available: 1 not now, 1 try later."
+    assert cluster.verdict == ("Unschedulable", text)
+    assert calls == ["Second", "First"]
+    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.rejectors(pod) == {"No"}
+    assert cluster.node_of(pod) == ""
+    assert cluster.is_at_rest()
+
+
+def test_a_pod_that_waits_in_permit_is_nominated_and_occupies_no_worker() -> None:
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 60.0)), bare=True)
+    cluster.pool.held = True
+    pods = [make_pod(f"p{i}") for i in range(3)]
+    cluster.add(node(), *pods)
+    cluster.run()
+    assert cluster.recorder.nominated == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]
+    assert cluster.in_flight == 3
+    assert cluster.node_of(pods[0]) == "n1"
+    assert not cluster.bound
+    cluster.pool.held = False
+    for waiting in cluster.core.waiting:
+        assert waiting.pending_plugins() == ["Hold"]
+        assert waiting.node_name == "n1"
+        waiting.allow("Hold")
+    cluster.take_in()
+    assert len(cluster.bound) == 3
+    assert cluster.is_at_rest()
+    assert cluster.metric("scheduler_permit_wait_duration_seconds_count", result="Success") == 3
+
+
+def test_a_waiting_pod_may_be_allowed_by_another_thread() -> None:
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 60.0)), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    waiting = cluster.core.waiting.get(uid_of(pod))
+    assert waiting is not None
+    thread = threading.Thread(target=waiting.allow, args=("Hold",))
+    thread.start()
+    thread.join()
+    assert cluster.in_flight == 1, "the outcome waits in the inbox"
+    cluster.take_in()
+    assert cluster.bound == [("p", "n1")]
+    assert cluster.is_at_rest()
+
+
+def test_a_rejected_wait_frees_the_node_and_does_not_wake_the_pod_itself() -> None:
+    freed = EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE))
+    hold = scripted("Hold", permit=(WAIT, 60.0), events_to_register=lambda: [freed])
+    cluster = Cluster(hold)
+    pod, other = make_pod("p").req(cpu="3"), make_pod("other").req(cpu="3")
+    cluster.add(node(), pod)
+    cluster.run()
+    cluster.plugin(hold).script["permit"] = None
+    cluster.add(other)
+    cluster.run()
+    assert cluster.place(other) is Place.UNSCHEDULABLE
+    waiting = cluster.core.waiting.get(uid_of(pod))
+    assert waiting is not None
+    waiting.reject("Hold", "changed my mind")
+    cluster.take_in()
+    assert cluster.verdict == ("Unschedulable", "0/1 nodes are available: 1 changed my mind.")
+    assert cluster.place(pod) is Place.UNSCHEDULABLE, "its own leaving is no reason to try again"
+    assert cluster.place(other) is Place.BACKOFF, "but for others it is"
+    assert cluster.is_at_rest()
+
+
+def test_silence_in_permit_counts_as_no() -> None:
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 90.0)), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    cluster.wait(89)
+    assert cluster.in_flight == 1
+    cluster.wait(1)
+    cluster.take_in()
+    text = "rejected due to timeout after waiting 1m30s at plugin Hold"
+    assert cluster.verdict == ("Unschedulable", f"0/1 nodes are available: 1 {text}.")
+    assert cluster.rejectors(pod) == {"Hold"}
+    assert cluster.metric("scheduler_permit_wait_duration_seconds_count", result="Unschedulable")
+    assert cluster.is_at_rest()
+
+
+def test_a_waiting_pod_that_is_preempted_is_tried_again_after_a_backoff() -> None:
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 90.0)), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    waiting = cluster.core.waiting.get(uid_of(pod))
+    assert waiting is not None
+    assert waiting.preempt("Preemptor", "preempted")
+    assert not waiting.preempt("Preemptor", "preempted")
+    cluster.take_in()
+    assert cluster.verdict == ("SchedulerError", "waiting on permit for pod: preempted")
+    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.is_at_rest()
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["deletion begins", "gone at once"])
+def test_a_waiting_pod_that_is_deleted_frees_its_node_and_writes_nothing(gone: bool) -> None:
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 90.0)), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    if gone:
+        cluster.remove(pod)
+    else:
+        cluster.add(pod.terminating())
+    cluster.take_in()
+    assert cluster.node_of(pod) == ""
+    assert not cluster.bound
+    if gone:
+        assert cluster.place(pod) is Place.OUTSIDE
+        assert cluster.recorder.conditions == []
+    cluster.remove(pod)
+    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.is_at_rest()
+
+
+def test_pods_that_time_out_in_permit_do_not_spin() -> None:
+    # Each leaves a node when its time is up, and that would wake the other one.
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 0.5)), bare=True)
+    pods = [make_pod("a"), make_pod("b")]
+    cluster.add(node(), *pods)
+    for _ in range(600):
+        cluster.run()
+        cluster.wait(0.1)
+    attempts = [cluster.queue.get(uid_of(pod)).attempts for pod in pods]
+    # Backoffs of 1, 2, 4, 8, 10, 10, ... seconds, each rounded up to a window of one second.
+    assert all(5 <= n <= 10 for n in attempts), attempts
+
+
+def test_a_rejection_that_is_no_time_out_may_be_tried_before_its_backoff_ends() -> None:
+    cluster = Cluster(scripted("No", permit=Status.unschedulable("no")), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    cluster.add(node("n2"))
+    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.queue.pop() is not None
+
+
+@pytest.mark.parametrize("answer", [WAIT, (WAIT, 0), (WAIT, -1), (WAIT, True), (WAIT, "60")])
+def test_a_wait_in_permit_needs_a_positive_time(answer: Any) -> None:
+    cluster = Cluster(scripted("Hold", permit=answer), bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    assert cluster.verdict[0] == "SchedulerError"
+    assert cluster.verdict[1].startswith('running Permit plugin "Hold": ')
+    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.node_of(pod) == ""
+
+
+def test_a_wait_in_permit_leaves_a_line_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "enabled", lambda v: v <= 2)
+    monkeypatch.setattr(cycle, "log", structlog.get_logger())
+    cluster = Cluster(scripted("Hold", permit=(WAIT, 60.0)), bare=True)
+    cluster.add(node(), make_pod("p"))
+    with structlog.testing.capture_logs() as lines:
+        cluster.run()
+    (line,) = [line for line in lines if line["event"] == "Pod waits in Permit"]
+    assert (line["pod"], line["node"], line["seconds"]) == ("default/p", "n1", {"Hold": 60.0})
+    assert cluster.recorder.nominated == [("p", "n1")], "kube-scheduler writes no condition either"
+    assert cluster.recorder.conditions == []
+
+
+def test_who_holds_a_pod_back_is_logged_once_and_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "enabled", lambda v: v <= 2)
+    monkeypatch.setattr(scheduling_queue, "log", structlog.get_logger())
+    hold = scripted("Hold", pre_enqueue=Status.unschedulable("not today"))
+    cluster = Cluster(hold, bare=True)
+    pod = make_pod("p")
+    with structlog.testing.capture_logs() as lines:
+        cluster.add(pod)
+        cluster.add(pod.label("a", "still held"))
+        cluster.plugin(hold).script = {}
+        cluster.add(pod.label("a", "free"))
+    said = [(line["event"], line["plugin"], line["reason"]) for line in lines]
+    assert said == [
+        ("Pod is held by a PreEnqueue plugin", "Hold", "not today"),
+        ("Pod is held no longer", "", ""),
+    ]
