@@ -5,6 +5,7 @@ grants and nothing else; and the API server notes (`audit.py`) what of that is u
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import yaml
 
 from e2e.provider import ControlPlane, NodeSpec, Part, create_nodes, token_kubeconfig, wait_until
 from e2e.provider.golang import ROOT
-from e2e.provider.process import Endpoint, free_port
+from e2e.provider.process import Endpoint, StartError, free_port
 from e2e.provider.programs import program
 
 Json = dict[str, Any]
@@ -32,10 +33,14 @@ OTHER = "bayplan-other"
 """schedulerName for a scheduler beside the deployed one."""
 OURS = "bayplan-e2e"
 """Label of the nodes that tests make."""
-SOON = 15.0
+SOON = 60.0
 """Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
 starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""
 
+_CORDONED = "node(s) were unschedulable"
+_COUNTS = re.compile(r"0/(\d+) nodes are available: ([^.]*)\.")
+
+_INSTALLED = ("get", "deployment", NAME, "--ignore-not-found", "-o=name")
 _numbers = count()
 
 
@@ -100,7 +105,8 @@ class Cluster:
     """A control plane with kwok and deploy/, and short ways to make and look at objects.
 
     In a cluster that is not ours alone, nodes of others are cordoned from `set_up` to `tear_down`:
-    what is expected of a scheduler is expected of the nodes that a test makes.
+    what is expected of a scheduler is expected of the nodes that a test makes. Messages are given
+    as they would be without those nodes. A cluster in which bayplan is installed is refused.
 
     Attributes:
         plane: the control plane.
@@ -118,6 +124,8 @@ class Cluster:
         self._events: Any = client.EventsV1Api(self.api.api_client)
         self.kubeconfig = plane.folder / "bayplan.kubeconfig"
         self._cordoned: list[str] = []
+        self._others = 0
+        self._is_set_up = False
 
     def set_up(self) -> "Cluster":
         """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
@@ -125,36 +133,60 @@ class Cluster:
         The Deployment gets no replicas: bayplan runs as a process beside the cluster.
         """
         self.plane.start_controller_manager()
+        if not self.plane.owns_parts and self.kubectl(*_INSTALLED, namespace=SYSTEM):
+            raise StartError("bayplan is installed in this cluster: the tests take another one")
+        self._is_set_up = True
         self.plane.start_kwok()
         if self.namespace != "default":
             self.kubectl("create", "namespace", self.namespace)
-        self.apply(DEPLOY)
-        self.kubectl("scale", "deployment", NAME, "--replicas=0", namespace=SYSTEM)
-        self._cordon_others()
+        self.kubectl("apply", "-f", str(self._deployment()))
+        self.cordon_others()
         wait_until(self._has_service_account, SOON, "the namespace's ServiceAccount")
         token_kubeconfig(self.kubeconfig, self.plane.kubeconfig, self.token(NAME))
         return self
 
     def tear_down(self) -> None:
         """Leave nothing behind in a cluster that goes on."""
-        if self.plane.owns_parts:
+        if self.plane.owns_parts or not self._is_set_up:
             return
         self.clear()
-        for name in self._cordoned:
-            self.patch_node(name, unschedulable=False)
+        self.uncordon_others()
         self.kubectl("delete", "-k", str(DEPLOY))
-        self.kubectl("delete", "namespace", self.namespace)
+        if self.namespace != "default":
+            self.kubectl("delete", "namespace", self.namespace)
+
+    def _deployment(self) -> Path:
+        """deploy/ rendered, with no replicas."""
+        path = self.plane.folder / "deploy.yaml"
+        objects = list(yaml.safe_load_all(self.kubectl("kustomize", str(DEPLOY))))
+        for one in objects:
+            if one["kind"] == "Deployment":
+                one["spec"]["replicas"] = 0
+        path.write_text(yaml.safe_dump_all(objects))
+        return path
 
     def _has_service_account(self) -> bool:
         accounts = self.kubectl("get", "serviceaccounts", "-o=name", namespace=self.namespace)
         return "serviceaccount/default" in accounts
 
-    def _cordon_others(self) -> None:
+    def cordon_others(self) -> None:
         """Cordon the nodes that are not ours, but for those that their owner has cordoned."""
-        for node in self._nodes(f"!{OURS}"):
+        others = self._nodes(f"!{OURS}")
+        self._others = len(others)
+        for node in others:
             if not node["spec"].get("unschedulable"):
                 self.patch_node(node["metadata"]["name"], unschedulable=True)
                 self._cordoned.append(node["metadata"]["name"])
+
+    def uncordon_others(self) -> None:
+        """Undo `cordon_others`."""
+        for name in self._cordoned:
+            self.patch_node(name, unschedulable=False)
+        self._cordoned.clear()
+
+    def _of_ours(self, message: str) -> str:
+        """``message`` as it would be without the nodes of others, which are all cordoned."""
+        return without_cordoned(message, self._others) if self._others else message
 
     def token(self, account: str, namespace: str = SYSTEM) -> str:
         """A token of that ServiceAccount."""
@@ -285,7 +317,10 @@ class Cluster:
     def condition(self, name: str) -> Json:
         """The Pod's condition PodScheduled, or an empty one."""
         conditions = self.pod(name)["status"].get("conditions", [])
-        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+        condition: Json = next((c for c in conditions if c["type"] == "PodScheduled"), {})
+        if "message" in condition:
+            condition["message"] = self._of_ours(condition["message"])
+        return condition
 
     def wait_condition(self, name: str, reason: str = "Unschedulable", text: str = "") -> str:
         """Wait until the Pod waits for that reason, with `text` in the message; returns that."""
@@ -305,7 +340,7 @@ class Cluster:
         uid = self.pod(name)["metadata"]["uid"]
         answer = self._events.list_namespaced_event(self.namespace, _preload_content=False)
         return [
-            (event["reason"], event["note"])
+            (event["reason"], self._of_ours(event["note"]))
             for event in json.loads(answer.data)["items"]
             if event["regarding"].get("uid") == uid
         ]
@@ -321,6 +356,22 @@ class Cluster:
     def overcommitted(self) -> dict[str, Json]:
         """Nodes whose Pods request more than they have: cpu (milli), memory (bytes), pods."""
         return overcommitted(self._nodes(OURS), self.pods().values())
+
+
+def without_cordoned(message: str, count: int) -> str:
+    """``message`` as if ``count`` cordoned nodes that reject the Pod were not there."""
+
+    def counted(match: re.Match[str]) -> str:
+        total, reasons = int(match[1]) - count, []
+        for reason in match[2].split(", "):
+            number, _, text = reason.partition(" ")
+            is_theirs = text in (_CORDONED, "Preemption is not helpful for scheduling")
+            left = int(number) - count if is_theirs else int(number)
+            if left:
+                reasons.append(f"{left} {text}")
+        return f"0/{total} nodes are available: {', '.join(sorted(reasons))}."
+
+    return _COUNTS.sub(counted, message)
 
 
 def overcommitted(nodes: Iterable[Json], pods: Iterable[Json]) -> dict[str, Json]:

@@ -15,6 +15,14 @@ from e2e.provider.choose import chosen
 LAST = "test_permissions.py"
 
 
+def pytest_configure() -> None:
+    """Refuse a provider that does not exist before anything is set up."""
+    try:
+        chosen()
+    except LookupError as error:
+        pytest.exit(str(error.args[0]), returncode=2)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Judge the permissions last, and only if everything that may use one has run."""
     last = [item for item in items if item.path.name == LAST]

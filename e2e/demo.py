@@ -45,8 +45,8 @@ def main() -> None:
                 cluster.tear_down()
     except KeyboardInterrupt:
         say("ended")
-    except (StartError, BuildError) as error:
-        sys.exit(f"error: {error}")
+    except (LookupError, StartError, BuildError) as error:
+        sys.exit(f"error: {error.args[0]}")
 
 
 def prepare(cluster: Cluster) -> Bayplan:

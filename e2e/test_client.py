@@ -46,7 +46,11 @@ def plane() -> Iterator[ControlPlane]:
         http = Http(Connection.load(str(running.kubeconfig)))
         make(http, "/api/v1/namespaces", NAMESPACE)
         make(http, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "default")
-        yield running
+        try:
+            yield running
+        finally:
+            if not running.owns_parts:
+                http.delete(f"/api/v1/namespaces/{NAMESPACE}")
 
 
 @pytest.fixture(scope="module")

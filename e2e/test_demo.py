@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from e2e.demo import differences, reason
+from e2e.provider.choose import chosen
 from e2e.provider.golang import ROOT
 
 EXPECTED = {"nodes": {"db": "n1"}, "apart": [["w1", "w2"]], "waiting": {"big": "Insufficient cpu"}}
@@ -69,6 +70,7 @@ def test_a_gated_pod_waits_for_its_gates():
 
 
 @pytest.mark.e2e
+@pytest.mark.skipif(not chosen().owns_parts, reason="the tests use this cluster at the same time")
 def test_the_demo_ends_well_by_itself_without_a_terminal():
     run = subprocess.run(
         [sys.executable, "-m", "e2e.demo"],

@@ -66,13 +66,13 @@ def test_the_deployment_places_pods_in_a_cluster_whose_nodes_run_it(cluster):
     ):
         assert old in rendered
         rendered = rendered.replace(old, new)
-    manifest = cluster.plane.folder / "deploy.yaml"
+    manifest = cluster.plane.folder / "deploy-other.yaml"
     manifest.write_text(rendered)
-    cluster._cordon_others(False)
+    cluster.uncordon_others()
     cluster.kubectl("apply", "-f", str(manifest))
     rollout = ("rollout", "status", "deployment", NAME, "--timeout=120s")
     cluster.kubectl(*rollout, namespace=SYSTEM)
-    cluster._cordon_others(True)
+    cluster.cordon_others()
     cluster.nodes(NodeSpec("n1"))
     cluster.create(pod("p", OTHER))
     assert cluster.wait_bound("p", timeout=60) == {"p": "n1"}

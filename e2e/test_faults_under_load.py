@@ -13,7 +13,8 @@ import os
 import signal
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,16 @@ class Load:
         pods = Counter(one["spec"].get("nodeName") for one in self.cluster.pods().values())
         return sorted(self.specs, key=lambda spec: -pods[spec.name])[:count]
 
+    @contextmanager
+    def kwok_asleep(self) -> Iterator[None]:
+        """Meanwhile kwok deletes no Pods: it does so by name, and would hit the new ones."""
+        kwok = self.cluster.plane.parts["kwok"]
+        kwok.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            kwok.signal(signal.SIGCONT)
+
     def replace(self, name: str) -> None:
         """Delete the Pod, and make another of the same name."""
         self.deleted.add(self.cluster.pod(name)["metadata"]["uid"])
@@ -257,12 +268,13 @@ def test_connections_that_break_again_and_again_before_the_answer(load, proxy, t
         proxy.cut()
         proxy.mend()
     proxy.cut()
-    load.replace(load.names[0])
-    load.history.compact()
-    load.api_server.kill()
-    load.api_server.start()
-    proxy.mend()
-    load.all_is_well(bayplan)
+    with load.kwok_asleep():
+        load.replace(load.names[0])
+        load.history.compact()
+        load.api_server.kill()
+        load.api_server.start()
+        proxy.mend()
+        load.all_is_well(bayplan)
     assert bayplan.lines("version too old, listing again")
 
 
@@ -303,6 +315,7 @@ def test_a_leader_that_sleeps_past_its_lease_binds_nothing_when_it_wakes(load, r
     leader, other = replicas
     load.reach(0.3)
     leader.signal(signal.SIGSTOP)
+    wait_until(lambda: other.lines("Leading"), IN_TIME, "the other one leads")
     load.all_is_well(other)
     asked = bindings_asked_for(load.cluster)
     leader.signal(signal.SIGCONT)
@@ -319,14 +332,10 @@ def test_nodes_and_pods_that_are_made_anew_under_the_same_name(load):
     for spec in gone:
         load.cluster.api.delete_node(spec.name, _preload_content=False)
     load.cluster.nodes(*gone)
-    # It deletes Pods by their name alone, and would hit the new ones.
-    load.cluster.plane.parts["kwok"].signal(signal.SIGSTOP)
-    try:
+    with load.kwok_asleep():
         for name in load.names[::20]:
             load.replace(name)
         load.all_is_well(bayplan)
-    finally:
-        load.cluster.plane.parts["kwok"].signal(signal.SIGCONT)
 
 
 def test_an_api_server_that_takes_few_requests_at_a_time(new_cluster):

@@ -89,8 +89,8 @@ def main() -> None:
         subparsers.add_parser(name, help=command.__doc__)
     try:
         commands[parser.parse_args().command]()
-    except (StartError, BuildError) as error:
-        sys.exit(f"error: {error}")
+    except (LookupError, StartError, BuildError) as error:
+        sys.exit(f"error: {error.args[0]}")
 
 
 if __name__ == "__main__":

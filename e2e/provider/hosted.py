@@ -52,6 +52,9 @@ class KindControlPlane(ControlPlane):
     def start(self) -> None:
         """Create the cluster, build the image from the Dockerfile and load it into the nodes."""
         _refuse(self.api_server_flags)
+        for name in ("kind", "docker"):
+            if not shutil.which(name):
+                raise StartError(f"PROVIDER=kind needs {name}, which is not installed")
         config = Path(__file__).with_name("kind.yaml")
         with step("creating the kind cluster"):
             _run("kind", "create", "cluster", "--name", self.cluster, "--config", str(config),
@@ -62,7 +65,8 @@ class KindControlPlane(ControlPlane):
 
     def stop(self) -> None:
         """Delete the cluster and end what was started beside it."""
-        _run("kind", "delete", "cluster", "--name", self.cluster)
+        if shutil.which("kind"):
+            _run("kind", "delete", "cluster", "--name", self.cluster)
         super().stop()
 
 
