@@ -144,8 +144,10 @@ class Load:
     def api_server(self):
         return self.cluster.plane.parts["kube-apiserver"]
 
-    def create(self) -> None:
-        self.names = self.cluster.create(*(pod(f"p{i}", cpu="100m") for i in range(PODS)))
+    def create(self, upto: int = PODS) -> None:
+        """Make the Pods, or those that are missing up to that number."""
+        missing = range(len(self.names), upto)
+        self.names += self.cluster.create(*(pod(f"p{i}", cpu="100m") for i in missing))
 
     def begin(self, **more):
         """A scheduler; before it, the Pods, if they are not there yet."""
@@ -295,9 +297,9 @@ def test_bindings_that_nobody_confirmed_keep_their_room_while_the_api_server_is_
 
 @pytest.fixture
 def replicas(load):
-    """(leader, the other one), with Pods to place."""
+    """(leader, the other one), with nine in ten of the Pods; the others come after the fault."""
     config = load.cluster.config(leaderElection=LEASE, **RATE)
-    load.create()
+    load.create(PODS - PODS // 10)
     leader = load.start(config)
     wait_until(lambda: leader.lines("Leading"), IN_TIME, "one leads")
     return leader, load.start(config)
@@ -307,6 +309,7 @@ def test_a_leader_that_is_killed(load, replicas):
     leader, other = replicas
     load.reach(0.3)
     leader.kill()
+    load.create()
     load.all_is_well(other)
     assert other.lines("Leading")
 
@@ -315,6 +318,7 @@ def test_a_leader_that_sleeps_past_its_lease_binds_nothing_when_it_wakes(load, r
     leader, other = replicas
     load.reach(0.3)
     leader.signal(signal.SIGSTOP)
+    load.create()
     wait_until(lambda: other.lines("Leading"), IN_TIME, "the other one leads")
     load.all_is_well(other)
     asked = bindings_asked_for(load.cluster)
