@@ -14,7 +14,7 @@ GROUPS := import sys, tomllib; groups = tomllib.load(open("pyproject.toml", "rb"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit e2e load conformance conformance-devices build-controlplane bench bench-core soak wheel try-wheel lock clean
+.PHONY: help venv run test lint docs types unit e2e load conformance conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -55,7 +55,7 @@ docs: $(READY) ## the site with the API pages, into dist/docs
 types: $(READY) ## mypy --strict
 	@echo "== types"
 	$(BIN)/mypy
-	$(BIN)/mypy --strict e2e/provider e2e/conformance e2e/allocations e2e/audit.py e2e/cluster.py e2e/conftest.py e2e/demo.py e2e/proxy.py bench
+	$(BIN)/mypy --strict e2e/provider e2e/conformance e2e/allocations e2e/cel_conformance e2e/audit.py e2e/cluster.py e2e/conftest.py e2e/demo.py e2e/proxy.py bench
 
 unit: $(READY) ## tests that need no cluster
 	@echo "== unit tests"
@@ -70,6 +70,9 @@ conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 a
 
 conformance-devices: $(READY) ## devices for N=5000 random claims from SEED=1 against kube-scheduler's allocator
 	$(BIN)/python -m e2e.allocations --number $(or $(N),5000) --seed $(or $(SEED),1) $(ARGS)
+
+conformance-cel: $(READY) ## matches and errors of N=20000 random device selectors from SEED=1 against Kubernetes' own CEL
+	$(BIN)/python -m e2e.cel_conformance --count $(or $(N),20000) --seed $(or $(SEED),1) $(ARGS)
 
 bench: build-controlplane ## both schedulers on a real API server; WORKLOAD=a,b|all NODES= PODS= PLACED= ROUNDS= ARRIVAL=
 	$(BIN)/python -m bench.run

@@ -25,6 +25,8 @@ ORACLE = GoProgram("oracle", ROOT / "e2e", "./oracle")
 CONFIGCHECK = GoProgram("configcheck", ROOT / "e2e", "./configcheck")
 # The word of its allocator on devices.
 ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
+# Kubernetes' own CEL for devices.
+CELJUDGE = GoProgram("celjudge", ROOT / "e2e", "./celjudge")
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.cel.devices import BARE, GPU
 
@@ -154,3 +157,12 @@ def test_an_attribute_that_cannot_be_converted_fails_every_selector(
 def test_a_bare_device_has_the_domain_of_its_driver_only_once_it_has_an_attribute() -> None:
     assert answer(f"has({D}.model)", BARE) is False
     assert answer("size(device.attributes) == 0 && !device.allowMultipleAllocations", BARE) is True
+
+
+def test_the_example_of_the_documents_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cel.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert names["matches"] is True
+    assert not capsys.readouterr().out

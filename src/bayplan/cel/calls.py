@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from bayplan.cel.access import Code, Frame
@@ -75,6 +76,17 @@ def precomputed(code: Code, arguments: tuple[Code, ...]) -> Code:
 # -- operators
 
 
+def _both(frame: Frame, left: Code, right: Code) -> tuple[Value, Value]:
+    # Like cel-go, evaluate the right side in any case: the evaluation may end there.
+    try:
+        value = left(frame)
+    except EvaluationError:
+        with suppress(EvaluationError):
+            right(frame)
+        raise
+    return value, right(frame)
+
+
 def operator(name: str, operands: tuple[Code, ...]) -> Code:
     """An operator other than the logical ones."""
     if name in UNARY:
@@ -82,17 +94,17 @@ def operator(name: str, operands: tuple[Code, ...]) -> Code:
         return lambda frame: unary(operand(frame))
     left, right = operands
     if name == "_==_":
-        return lambda frame: _compare(frame, left(frame), right(frame))
+        return lambda frame: _compare(frame, *_both(frame, left, right))
     if name == "_!=_":
-        return lambda frame: not _surely_equal(frame, left(frame), right(frame))
+        return lambda frame: not _surely_equal(frame, *_both(frame, left, right))
     binary = BINARY[name]
     if name == "@in":
         return _membership(left, right)
     if name != "_+_":
-        return lambda frame: binary(left(frame), right(frame))
+        return lambda frame: binary(*_both(frame, left, right))
 
     def add(frame: Frame) -> Value:
-        result = binary(left(frame), right(frame))
+        result = binary(*_both(frame, left, right))
         if type(result) in _SIZED:
             spend(frame, len(result) // 10)
         return result
@@ -121,7 +133,7 @@ def _membership(left: Code, right: Code) -> Code:
             return _membership_in_constants(left, right.value)
 
     def run(frame: Frame) -> Value:
-        value, container = left(frame), right(frame)
+        value, container = _both(frame, left, right)
         if type(container) in LISTS:
             spend(frame, len(container))
         return binary(value, container)
@@ -229,7 +241,7 @@ def _call_two(name: str, overload: Overload, first: Code, second: Code) -> Code:
     function, (one, two) = overload.call, overload.kinds
 
     def run(frame: Frame) -> Value:
-        left, right = first(frame), second(frame)
+        left, right = _both(frame, first, second)
         if one(left) and two(right):
             return function(left, right)
         raise no_overload_for(name, [left, right])

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Literal as OneOf
 
-from bayplan.cel.syntax import Bind, Call, Conditional, Name, Node, Quantifier, Select, Transform
+from bayplan.cel.syntax import (
+    Bind,
+    Call,
+    Conditional,
+    Literal,
+    MapNode,
+    Name,
+    Node,
+    Quantifier,
+    Select,
+    Transform,
+)
 
 _ACCUMULATOR = "__result__"
 _QUANTIFIERS: dict[str, OneOf["all", "exists", "one"]] = {
     "all": "all",
     "exists": "exists",
     "exists_one": "one",
-    "existsOne": "one",
 }
 _TRANSFORMS: dict[str, OneOf["list", "map", "entries"]] = {
     "transformList": "list",
@@ -39,10 +49,13 @@ def expand(call: Call) -> Node:
     if target is None:
         return _has(arguments[0]) if call.function == "has" and count == 1 else call
     match call.function:
-        case "all" | "exists" | "exists_one" | "existsOne" if count in (2, 3):
+        case "all" | "exists" | "exists_one" if count in (2, 3):
             names = _variables(arguments[:-1], "argument must be a simple name")
             kind = _QUANTIFIERS[call.function]
             return Quantifier(kind, target, names, arguments[-1], call.position)
+        case "existsOne" if count == 3:
+            names = _variables(arguments[:-1], "argument must be a simple name")
+            return Quantifier("one", target, names, arguments[-1], call.position)
         case "map" if count in (2, 3):
             names = _variables(arguments[:1])
             condition = arguments[1] if count == 3 else None
@@ -105,6 +118,9 @@ def _optional(call: Call, target: Node) -> Node:
 
 def _sort_by(call: Call, target: Node) -> Node:
     at = call.position
+    if isinstance(target, (Literal, MapNode)):
+        message = "sortBy can only be applied to a list, identifier, comprehension, call or select"
+        raise MacroError(target.position, f"{message} expression")
     elements = Name("@elements", at)
     names = _variables(call.arguments[:1])
     keys = Transform("list", elements, names, None, call.arguments[1], at)

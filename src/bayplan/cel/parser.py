@@ -247,7 +247,7 @@ class _Parser:
         dot = "." if self.accept(".") else ""
         token = self.expect("name")
         if self.at_message():
-            self.fail(token.position, "messages cannot be made in selectors")
+            self.fail(token.position, "Syntax error: messages cannot be made in selectors")
         if token.text in _RESERVED:
             self.fail(token.position, f"reserved identifier: {token.text}")
         if self.current.kind == "(":

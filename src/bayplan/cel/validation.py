@@ -11,14 +11,19 @@ from typing import Final
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.formatting import check_format
 from bayplan.cel.functions.regex import compile_pattern
-from bayplan.cel.functions.standard import string_to_duration, string_to_timestamp
+from bayplan.cel.functions.standard import (
+    int_to_timestamp,
+    string_to_duration,
+    string_to_timestamp,
+)
 from bayplan.cel.syntax import Call, ListNode, Literal, MapNode, Node
 from bayplan.cel.values import Value, type_name
 
-_CHECKS: Final[dict[str, Callable[[str], object]]] = {
-    "duration": string_to_duration,
-    "timestamp": string_to_timestamp,
-    "matches": compile_pattern,  # for matches(text, pattern), cel-go checks the text
+_CHECKS: Final[dict[tuple[str, type], Callable[[Value], object]]] = {
+    ("duration", str): string_to_duration,
+    ("timestamp", str): string_to_timestamp,
+    ("timestamp", int): int_to_timestamp,
+    ("matches", str): compile_pattern,  # for matches(text, pattern), cel-go checks the text
 }
 
 
@@ -26,11 +31,11 @@ def invalid_literal(name: str, target: Node | None, call: Call) -> tuple[int, st
     """The position of a literal in a call that is not valid, and what to say; None if all are."""
     if name == "format":
         return _invalid_format(target, call)
-    check = _CHECKS.get(name)
-    if check is None or not call.arguments:
+    argument = call.arguments[0] if call.arguments else None
+    if not isinstance(argument, Literal):
         return None
-    argument = call.arguments[0]
-    if not isinstance(argument, Literal) or type(argument.value) is not str:
+    check = _CHECKS.get((name, type(argument.value)))
+    if check is None:
         return None
     try:
         check(argument.value)

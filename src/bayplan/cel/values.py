@@ -99,6 +99,10 @@ class Extension:
         """Whether cel-go would compare itself with `other`."""
         return type(other) is type(self)
 
+    def go_name(self) -> str:
+        """What `%T` prints."""
+        return self.go_type
+
     def equals(self, other: Any) -> bool:
         """Whether both are equal; `other` is of the same type."""
         raise NotImplementedError
@@ -119,9 +123,10 @@ class Map:
     """A map: `entries` has (key, value) by `map_key(key)`.
 
     A map with a `default` finds it for every key, but does not contain, count or iterate it.
+    One of `strings` takes no other keys: looking for them finds nothing, whatever they are.
     """
 
-    __slots__ = ("default", "entries")
+    __slots__ = ("default", "entries", "strings")
 
     def __init__(
         self, entries: dict[object, tuple[Value, Value]], default: Value = MISSING
@@ -129,11 +134,14 @@ class Map:
         """Take over `entries`."""
         self.entries = entries
         self.default = default
+        self.strings = False
 
     @classmethod
     def of_strings(cls, values: dict[str, Value], default: Value = MISSING) -> Map:
-        """A map with string keys."""
-        return cls({key: (key, value) for key, value in values.items()}, default)
+        """A map of strings."""
+        result = cls({key: (key, value) for key, value in values.items()}, default)
+        result.strings = True
+        return result
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -146,7 +154,7 @@ class Map:
         if type(key) is str:
             entry = self.entries.get(key)
             return entry[1] if entry is not None else MISSING
-        if not self.entries:
+        if self.strings or not self.entries:
             return MISSING
         for candidate in _same_numbers(key):
             entry = self.entries.get(map_key(candidate))
@@ -184,7 +192,7 @@ def map_key(key: Value) -> object:
     if kind is str:
         return key
     if kind is bytes or (isinstance(key, Extension) and not key.hashable):
-        name = GO_TYPES.get(kind) or key.go_type
+        name = GO_TYPES.get(kind) or key.go_name()
         raise AbortedError(f"internal error: runtime error: hash of unhashable type {name}")
     if kind is float:
         return (kind, object()) if isnan(key) else (kind, key)  # NaN is not found again
@@ -194,7 +202,7 @@ def map_key(key: Value) -> object:
         return kind, key.nanoseconds, key.offset
     if isinstance(key, Extension):
         return kind, key.key()
-    return kind, id(key)
+    return object()  # lists and maps are pointers in Go: another one each time
 
 
 TYPE_NAMES: Final[dict[type, str]] = {
@@ -242,7 +250,7 @@ def type_name(value: Value) -> str:
 
 def go_type(value: Value) -> str:
     """The name that Go's `%T` prints for `value`."""
-    return GO_TYPES.get(type(value)) or str(value.go_type)
+    return GO_TYPES.get(type(value)) or str(value.go_name())
 
 
 def is_list(value: Value) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
-from bayplan.cel.errors import EvaluationError
+from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import STRING, exactly, function, method
 from bayplan.cel.golang import quote
 from bayplan.cel.values import Extension
@@ -335,8 +335,15 @@ def contains_ip(network: CIDR, value: IP) -> bool:
 
 @method("containsIP", _CIDR, STRING)
 def contains_ip_text(network: CIDR, text: str) -> bool:
-    """The same for the text of an address."""
-    return contains_ip(network, _argument(ip, text))
+    """The same for the text of an address.
+
+    Raises:
+        EvaluationError: it is none; cel-go takes that as an argument of the wrong type.
+    """
+    try:
+        return contains_ip(network, parse_ip(text))
+    except EvaluationError:
+        no_such_overload()
 
 
 @method("containsCIDR", _CIDR, _CIDR)
@@ -350,11 +357,7 @@ def contains_cidr(network: CIDR, other: CIDR) -> bool:
 @method("containsCIDR", _CIDR, STRING)
 def contains_cidr_text(network: CIDR, text: str) -> bool:
     """The same for the text of a network."""
-    return contains_cidr(network, _argument(cidr, text))
-
-
-def _argument(convert: Any, text: str) -> Any:
-    return convert(text)
+    return contains_cidr(network, cidr(text))
 
 
 @method("ip", _CIDR)

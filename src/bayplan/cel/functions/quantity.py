@@ -73,6 +73,10 @@ class Quantity(Extension):
         amount = int(number + fraction) * (1 if base == 10 else 1 << exponent)
         return _large(sign, amount, scale if base == 10 else -len(fraction), base, text)
 
+    def go_name(self) -> str:
+        """What `%T` prints: sums are held by a pointer."""
+        return f"*{self.go_type}" if self.derived else self.go_type
+
     def equals(self, other: Any) -> bool:
         """Whether the amounts are equal."""
         return self.compare(other) == 0
@@ -101,6 +105,8 @@ class Quantity(Extension):
     def plus(self, other: Quantity, sign: int = 1) -> Quantity:
         """The sum with `other`, or the difference for a `sign` of -1."""
         both_small = self.small and other.small
+        if both_small and sign < 0 and other.number == INT_MIN:
+            sign = 1  # Go's negation of the least int is itself
         if both_small and other.number == 0:
             return Quantity(self.number, self.exponent, True, None)
         if both_small and self.number == 0:

@@ -9,10 +9,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.registry import DURATION, STRING, TIMESTAMP, method
-from bayplan.cel.golang import DAY, SECOND, atoi, civil_from_days, days_from_civil
+from bayplan.cel.golang import (
+    DAY,
+    MAX_SECONDS,
+    MIN_SECONDS,
+    SECOND,
+    atoi,
+    civil_from_days,
+    days_from_civil,
+)
 from bayplan.cel.values import Duration, Timestamp
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = MIN_SECONDS + 2 * DAY, MAX_SECONDS - 2 * DAY
 
 
 # What is taken from the local time: days since 1970, and nanoseconds of the day.
@@ -46,12 +55,11 @@ def _zone_offset(timestamp: Timestamp, zone: str) -> int:
         raise EvaluationError("time: invalid location name")
     try:
         info = ZoneInfo(zone)
-        moment = _EPOCH + timedelta(seconds=timestamp.nanoseconds // SECOND)
-        offset = moment.astimezone(info).utcoffset()
+        # Python's calendar ends where CEL's does: the last days have the offset of those before.
+        seconds = min(max(timestamp.nanoseconds // SECOND, _FIRST), _LAST)
+        offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(info).utcoffset()
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise EvaluationError(f"unknown time zone {zone}") from None
-    except OverflowError:  # the first and the last day of all
-        return 0
     return int(offset.total_seconds()) if offset else 0
 
 

@@ -11,7 +11,7 @@ from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.network import parse_address
 from bayplan.cel.functions.registry import STRING, exactly, function, method
 from bayplan.cel.golang import quote
-from bayplan.cel.values import Extension, Map
+from bayplan.cel.values import Extension, Map, Value
 
 _WORD: Final = string.ascii_letters + string.digits + "-_.~"
 # Characters that need no escape in each part.
@@ -284,7 +284,7 @@ def get_escaped_path(value: URL) -> str:
 @method("getQuery", _URL)
 def get_query(value: URL) -> Map:
     """The values of each key of the query."""
-    result: dict[str, list[str]] = {}
+    result: dict[object, tuple[Value, Value]] = {}
     for pair in value.query.split("&"):
         if not pair or ";" in pair:
             continue
@@ -293,5 +293,5 @@ def get_query(value: URL) -> Map:
             key, item = _unescape(key, plus=True), _unescape(item, plus=True)
         except EvaluationError:
             continue
-        result.setdefault(key, []).append(item)
-    return Map.of_strings(dict(result))
+        result.setdefault(key, (key, []))[1].append(item)
+    return Map(result)
