@@ -1,7 +1,14 @@
 """AvoidNode: nodes labelled avoid=true get no Pods."""
 
-from bayplan.framework import Depends, Plugin, Status
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework import (
+    Action,
+    ClusterEvent,
+    Depends,
+    EventRegistration,
+    Plugin,
+    Resource,
+    Status,
+)
 
 
 class AvoidNode(Plugin):

@@ -24,7 +24,7 @@ def waits(rig, pod):
     rig.add(pod)
     assert rig.plugin.permit(None, pod, "n") == (WAIT, 60)
     verdict = []
-    rig.waiting.add(pod, {"Convoy": 60}, verdict.append)
+    rig.waiting.add(pod, {"Convoy": 60}, lambda status, _: verdict.append(status))
     return verdict
 
 

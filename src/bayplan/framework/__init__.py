@@ -7,17 +7,42 @@
 ...             return Status.unschedulable("node(s) are to be avoided")
 """
 
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.config.points import Point
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    HintFn,
+    Resource,
+    any_pod,
+)
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import Handle
+from bayplan.framework.handle import (
+    ClusterWriter,
+    EventRecorder,
+    Handle,
+    Logger,
+    PluginMetrics,
+    WaitingPod,
+    WaitingPods,
+)
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
+    BoolArray,
     Depends,
+    FilterFailure,
+    Integers,
     NodeInfo,
+    NodeStatuses,
     NodeTable,
     Normalizer,
     Plugin,
     PostFilterResult,
     PreFilterResult,
+    QueuedPod,
 )
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 
@@ -26,15 +51,36 @@ __all__ = [
     "SKIP",
     "SUCCESS",
     "WAIT",
+    "Action",
+    "BoolArray",
+    "ClusterEvent",
+    "ClusterWriter",
     "Code",
     "CycleState",
     "Depends",
+    "EventRecorder",
+    "EventRegistration",
+    "FilterFailure",
     "Handle",
+    "Hint",
+    "HintFn",
+    "Integers",
+    "Logger",
+    "Node",
     "NodeInfo",
+    "NodeStatuses",
     "NodeTable",
     "Normalizer",
     "Plugin",
+    "PluginMetrics",
+    "Pod",
+    "Point",
     "PostFilterResult",
     "PreFilterResult",
+    "QueuedPod",
+    "Resource",
     "Status",
+    "WaitingPod",
+    "WaitingPods",
+    "any_pod",
 ]
