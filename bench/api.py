@@ -99,7 +99,7 @@ class BulkClient:
 
     def version(self) -> str:
         """The resource version of now."""
-        return self._first_page(POD.path).metadata.resource_version
+        return self._first_page(POD.path()).metadata.resource_version
 
     def _first_page(self, path: str) -> _Page:
         return msgspec.json.decode(self.http.get(f"{path}?limit=1"), type=_Page)
@@ -172,7 +172,7 @@ class BoundWatch:
 
     def _watch(self) -> None:
         """One watch, from where the last one ended: the API server may end one that falls back."""
-        path = f"{POD.path}?watch=1&resourceVersion={self._version}&{HAS_NODE}"
+        path = f"{POD.path()}?watch=1&resourceVersion={self._version}&{HAS_NODE}"
         self._handle.setopt(pycurl.URL, self._connection.url(path))
         self._lines = Lines()
         try:

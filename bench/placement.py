@@ -44,7 +44,7 @@ class _List(msgspec.Struct):
 
 def quality(http: Http, nodes: list[str]) -> tuple[float, int]:
     """The standard deviation of requested milli-CPU per node, and the nodes with measured Pods."""
-    body = http.get(f"{POD.path}?{HAS_NODE}", TIMEOUT)
+    body = http.get(f"{POD.path()}?{HAS_NODE}", TIMEOUT)
     requested: dict[str, int] = defaultdict(int)
     used = set()
     for pod in msgspec.json.decode(body, type=_List).items:

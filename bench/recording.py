@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import KINDS, NODE, POD
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Core, Surroundings
 from bayplan.attempt.report import Report
@@ -52,7 +52,7 @@ class RecordingClient:
     def bind(self, pod: Pod, _node_name: str, on_done: Done) -> None:
         """As `bayplan.client.writer.Writer.bind`; ``pod`` has its node already."""
         self.bound += 1
-        self.echo.append(Changed("Pod", pod))
+        self.echo.append(Changed(POD, pod))
         on_done(None)
 
     def patch_pod_status(
@@ -62,7 +62,7 @@ class RecordingClient:
         if nominated is not None and nominated != pod.status.nominated_node_name:
             nominee = copy.copy(pod)
             nominee.status = msgspec.structs.replace(pod.status, nominated_node_name=nominated)
-            self.echo.append(Changed("Pod", nominee))
+            self.echo.append(Changed(POD, nominee))
         on_done(None)
 
     def patch(self, path: str, _body: bytes, _content_type: str) -> bytes:
@@ -71,7 +71,7 @@ class RecordingClient:
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
         """As `Writer.delete_pod`."""
-        self.echo.append(Removed("Pod", pod))
+        self.echo.append(Removed(POD, pod))
         on_done(None)
 
 
@@ -146,7 +146,7 @@ class CoreWorld:
     def feed(self, items: Iterator[Item]) -> None:
         """Apply objects as if they had just been created."""
         for item in items:
-            self._apply(Changed(item.kind, _object(item)))
+            self._apply(Changed(KINDS[item.kind], _object(item)))
 
     def place(self, pods: int, seconds: float) -> Placing:
         """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
@@ -174,11 +174,11 @@ class CoreWorld:
             if item.kind == "Node":
                 nodes.append(_object(item))
             else:
-                self._apply(Changed(item.kind, _object(item)))
-        self._apply(Replaced("Node", nodes))
+                self._apply(Changed(KINDS[item.kind], _object(item)))
+        self._apply(Replaced(NODE, nodes))
         for item in self._objects.placed():
             obj = _object(item)
-            self._apply(Changed(item.kind, obj))
+            self._apply(Changed(KINDS[item.kind], obj))
             if self._churn and item.kind == "Pod":
                 self._placed[item.name] = obj
         self.feed(self._objects.gated())
@@ -210,14 +210,14 @@ class CoreWorld:
             if churn.do == "delete":
                 pod = self._placed.pop(f"{PLACED}{index}", None)
                 if pod is not None:
-                    self._apply(Removed("Pod", pod))
+                    self._apply(Removed(POD, pod))
             else:
                 item = self._objects.churned(churn.template, f"churn-{number}-{index}")
                 obj = _object(item)
                 if previous is not None:
                     self._apply(previous)
-                self._apply(Changed(item.kind, obj))
-                previous = Removed(item.kind, obj) if churn.do == "recreate" else None
+                self._apply(Changed(KINDS[item.kind], obj))
+                previous = Removed(KINDS[item.kind], obj) if churn.do == "recreate" else None
             yield
 
 

@@ -120,7 +120,7 @@ class Mirror:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.objects: dict[tuple[str, str], Any] = {}
+        self.objects: dict[tuple[Kind[Any], str], Any] = {}
         self.seen: list[Message] = []
 
     def deliver(self, messages: list[Message]) -> None:
@@ -141,18 +141,18 @@ class Mirror:
             case Removed(kind, found):
                 del self.objects[kind, found.key]
 
-    def get(self, kind: Kind, key: str) -> Any:
+    def get(self, kind: Kind[Any], key: str) -> Any:
         with self.lock:
-            return self.objects.get((kind.name, key))
+            return self.objects.get((kind, key))
 
-    def versions(self, kind: Kind) -> dict[str, str]:
+    def versions(self, kind: Kind[Any]) -> dict[str, str]:
         with self.lock:
-            found = [o for (k, _), o in self.objects.items() if k == kind.name]
+            found = [o for (k, _), o in self.objects.items() if k is kind]
         return {o.key: getattr(o, "metadata", o).resource_version for o in found}
 
 
-def listed(http: Http, kind: Kind) -> dict[str, str]:
-    items = json.loads(http.get(kind.path))["items"]
+def listed(http: Http, kind: Kind[Any]) -> dict[str, str]:
+    items = json.loads(http.get(kind.path()))["items"]
     keys = [(i["metadata"].get("namespace"), i["metadata"]["name"]) for i in items]
     joined = ("/".join(filter(None, key)) for key in keys)
     return {k: i["metadata"]["resourceVersion"] for k, i in zip(joined, items, strict=True)}
@@ -162,11 +162,11 @@ def listed(http: Http, kind: Kind) -> dict[str, str]:
 def start_informers(connection: Connection) -> Iterator[Callable[..., tuple[Informers, Mirror]]]:
     started: list[Informers] = []
 
-    def start(*kinds: Kind, via: Connection = connection) -> tuple[Informers, Mirror]:
+    def start(*kinds: Kind[Any], via: Connection = connection) -> tuple[Informers, Mirror]:
         mirror = Mirror()
-        informers = Informers(via, kinds, mirror.deliver)
+        informers = Informers(via, mirror.deliver)
         started.append(informers)
-        informers.start()
+        informers.watch(kinds)
         return informers, mirror
 
     yield start
@@ -176,14 +176,14 @@ def start_informers(connection: Connection) -> Iterator[Callable[..., tuple[Info
 
 def test_every_kind_is_listed_as_the_server_has_it(start_informers, http):
     informers, mirror = start_informers(*KINDS.values())
-    assert informers.wait_synced(15), informers.unsynced()
+    wait_until(lambda: not informers.unsynced(), 15, "the first lists")
     for kind in KINDS.values():
         assert mirror.versions(kind) == listed(http, kind), kind.name
 
 
 def test_a_pod_is_followed_from_its_creation_to_its_end(start_informers, http):
     informers, mirror = start_informers(POD)
-    assert informers.wait_synced(15)
+    wait_until(lambda: not informers.unsynced(), 15, "the first lists")
     pod = make_pod(http)
     wait_until(lambda: mirror.get(POD, pod.key), 10, "the new Pod")
     http.patch(f"{PODS}/{pod.name}", b'{"metadata":{"labels":{"a":"b"}}}', MERGE_PATCH)
@@ -227,7 +227,7 @@ def test_a_version_that_is_too_old_leads_to_a_new_list(connection, http, plane):
 def test_nothing_is_missed_while_the_api_server_is_away(start_informers, http, plane, monkeypatch):
     monkeypatch.setattr(backoff, "FIRST", 0.1)
     informers, mirror = start_informers(POD, NODE)
-    assert informers.wait_synced(15)
+    wait_until(lambda: not informers.unsynced(), 15, "the first lists")
     gone = make_pod(http)
     wait_until(lambda: mirror.get(POD, gone.key), 10, "a Pod before")
     plane.parts["kube-apiserver"].kill()
@@ -238,7 +238,7 @@ def test_nothing_is_missed_while_the_api_server_is_away(start_informers, http, p
     }
     plane.parts["kube-apiserver"].start()
     delete_now(http, gone)
-    make(http, NODE.path, "node-after")
+    make(http, NODE.path(), "node-after")
     wait_until(lambda: mirror.get(NODE, "node-after"), 40, "a node after")
     wait_until(lambda: mirror.get(POD, gone.key) is None, 40, "the end of a Pod")
     assert informers.errors() == {}
@@ -448,9 +448,9 @@ def test_what_is_forbidden_is_named(start_informers, http, plane, tmp_path):
     token = account_token(http, "nobody")
     nobody = edited(plane, tmp_path / "config", {"token": token})
     informers, _ = start_informers(POD, via=nobody)
-    assert not informers.wait_synced(1)
-    ((kind, reason),) = informers.unsynced()
-    assert kind == "Pod"
+    wait_until(informers.errors, 10, "the refusal")
+    ((kind, reason),) = informers.unsynced().items()
+    assert kind is POD
     assert f"{NAMESPACE}:nobody" in reason
     assert 'cannot watch resource "pods"' in reason or 'cannot list resource "pods"' in reason
 

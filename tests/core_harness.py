@@ -16,6 +16,7 @@ import msgspec
 from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.handles import RefusingWriter
 
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Core, Surroundings
@@ -346,9 +347,9 @@ def uid_of(builder: PodBuilder | NodeBuilder) -> str:
     return uid
 
 
-def kind_of(builder: PodBuilder | NodeBuilder) -> str:
+def kind_of(builder: PodBuilder | NodeBuilder) -> Kind[Any]:
     """The kind of what it builds."""
-    return "Pod" if isinstance(builder, PodBuilder) else "Node"
+    return POD if isinstance(builder, PodBuilder) else NODE
 
 
 def shown(builder: PodBuilder | NodeBuilder) -> Pod | Node:

@@ -10,6 +10,7 @@ from tests.builders_storage import make_pvc
 from tests.core_harness import Cluster, profile, shown, uid_of
 from tests.scripted import scripted
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.framework import Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.inbox.messages import Changed, Removed, Replaced
@@ -230,8 +231,8 @@ def test_the_same_version_twice_is_said_once() -> None:
     cluster.run()
     seen, seen_node = pod.obj(), n1.obj()
     row_moves = cluster.cache.nodes.node_journal.position
-    cluster.tell(Changed("Pod", seen), Changed("Node", seen_node))
-    cluster.tell(Replaced("Pod", [seen]), Replaced("Node", [seen_node]))
+    cluster.tell(Changed(POD, seen), Changed(NODE, seen_node))
+    cluster.tell(Replaced(POD, [seen]), Replaced(NODE, [seen_node]))
     assert cluster.place(pod) is Place.UNSCHEDULABLE
     assert cluster.cache.nodes.node_journal.position == row_moves
 
@@ -239,7 +240,7 @@ def test_the_same_version_twice_is_said_once() -> None:
 def test_objects_without_a_version_are_always_news() -> None:
     cluster = Cluster()
     bare = node().obj()
-    cluster.tell(Changed("Node", bare), Changed("Node", node().label("a", "b").obj()))
+    cluster.tell(Changed(NODE, bare), Changed(NODE, node().label("a", "b").obj()))
     assert cluster.cache.nodes.info(0).labels == {"a": "b"}
 
 
@@ -253,7 +254,7 @@ def test_a_fresh_list_says_what_is_gone_what_is_new_and_what_changed() -> None:
     kept = stays.obj()
     changes.json["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
     new = make_pod("new").req(cpu="1")
-    cluster.tell(Replaced("Pod", [kept, shown(changes), shown(new)]))
+    cluster.tell(Replaced(POD, [kept, shown(changes), shown(new)]))
     assert cluster.place(gone) is Place.OUTSIDE
     assert cluster.place(changes) is Place.BACKOFF
     assert cluster.place(new) is Place.ACTIVE
@@ -266,7 +267,7 @@ def test_a_fresh_list_with_a_pod_made_anew_drops_its_predecessor() -> None:
     first = make_pod("p").req(cpu="3").node("n1")
     cluster = cluster_with(node(), first)
     second = again(first)
-    cluster.tell(Replaced("Pod", [shown(second)]))
+    cluster.tell(Replaced(POD, [shown(second)]))
     assert requested(cluster) == 0
     assert cluster.place(second) is Place.ACTIVE
 
@@ -274,7 +275,7 @@ def test_a_fresh_list_with_a_pod_made_anew_drops_its_predecessor() -> None:
 def test_a_fresh_list_of_nodes_makes_room_for_all_and_drops_the_rest() -> None:
     old = node("old")
     cluster = cluster_with(old)
-    cluster.tell(Replaced("Node", [shown(node(f"n{i}")) for i in range(200)]))
+    cluster.tell(Replaced(NODE, [shown(node(f"n{i}")) for i in range(200)]))
     nodes = cluster.cache.nodes
     assert nodes.node_count == 200
     assert len(nodes) == 200
@@ -284,19 +285,17 @@ def test_a_fresh_list_of_nodes_makes_room_for_all_and_drops_the_rest() -> None:
 # Nodes and all other kinds wake who waits for them
 
 
-def waiting_for(*patterns: tuple[Resource, Action]) -> tuple[Cluster, PodBuilder]:
+def waiting_for(*patterns: tuple[Resource | Kind[Any], Action]) -> tuple[Cluster, PodBuilder]:
     """A cluster with a Pod whose rejector has registered these events."""
     registered = [EventRegistration(ClusterEvent(*pattern)) for pattern in patterns]
     no = scripted("No", pre_filter=Status.unresolvable("no"), events_to_register=lambda: registered)
+    no.kinds = (PERSISTENT_VOLUME_CLAIM,)
     cluster = Cluster(no, profiles=[profile("No", bare=True)])
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
     assert cluster.place(pod) is Place.UNSCHEDULABLE
     return cluster, pod
-
-
-NODE = Resource.NODE
 
 
 @pytest.mark.parametrize(
@@ -330,27 +329,27 @@ def test_an_unknown_node_that_goes_is_no_news() -> None:
 
 @pytest.mark.parametrize("action", [Action.ADD, Action.UPDATE, Action.DELETE])
 def test_a_change_of_any_other_object_wakes_who_waits_for_it(action: Action) -> None:
-    kind = Resource.PERSISTENT_VOLUME_CLAIM
+    kind = PERSISTENT_VOLUME_CLAIM
     before = make_pvc("c").meta(resourceVersion="1").obj()
     after = make_pvc("c").meta(resourceVersion="2").obj()
     cluster, pod = waiting_for((kind, action))
     if action is not Action.ADD:
-        cluster.tell(Changed(kind.value, before))
-        cluster.tell(Changed(kind.value, before))
+        cluster.tell(Changed(kind, before))
+        cluster.tell(Changed(kind, before))
         assert cluster.place(pod) is Place.UNSCHEDULABLE
     if action is Action.ADD:
-        cluster.tell(Replaced(kind.value, [before]))
+        cluster.tell(Replaced(kind, [before]))
     elif action is Action.UPDATE:
-        cluster.tell(Changed(kind.value, after))
+        cluster.tell(Changed(kind, after))
     else:
-        cluster.tell(Replaced(kind.value, []))
+        cluster.tell(Replaced(kind, []))
     assert cluster.place(pod) is Place.BACKOFF
     expected = {Action.ADD: before, Action.UPDATE: after}.get(action)
-    assert cluster.cache.objects.get(kind.value, "default/c") == expected
+    assert cluster.cache.objects.get(kind, "default/c") == expected
 
 
 def test_an_unknown_object_that_goes_is_no_news() -> None:
-    kind = Resource.PERSISTENT_VOLUME_CLAIM
+    kind = PERSISTENT_VOLUME_CLAIM
     cluster, pod = waiting_for((kind, Action.DELETE))
-    cluster.tell(Removed(kind.value, make_pvc("c").obj()))
+    cluster.tell(Removed(kind, make_pvc("c").obj()))
     assert cluster.place(pod) is Place.UNSCHEDULABLE

@@ -10,17 +10,21 @@ Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, TypeVar
 
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
-from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.queue import update_events
 from bayplan.queue.scheduling_queue import SchedulingQueue
+
+T = TypeVar("T", bound=Object)
 
 
 class Handlers:
@@ -46,17 +50,17 @@ class Handlers:
     def apply(self, message: WatchMessage) -> None:
         """Apply one message."""
         match message:
-            case Changed(kind="Pod", object=pod):
+            case Changed(kind=kinds.POD, object=pod):
                 self._set_pod(pod)
-            case Removed(kind="Pod", object=pod):
+            case Removed(kind=kinds.POD, object=pod):
                 self._drop_pod(pod.key, pod.uid)
-            case Replaced(kind="Pod", objects=pods):
+            case Replaced(kind=kinds.POD, objects=pods):
                 self._replace(pods, set(self.pods), self._set_pod, self._drop_pod)
-            case Changed(kind="Node", object=node):
+            case Changed(kind=kinds.NODE, object=node):
                 self._set_node(node)
-            case Removed(kind="Node", object=node):
+            case Removed(kind=kinds.NODE, object=node):
                 self._remove_node(node.name)
-            case Replaced(kind="Node", objects=nodes):
+            case Replaced(kind=kinds.NODE, objects=nodes):
                 self._cache.nodes.reserve(len(nodes))
                 self._replace(nodes, self._cache.node_names(), self._set_node, self._remove_node)
             case Changed(kind=kind, object=obj):
@@ -167,17 +171,17 @@ class Handlers:
 
     # Everything else
 
-    def _set_object(self, kind: str, obj: Any) -> None:
+    def _set_object(self, kind: Kind[T], obj: T) -> None:
         if _unchanged(self._cache.objects.get(kind, obj.key), obj):
             return
         old = self._cache.objects.set(kind, obj)
         action = Action.ADD if old is None else Action.UPDATE_OTHER
-        self._move(_object_event(kind, action), old, obj)
+        self._move(ClusterEvent(kind, action), old, obj)
 
-    def _remove_object(self, kind: str, key: str) -> None:
+    def _remove_object(self, kind: Kind[T], key: str) -> None:
         old = self._cache.objects.remove(kind, key)
         if old is not None:
-            self._move(_object_event(kind, Action.DELETE), old, None)
+            self._move(ClusterEvent(kind, Action.DELETE), old, None)
 
 
 def _unchanged(previous: Object | None, obj: Object) -> bool:
@@ -190,7 +194,3 @@ def _unchanged(previous: Object | None, obj: Object) -> bool:
 def _same_version(previous: str, current: str) -> bool:
     """Compare resourceVersions; objects from a file have none, so they always count as changed."""
     return previous == current != ""
-
-
-def _object_event(kind: str, action: Action) -> ClusterEvent:
-    return update_events.event_of(Resource(kind), action)

@@ -41,7 +41,8 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     metrics, cluster = Metrics(), Cluster()
     dispatcher = Dispatcher(server.connection())
     events = EventRecorder(dispatcher, "bayplan")
-    informers = Informers(server.connection(), [NODE], lambda _: None)
+    informers = Informers(server.connection(), lambda _: None)
+    informers.watch([NODE])
     elector = LeaderElector(
         Http(server.connection()),
         LeaseLock("bayplan", "kube-system"),
@@ -59,6 +60,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     assert seen["leader_election_master_status", "bayplan"] == 0
     assert seen["bayplan_leader_info", "somebody", "bayplan"] == 1
     assert seen["bayplan_informer_synced", "Node"] == 0
+    informers.stop()
     dispatcher.close(0)
 
 
@@ -66,7 +68,7 @@ def test_dropped_events_are_shown(server: FaultServer) -> None:
     metrics = Metrics()
     dispatcher = Dispatcher(server.connection())
     events = EventRecorder(dispatcher, "bayplan", max_waiting=1)
-    expose_client(metrics, dispatcher, events, Informers(server.connection(), [], lambda _: None))
+    expose_client(metrics, dispatcher, events, Informers(server.connection(), lambda _: None))
     for _ in range(3):
         events.event(make_pod("p").obj(), None, "Normal", "R", "A", "note")
     assert samples(metrics)["bayplan_events_total", "dropped"] == 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Surroundings
@@ -57,7 +58,7 @@ class Rig:
         """The node for the Pod, or why there is none."""
         return self.core.selector.select(self.framework, CycleState(), pod)
 
-    def set(self, kind: str, obj: Any) -> None:
+    def set(self, kind: Kind[Any], obj: Any) -> None:
         """An object appears, or changes."""
         self.core.handlers.apply(Changed(kind, obj))
 
@@ -93,6 +94,6 @@ def rig(folder: Path, name: str, nodes: Iterable[Node], config: Any = None, **ar
     core = Core(parse_config(yaml.safe_dump(document), registry.known), registry, around, metrics)
     framework = core.profiles[PROFILE]
     for node in nodes:
-        core.handlers.apply(Changed("Node", node))
+        core.handlers.apply(Changed(NODE, node))
     [plugin] = [p for p in framework.plugins.all if p.name == name]
     return Rig(core, framework, plugin, events, metrics)

@@ -12,6 +12,7 @@ import pytest
 from tests.builders import make_node, make_pod
 from tests.docs.guide import PROFILE, SOURCES, rig
 
+from bayplan.api.kinds import NAMESPACE, NODE, POD
 from bayplan.api.workloads import Namespace
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
@@ -68,10 +69,10 @@ def test_avoid_node_says_why_nothing_fits(tmp_path: Path):
 def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path):
     guide = rig(tmp_path, "TeamFirst", [node("a").obj()])
     unlabelled = pod().meta(resourceVersion="1")
-    guide.set("Pod", unlabelled.obj())
+    guide.set(POD, unlabelled.obj())
     assert guide.place(unlabelled.obj()) == "gated"
     labelled = unlabelled.label("team", "ml").meta(resourceVersion="2")
-    guide.set("Pod", labelled.obj())
+    guide.set(POD, labelled.obj())
     assert guide.place(labelled.obj()) == "active"
 
 
@@ -80,7 +81,7 @@ def test_youngest_last_orders_by_priority_and_creation(tmp_path: Path):
     guide = rig(tmp_path, "YoungestLast", [node("a").obj()], own_sort)
     for name, year, priority in [("new", 2026, 0), ("old", 2020, 0), ("vip", 2026, 5)]:
         created = f"{year}-01-01T00:00:00Z"
-        guide.set("Pod", pod(name).created(created).priority(priority).obj())
+        guide.set(POD, pod(name).created(created).priority(priority).obj())
     order = [guide.core.queue.pop() for _ in range(3)]
     assert [q and q.pod.name for q in order] == ["vip", "old", "new"]
 
@@ -102,7 +103,7 @@ def test_home_nodes_narrows_the_nodes(tmp_path: Path, names: str | None, node_na
 @pytest.mark.parametrize(("plugin", "label"), [("QuietNodes", "noisy"), ("OneLoudPod", "loud")])
 def test_a_node_takes_one_such_pod(tmp_path: Path, plugin: str, label: str):
     guide = rig(tmp_path, plugin, [node("a").obj(), node("b").obj()])
-    guide.set("Pod", pod("first", **{label: "true"}).node("a").obj())
+    guide.set(POD, pod("first", **{label: "true"}).node("a").obj())
     assert guide.select(pod("second", **{label: "true"}).obj()).node_name == "b"
     assert guide.select(pod("calm").obj()).node_name != ""
 
@@ -110,7 +111,7 @@ def test_a_node_takes_one_such_pod(tmp_path: Path, plugin: str, label: str):
 @pytest.mark.parametrize(("plugin", "label"), [("QuietNodes", "noisy"), ("OneLoudPod", "loud")])
 def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, label: str):
     guide = rig(tmp_path, plugin, [node("a").obj()])
-    guide.set("Pod", pod("victim", **{label: "true"}).node("a").obj())
+    guide.set(POD, pod("victim", **{label: "true"}).node("a").obj())
     urgent = pod("urgent", **{label: "true"}).priority(10).obj()
     state = CycleState(dry_run=True)
     found = guide.core.selector.select(guide.framework, state, urgent)
@@ -135,7 +136,7 @@ def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path):
         "score": {"enabled": [{"name": "NearSiblings", "weight": 100}]},
     }
     guide = rig(tmp_path, "NearSiblings", [node(n).obj() for n in "abc"], heavy)
-    guide.set("Pod", pod("sibling", app="web").node("c").obj())
+    guide.set(POD, pod("sibling", app="web").node("c").obj())
     assert guide.select(pod(app="web").obj()).node_name == "c"
     assert guide.select(pod().obj()).node_name == "a"
 
@@ -143,7 +144,7 @@ def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path):
 def test_fewest_pods_prefers_the_emptiest_node(tmp_path: Path):
     heavy = {"score": {"enabled": [{"name": "FewestPods", "weight": 100}]}}
     guide = rig(tmp_path, "FewestPods", [node(n).obj() for n in "ab"], heavy)
-    guide.set("Pod", pod("other").node("a").obj())
+    guide.set(POD, pod("other").node("a").obj())
     assert guide.select(pod().obj()).node_name == "b"
 
 
@@ -241,7 +242,7 @@ def test_cheap_zones_notices_a_changed_namespace(tmp_path: Path):
     assert guide.select(pod("before").obj()).node_name == "a"
     annotations = {"example.com/cheap": "b"}
     namespace = {"metadata": {"name": "default", "annotations": annotations}}
-    guide.set("Namespace", _namespace(namespace))
+    guide.set(NAMESPACE, _namespace(namespace))
     assert guide.select(pod("after").obj()).node_name == "b"
 
 
@@ -252,14 +253,14 @@ def _namespace(data: object) -> Namespace:
 def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path):
     guide = rig(tmp_path, "OnlySigned", [node("a").obj()])
     waiting = pod().obj()
-    guide.set("Pod", waiting)
+    guide.set(POD, waiting)
     queued = guide.core.queue.pop()
     assert queued is not None
     assert guide.select(waiting).node_name == ""
     guide.core.queue.add_unschedulable_if_not_present(queued, {"OnlySigned"})
-    guide.set("Node", node("b").obj())
+    guide.set(NODE, node("b").obj())
     assert guide.place(waiting) == "unschedulable"
-    guide.set("Node", node("c", signed="true").obj())
+    guide.set(NODE, node("c", signed="true").obj())
     assert guide.place(waiting) != "unschedulable"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayplan.api.kinds import CSI_NODE, NODE, SERVICE
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource, any_pod
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import PreFilterResult
@@ -73,7 +74,7 @@ def test_a_cycle_state_is_copied_as_deep_as_its_values_ask_for() -> None:
         state.read("c")
 
 
-NODE, POD = Resource.NODE, Resource.ASSIGNED_POD
+POD = Resource.ASSIGNED_POD
 ANY = ClusterEvent(Resource.ANY, Action.ALL)
 
 
@@ -118,8 +119,8 @@ def test_a_pattern_matches_events(
         (ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (ClusterEvent(POD, Action.DELETE), "AssignedPodDelete"),
         (ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_OTHER), "UnschedulablePodUpdate"),
-        (ClusterEvent(Resource.CSI_NODE, Action.ADD), "storage.k8s.io/CSINodeAdd"),
-        (ClusterEvent(Resource.SERVICE, Action.UPDATE_OTHER), "ServiceUpdate"),
+        (ClusterEvent(CSI_NODE, Action.ADD), "storage.k8s.io/CSINodeAdd"),
+        (ClusterEvent(SERVICE, Action.UPDATE_OTHER), "ServiceUpdate"),
         (ClusterEvent(Resource.ANY, Action.ALL, "ForceActivate"), "ForceActivate"),
     ],
 )

@@ -6,6 +6,7 @@ import threading
 
 from tests.builders import make_pod
 
+from bayplan.api.kinds import NODE, POD
 from bayplan.framework import Status
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Bound, Lead, Replaced, WakeUp
@@ -13,7 +14,7 @@ from bayplan.inbox.messages import Bound, Lead, Replaced, WakeUp
 
 def test_messages_and_batches_come_out_in_order() -> None:
     inbox = Inbox()
-    pods, nodes = Replaced("Pod", []), Replaced("Node", [])
+    pods, nodes = Replaced(POD, []), Replaced(NODE, [])
     inbox.post_all([pods, nodes])
     inbox.post(Lead())
     assert len(inbox) == 3

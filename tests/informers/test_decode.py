@@ -25,7 +25,7 @@ COMPACT = {"separators": (",", ":")}
 
 @pytest.fixture
 def decoder() -> ObjectDecoder:
-    return ObjectDecoder("Pod", POD.decode)
+    return ObjectDecoder(POD)
 
 
 @pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
@@ -120,7 +120,7 @@ def test_a_page_brings_objects_version_and_whether_there_is_more(decoder):
 
 
 def test_a_page_without_items_is_empty():
-    page = ObjectDecoder("Node", NODE.decode).page(b'{"metadata":{},"items":null}')
+    page = ObjectDecoder(NODE).page(b'{"metadata":{},"items":null}')
     assert page.objects == []
 
 

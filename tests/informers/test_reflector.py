@@ -84,7 +84,7 @@ class ListAndWatch:
 class Watched:
     """A reflector and what it delivered."""
 
-    def __init__(self, server: FaultServer, kind: Kind = NODE, **settings: Any) -> None:
+    def __init__(self, server: FaultServer, kind: Kind[Any] = NODE, **settings: Any) -> None:
         self.batches: Queue[list[Message]] = Queue()
         self.errors: Queue[Exception | None] = Queue()
         self.reflector = Reflector(
@@ -105,6 +105,14 @@ class Watched:
         self.reflector.join(5)
 
 
+def eventually(holds: Callable[[], object]) -> None:
+    """Wait until another thread has made it so."""
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline, "it never came about"
+        threading.Event().wait(0.005)
+
+
 def told(message: Message) -> tuple[str, Any]:
     match message:
         case Replaced(_, objects):
@@ -119,7 +127,7 @@ def told(message: Message) -> tuple[str, Any]:
 def watch(server: FaultServer) -> Iterator[Callable[..., Watched]]:
     made: list[Watched] = []
 
-    def start(kind: Kind = NODE, **settings: Any) -> Watched:
+    def start(kind: Kind[Any] = NODE, **settings: Any) -> Watched:
         made.append(Watched(server, kind, **settings))
         return made[-1]
 
@@ -362,12 +370,6 @@ def test_it_stops_while_it_waits_after_a_failure(server, watch, monkeypatch):
     assert not watched.reflector._thread.is_alive()
 
 
-def test_objects_go_through_the_transform(server, watch):
-    ListAndWatch(server, SYNCED)
-    watched = watch(transform=lambda found: type("Short", (), {"name": found.name.upper()}))
-    assert watched.batch() == [("replaced", ["A", "B"])]
-
-
 def test_a_bug_in_the_inbox_is_told_and_the_list_begun_again(server):
     ListAndWatch(server, SYNCED, SYNCED)
     delivered, told_errors = Queue(), Queue()
@@ -390,7 +392,7 @@ def test_a_bug_in_the_inbox_is_told_and_the_list_begun_again(server):
 
 def test_informers_say_which_kinds_are_not_there_yet_and_why(server):
     def script(exchange: Exchange) -> None:
-        if exchange.bare_path == POD.path:
+        if exchange.bare_path == POD.path():
             exchange.error(403, "Forbidden", "pods is forbidden")
             return
         exchange.begin_stream()
@@ -399,19 +401,18 @@ def test_informers_say_which_kinds_are_not_there_yet_and_why(server):
 
     server.script = script
     batches: Queue[list[Message]] = Queue()
-    informers = Informers(server.connection(), [NODE, POD], batches.put)
-    assert ("Node", "not listed yet") in informers.unsynced()
-    informers.start()
+    informers = Informers(server.connection(), batches.put)
+    informers.watch([NODE, POD])
     assert [told(m) for m in batches.get(timeout=5)] == [("replaced", ["a", "b"])]
-    assert not informers.wait_synced(0.2)
-    assert informers.unsynced() == [("Pod", "pods is forbidden")]
+    eventually(informers.errors)
+    assert informers.unsynced() == {POD: "pods is forbidden"}
     assert [type(e) for e in informers.errors().values()] == [errors.Forbidden]
-    assert informers.statistics()["Pod"].last_error == "pods is forbidden"
+    assert informers.statistics()[POD].last_error == "pods is forbidden"
     informers.stop()
 
 
-def test_informers_that_never_started_can_be_stopped(server):
-    Informers(server.connection(), [NODE], lambda _: None).stop()
+def test_informers_that_watch_nothing_can_be_stopped(server):
+    Informers(server.connection(), lambda _: None).stop()
 
 
 def test_informers_are_synced_when_every_kind_is(server):
@@ -421,9 +422,9 @@ def test_informers_are_synced_when_every_kind_is(server):
         exchange.wait_until_the_end()
 
     server.script = script
-    informers = Informers(server.connection(), [NODE, POD], lambda _: None)
-    informers.start()
-    assert informers.wait_synced(5)
-    assert informers.unsynced() == []
+    informers = Informers(server.connection(), lambda _: None)
+    informers.watch([NODE, POD])
+    assert set(informers.unsynced()) <= {NODE, POD}
+    eventually(lambda: not informers.unsynced())
     assert informers.errors() == {}
     informers.stop()

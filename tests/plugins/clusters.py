@@ -18,6 +18,7 @@ from tests.builders import (
 )
 from tests.handles import make_handle
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.api.pod import Pod
 from bayplan.api.workloads import Namespace
 from bayplan.cache.counters import DomainCounters
@@ -64,7 +65,7 @@ class Cluster:
 
     def namespace(self, name: str, **labels: str) -> None:
         """Set a namespace."""
-        self.objects.set("Namespace", named_object(Namespace, name, labels=labels))
+        self.objects.set(NAMESPACE, named_object(Namespace, name, labels=labels))
 
     def plugin(self, cls: type[Plugin], **args: Any) -> Any:
         """The plugin with these args (API field names)."""

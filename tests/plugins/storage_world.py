@@ -9,6 +9,7 @@ from tests.builders import NodeBuilder, PodBuilder, make_node
 from tests.handles import make_handle
 from tests.plugins.harness import filtered, make
 
+from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.cache.node_table import LiveNodeTable
@@ -37,12 +38,12 @@ class StorageWorld:
     def store(self, *builders: Any) -> StorageWorld:
         """Add or replace storage objects."""
         for builder in builders:
-            self.objects.set(builder.kind.__name__, builder.obj())
+            self.objects.set(KINDS[builder.kind.__name__], builder.obj())
         return self
 
     def remove(self, builder: Any) -> StorageWorld:
         """Remove a storage object."""
-        self.objects.remove(builder.kind.__name__, builder.obj().key)
+        self.objects.remove(KINDS[builder.kind.__name__], builder.obj().key)
         return self
 
     def place(self, pod: PodBuilder, node: str) -> Pod:

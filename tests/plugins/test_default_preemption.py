@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.builders import PodBuilder
 from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
+from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.attempt.report import Report
 from bayplan.binding.cycle import Binding
@@ -69,12 +70,12 @@ class Pipeline(World):
         """The API server shows ``pod`` as it is now."""
         self.version += 1
         seen = pod.meta(resourceVersion=str(self.version)).spec(schedulerName=PROFILE).obj()
-        self.core.handlers.apply(Changed("Pod", seen))
+        self.core.handlers.apply(Changed(POD, seen))
         return seen
 
     def gone(self, pod: PodBuilder) -> None:
         """The API server has deleted ``pod``."""
-        self.core.handlers.apply(Removed("Pod", pod.obj()))
+        self.core.handlers.apply(Removed(POD, pod.obj()))
 
     def cycle(self) -> None:
         """One scheduling cycle."""

@@ -22,7 +22,8 @@ from tests.plugins.harness import (
     table_of,
 )
 
-from bayplan.framework.cluster_events import Action, Hint, Resource
+from bayplan.api.kinds import NODE
+from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -184,13 +185,13 @@ def test_a_pod_is_woken_by_a_node_that_matches_now(
     pod = make_pod().node_affinity(ZONE_X).obj()
     before = old.obj() if old else None
     action = Action.UPDATE_NODE_LABEL if old else Action.ADD
-    assert hint(make(NodeAffinity), Resource.NODE, action, pod, before, new.obj()) is expected
+    assert hint(make(NodeAffinity), NODE, action, pod, before, new.obj()) is expected
 
 
 def test_a_node_that_the_added_affinity_rules_out_wakes_nobody() -> None:
     required = {"nodeSelectorTerms": [expressions(requirement("ours", "Exists"))]}
     plugin = added(requiredDuringSchedulingIgnoredDuringExecution=required)
     pod, theirs = make_pod().obj(), make_node().obj()
-    assert hint(plugin, Resource.NODE, Action.ADD, pod, None, theirs) is Hint.SKIP
+    assert hint(plugin, NODE, Action.ADD, pod, None, theirs) is Hint.SKIP
     ours = make_node().label("ours").obj()
-    assert hint(plugin, Resource.NODE, Action.ADD, pod, None, ours) is Hint.QUEUE
+    assert hint(plugin, NODE, Action.ADD, pod, None, ours) is Hint.QUEUE

@@ -4,6 +4,7 @@ import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, pre_filtered, table_of
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.node_declared_features import NodeDeclaredFeatures
@@ -83,7 +84,7 @@ def test_a_pod_is_woken_by_a_node_that_declares_other_features(
     before = old.obj() if old else None
     action = Action.UPDATE_NODE_DECLARED_FEATURE if old else Action.ADD
     plugin, pod = make(NodeDeclaredFeatures), restarting().obj()
-    assert hint(plugin, Resource.NODE, action, pod, before, new.obj()) is expected
+    assert hint(plugin, NODE, action, pod, before, new.obj()) is expected
 
 
 @pytest.mark.parametrize(

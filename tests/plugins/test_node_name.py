@@ -4,7 +4,8 @@ import pytest
 from tests.builders import make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, table_of
 
-from bayplan.framework.cluster_events import Action, Hint, Resource
+from bayplan.api.kinds import NODE
+from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_name import NodeName
 
@@ -28,5 +29,5 @@ def test_a_pod_that_names_its_node_fits_only_there(
 
 def test_only_a_new_node_wakes_the_pod() -> None:
     plugin, pod, node = make(NodeName), make_pod().obj(), make_node().obj()
-    assert hint(plugin, Resource.NODE, Action.ADD, pod, None, node) is Hint.QUEUE
-    assert hint(plugin, Resource.NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None
+    assert hint(plugin, NODE, Action.ADD, pod, None, node) is Hint.QUEUE
+    assert hint(plugin, NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None

@@ -4,6 +4,7 @@ import pytest
 from tests.builders import PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, pre_filtered, table_of
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.node_ports import NodePorts
@@ -100,5 +101,5 @@ def test_a_pod_is_woken_by_one_that_frees_its_port(deleted: PodBuilder, expected
 
 def test_a_new_node_wakes_the_pod() -> None:
     pod = make_pod().host_port(80).obj()
-    answer = hint(make(NodePorts), Resource.NODE, Action.ADD, pod, None, make_node().obj())
+    answer = hint(make(NodePorts), NODE, Action.ADD, pod, None, make_node().obj())
     assert answer is Hint.QUEUE

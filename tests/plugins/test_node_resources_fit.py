@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SUCCESS, Status
@@ -475,4 +476,4 @@ def test_a_pod_is_woken_by_a_node_that_offers_more_of_what_it_needs(
     before = make_node().capacity(old).obj() if old else None
     after = make_node().capacity(new).obj()
     action = Action.UPDATE_NODE_ALLOCATABLE if old else Action.ADD
-    assert hint(make(NodeResourcesFit), Resource.NODE, action, pod, before, after) is expected
+    assert hint(make(NodeResourcesFit), NODE, action, pod, before, after) is expected

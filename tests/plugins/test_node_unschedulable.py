@@ -4,6 +4,7 @@ import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, table_of
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
@@ -56,7 +57,7 @@ def test_a_pod_is_woken_by_a_node_that_is_open_now(
     before = old.obj() if old else None
     plugin, pod = make(NodeUnschedulable), make_pod().obj()
     action = Action.UPDATE_NODE_TAINT if old else Action.ADD
-    assert hint(plugin, Resource.NODE, action, pod, before, new.obj()) is expected
+    assert hint(plugin, NODE, action, pod, before, new.obj()) is expected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.builders import make_pod
 from tests.plugins.harness import hint, make
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.plugins.scheduling_gates import SchedulingGates
@@ -27,4 +28,4 @@ def test_only_the_pods_own_gates_wake_it() -> None:
         own = hint(plugin, place, ELIMINATED, gated.obj(), gated.obj(), free.obj())
         assert own is Hint.QUEUE
         assert hint(plugin, place, ELIMINATED, gated.obj(), other, other) is Hint.SKIP
-    assert hint(plugin, Resource.NODE, Action.ADD, gated.obj(), None, None) is None
+    assert hint(plugin, NODE, Action.ADD, gated.obj(), None, None) is None

@@ -4,6 +4,7 @@ import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, normalized, scored, table_of
 
+from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.taint_toleration import TaintToleration
@@ -111,7 +112,7 @@ def test_a_pod_is_woken_by_a_node_that_stops_repelling_it(
     before = old.obj() if old else None
     action = Action.UPDATE_NODE_TAINT if old else Action.ADD
     plugin = make(TaintToleration)
-    assert hint(plugin, Resource.NODE, action, pod, before, new.obj()) is expected
+    assert hint(plugin, NODE, action, pod, before, new.obj()) is expected
 
 
 def test_a_pod_is_woken_by_any_toleration_of_its_own() -> None:

@@ -7,6 +7,7 @@ from tests.builders_storage import make_pvc
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
@@ -213,12 +214,12 @@ def test_a_deleted_pod_may_free_a_volume(resource, deleted, expected):
 )
 def test_a_new_claim_may_be_the_missing_one(claim, expected):
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
-    resource, pod = Resource.PERSISTENT_VOLUME_CLAIM, make_pod().pvc("c").obj()
+    resource, pod = PERSISTENT_VOLUME_CLAIM, make_pod().pvc("c").obj()
     assert hint(plugin, resource, Action.ADD, pod, None, claim.obj()) is expected
 
 
 def test_only_new_nodes_matter():
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
     pod, node = make_pod().obj(), make_node().obj()
-    assert hint(plugin, Resource.NODE, Action.ADD, pod, None, node) is Hint.QUEUE
-    assert hint(plugin, Resource.NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None
+    assert hint(plugin, NODE, Action.ADD, pod, None, node) is Hint.QUEUE
+    assert hint(plugin, NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None

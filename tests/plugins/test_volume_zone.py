@@ -6,7 +6,8 @@ from tests.builders_storage import make_class, make_pv, make_pvc
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.framework.cluster_events import Action, Hint, Resource
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_zone import CONFLICT, VolumeZone
 
@@ -118,26 +119,22 @@ def test_pods_without_named_claims_are_skipped(pod):
 
 
 ADD, UPDATE = Action.ADD, Action.UPDATE_OTHER
-CLAIM, VOLUME = Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME
+CLAIM, VOLUME = PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME
 
 
 @pytest.mark.parametrize(
     ("resource", "action", "old", "new", "expected"),
     [
+        pytest.param(STORAGE_CLASS, ADD, None, make_class(), Hint.QUEUE, id="class-that-waits"),
         pytest.param(
-            Resource.STORAGE_CLASS, ADD, None, make_class(), Hint.QUEUE, id="class-that-waits"
-        ),
-        pytest.param(
-            Resource.STORAGE_CLASS,
+            STORAGE_CLASS,
             ADD,
             None,
             make_class().mode("Immediate"),
             Hint.SKIP,
             id="immediate-class",
         ),
-        pytest.param(
-            Resource.STORAGE_CLASS, UPDATE, make_class(), make_class(), None, id="class-update"
-        ),
+        pytest.param(STORAGE_CLASS, UPDATE, make_class(), make_class(), None, id="class-update"),
         pytest.param(CLAIM, ADD, None, make_pvc("c"), Hint.QUEUE, id="own-claim"),
         pytest.param(CLAIM, UPDATE, make_pvc("c"), make_pvc("c"), Hint.QUEUE, id="own-updated"),
         pytest.param(CLAIM, ADD, None, make_pvc("d"), Hint.SKIP, id="other-claim"),
@@ -171,4 +168,4 @@ def test_hints(resource, action, old, new, expected):
 def test_node_hints(action, expected):
     plugin = StorageWorld("n").plugin(VolumeZone)
     pod = make_pod().pvc("c").obj()
-    assert hint(plugin, Resource.NODE, action, pod, None, make_node().obj()) is expected
+    assert hint(plugin, NODE, action, pod, None, make_node().obj()) is expected

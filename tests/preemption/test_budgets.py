@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.builders import PodBuilder, labels_are, make_pod, requirement
 
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.workloads import PodDisruptionBudget
 from bayplan.cache.objects import ObjectStore
 from bayplan.preemption.budgets import Budgets
@@ -71,7 +72,7 @@ def test_a_budget_protects_the_pods_beyond_its_allowance(
 ) -> None:
     objects = ObjectStore()
     for one in budgets:
-        objects.set("PodDisruptionBudget", one)
+        objects.set(POD_DISRUPTION_BUDGET, one)
     assert Budgets(objects).violations(p.obj() for p in pods) == protected
 
 
@@ -80,14 +81,14 @@ def test_changes_of_budgets_are_followed() -> None:
     budgets = Budgets(objects)
     pod = web("a").obj()
     versions = [budgets.version]
-    objects.set("PodDisruptionBudget", budget(WEB, 0))
+    objects.set(POD_DISRUPTION_BUDGET, budget(WEB, 0))
     assert budgets.violations([pod]) == {"a"}
     versions.append(budgets.version)
-    objects.set("PodDisruptionBudget", budget(WEB, 1))
+    objects.set(POD_DISRUPTION_BUDGET, budget(WEB, 1))
     assert budgets.violations([pod]) == set()
     versions.append(budgets.version)
-    objects.set("PodDisruptionBudget", budget(WEB, 0))
-    objects.remove("PodDisruptionBudget", "default/b")
+    objects.set(POD_DISRUPTION_BUDGET, budget(WEB, 0))
+    objects.remove(POD_DISRUPTION_BUDGET, "default/b")
     assert budgets.violations([pod]) == set()
     versions.append(budgets.version)
     assert len(set(versions)) == 4

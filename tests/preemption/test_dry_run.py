@@ -9,6 +9,7 @@ from tests.builders import PodBuilder, labels_are, make_pod
 from tests.builders_storage import make_pv, make_pvc
 from tests.preemption.world import World, candidates, node, preemptor, tied, victim
 
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
 
 HOST = "kubernetes.io/hostname"
@@ -137,8 +138,8 @@ def test_a_claim_for_one_pod_alone_is_freed_where_its_user_is() -> None:
     world = World(node("n1", 9), node("n2", 9))
     objects = world.core.cache.objects
     claim = make_pvc("data").spec(accessModes=["ReadWriteOncePod"], volumeName="pv")
-    objects.set("PersistentVolumeClaim", claim.bound_to("pv").obj())
-    objects.set("PersistentVolume", make_pv("pv").obj())
+    objects.set(PERSISTENT_VOLUME_CLAIM, claim.bound_to("pv").obj())
+    objects.set(PERSISTENT_VOLUME, make_pv("pv").obj())
     world.put("n1", victim("user").pvc("data"), victim("other"))
     world.put("n2", victim("elsewhere"))
     assert candidates(world.analyse(preemptor(cpu=1).pvc("data"))) == {"n1": (["user"], 0)}

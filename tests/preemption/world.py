@@ -10,6 +10,7 @@ import msgspec
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.handles import RefusingWriter
 
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.api.workloads import PodDisruptionBudget
 from bayplan.app.assembly import Core, Surroundings
@@ -127,7 +128,7 @@ class World:
             },
         }
         self.core.cache.objects.set(
-            "PodDisruptionBudget", msgspec.convert(budget, PodDisruptionBudget)
+            POD_DISRUPTION_BUDGET, msgspec.convert(budget, PodDisruptionBudget)
         )
 
     def failed(self, pod: Pod, *, dry_run: bool = False) -> tuple[CycleState, FilterFailure]:

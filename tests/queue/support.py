@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.builders import PodBuilder, make_pod
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
@@ -16,10 +17,10 @@ from bayplan.telemetry.instrument import Instrument
 
 PROFILE = "test"
 
-NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
-NODE_LABEL = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
+NODE_ADD = ClusterEvent(NODE, Action.ADD)
+NODE_LABEL = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
 POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
-CLAIM_ADD = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD)
+CLAIM_ADD = ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD)
 
 
 def pod(name: str, priority: int = 0, **spec: Any) -> PodBuilder:

@@ -4,13 +4,13 @@ import pytest
 from structlog.testing import capture_logs
 from tests.queue.support import CLAIM_ADD, NODE_ADD, NODE_LABEL, PROFILE, on, pod
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, SERVICE
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
 )
 from bayplan.framework.interface import Plugin
 from bayplan.queue.hints import HintTable, Strategy, registrations
@@ -112,7 +112,7 @@ def test_a_pod_of_an_unknown_profile_is_not_woken_by_events():
     assert TABLE.strategy(queued, NODE_ADD, None, None) is SKIP
 
 
-@pytest.mark.parametrize("event", [NODE_ADD, ClusterEvent(Resource.SERVICE, Action.DELETE)])
+@pytest.mark.parametrize("event", [NODE_ADD, ClusterEvent(SERVICE, Action.DELETE)])
 def test_any_event_may_change_the_mind_of_an_extender(event: ClusterEvent):
     table = HintTable({PROFILE: []}, extenders=True)
     assert table.strategy(rejected("Extender"), event, None, None) is AFTER_BACKOFF
@@ -139,14 +139,27 @@ class Nothing(Plugin):
 
 
 class WantsNodes(Plugin):
+    kinds = (PERSISTENT_VOLUME_CLAIM,)
+
     def events_to_register(self) -> list[EventRegistration]:
         return [on(NODE_ADD), on(CLAIM_ADD)]
 
 
 class WantsNodesAndTaints(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
-        both = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        both = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         return [on(both, Hint.SKIP)]
+
+
+class WantsWhatItDoesNotDeclare(Plugin):
+    def events_to_register(self) -> list[EventRegistration]:
+        return [on(CLAIM_ADD)]
+
+
+def test_a_plugin_registers_only_for_kinds_that_it_declares() -> None:
+    plugin = WantsWhatItDoesNotDeclare(None, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"v1 PersistentVolumeClaim.* is not among the plugin's"):
+        registrations([plugin])
 
 
 @pytest.mark.parametrize(
@@ -162,8 +175,8 @@ def test_what_a_plugin_registers_for(plugin: type[Plugin], woken_by: set[str]):
     table = HintTable({PROFILE: registrations([plugin(None, None)])})  # type: ignore[arg-type]
     events = [
         NODE_ADD,
-        ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT),
-        ClusterEvent(Resource.SERVICE, Action.ADD),
+        ClusterEvent(NODE, Action.UPDATE_NODE_TAINT),
+        ClusterEvent(SERVICE, Action.ADD),
     ]
     queued = rejected(plugin.__name__)
     woken = {e.label for e in events if table.strategy(queued, e, None, None) is AFTER_BACKOFF}

@@ -1,6 +1,7 @@
 import pytest
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 
+from bayplan.api.kinds import CSI_NODE, NODE, SERVICE
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
 from bayplan.queue.update_events import (
     FORCE_ACTIVATE,
@@ -172,17 +173,17 @@ def test_an_update_of_a_node_says_what_changed(
 ):
     found = node_update_events(old.obj(), new.obj())
     assert [e.action for e in found] == actions
-    assert all(e.resource is Resource.NODE for e in found)
+    assert all(e.resource is NODE for e in found)
 
 
 @pytest.mark.parametrize(
     ("event", "label"),
     [
-        (ClusterEvent(Resource.NODE, Action.ADD), "NodeAdd"),
-        (ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+        (ClusterEvent(NODE, Action.ADD), "NodeAdd"),
+        (ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), "AssignedPodDelete"),
         (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_OTHER), "AssignedPodUpdate"),
-        (ClusterEvent(Resource.CSI_NODE, Action.UPDATE_OTHER), "storage.k8s.io/CSINodeUpdate"),
+        (ClusterEvent(CSI_NODE, Action.UPDATE_OTHER), "storage.k8s.io/CSINodeUpdate"),
         (
             ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
             "UnschedulablePodUpdatePodSchedulingGatesEliminated",
@@ -204,20 +205,20 @@ ANY = ClusterEvent(Resource.ANY, Action.ALL)
     ("pattern", "event", "matches"),
     [
         pytest.param(
-            ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL),
+            ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
             True,
             id="one of the actions",
         ),
         pytest.param(
-            ClusterEvent(Resource.NODE, Action.ADD),
-            ClusterEvent(Resource.NODE, Action.DELETE),
+            ClusterEvent(NODE, Action.ADD),
+            ClusterEvent(NODE, Action.DELETE),
             False,
             id="another action",
         ),
         pytest.param(
-            ClusterEvent(Resource.NODE, Action.ADD),
-            ClusterEvent(Resource.SERVICE, Action.ADD),
+            ClusterEvent(NODE, Action.ADD),
+            ClusterEvent(SERVICE, Action.ADD),
             False,
             id="another resource",
         ),
@@ -245,11 +246,9 @@ ANY = ClusterEvent(Resource.ANY, Action.ALL)
             False,
             id="another unscheduled Pod is not the Pod itself",
         ),
-        pytest.param(ANY, ClusterEvent(Resource.NODE, Action.ADD), True, id="everything"),
+        pytest.param(ANY, ClusterEvent(NODE, Action.ADD), True, id="everything"),
         pytest.param(ANY, FORCE_ACTIVATE, True, id="everything on everything"),
-        pytest.param(
-            ClusterEvent(Resource.NODE, Action.ALL), FORCE_ACTIVATE, False, id="wildcard is apart"
-        ),
+        pytest.param(ClusterEvent(NODE, Action.ALL), FORCE_ACTIVATE, False, id="wildcard is apart"),
     ],
 )
 def test_a_pattern_matches_the_events_that_it_names(

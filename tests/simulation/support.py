@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from bayplan.simulation.files import Entry, Notes, read_entries
+from bayplan.simulation.file_kinds import READABLE
+from bayplan.simulation.files import Entry, Notes, Readable, read_entries
 
 Json = dict[str, Any]
 
@@ -14,13 +15,13 @@ Json = dict[str, Any]
 def entry(text: str) -> Entry:
     """The object that the YAML in ``text`` stands for."""
     data = yaml.safe_load(text)
-    return Entry(data["kind"], data)
+    return Entry(next(k for k in READABLE if k.name == data["kind"]), data)
 
 
 def read(text: str) -> tuple[list[Entry], list[str]]:
     """The entries in ``text`` and the notes about it."""
     notes = Notes("f")
-    entries = list(read_entries(text, notes))
+    entries = list(read_entries(text, Readable(READABLE), notes))
     return entries, notes.lines()
 
 

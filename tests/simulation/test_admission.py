@@ -2,6 +2,7 @@ import pytest
 import yaml
 from tests.simulation.support import entry
 
+from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME_CLAIM
 from bayplan.simulation.admission import (
     PodAdmission,
     add_implied_namespaces,
@@ -246,7 +247,7 @@ CLAIM = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}
 def test_claims_that_leave_their_class_open_get_the_default(claim, classes, expected):
     objects = by_kind([entry(yaml.safe_dump(claim)), *(entry(text) for text in classes)])
     admit_claims(objects)
-    assert objects["PersistentVolumeClaim"][0].spec.get("storageClassName") == expected
+    assert objects[PERSISTENT_VOLUME_CLAIM][0].spec.get("storageClassName") == expected
 
 
 def test_a_namespace_that_is_named_exists():
@@ -260,5 +261,5 @@ def test_a_namespace_that_is_named_exists():
         )
     )
     add_implied_namespaces(objects)
-    assert [space.meta.get("labels") for space in objects["Namespace"]] == [{"a": "b"}, None]
-    assert objects["Namespace"][1].name == "named"
+    assert [space.meta.get("labels") for space in objects[NAMESPACE]] == [{"a": "b"}, None]
+    assert objects[NAMESPACE][1].name == "named"

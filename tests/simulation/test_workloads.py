@@ -10,7 +10,7 @@ TEMPLATE = "template: {metadata: {labels: {app: web}}, spec: {containers: [{name
 
 
 def pods_of(text: str) -> list[Entry]:
-    return [made for made in expand([entry(text)]) if made.kind == "Pod"]
+    return [made for made in expand([entry(text)]) if made.kind.name == "Pod"]
 
 
 def owner(pod: Entry) -> Json:
@@ -24,7 +24,7 @@ def test_a_deployment_makes_a_replica_set_and_its_pods() -> None:
         f"spec: {{replicas: 2, selector: {{matchLabels: {{app: web}}}}, {TEMPLATE}}}}}"
     )
     replica_set, *pods = expand([entry(text)])
-    assert (replica_set.kind, replica_set.key) == ("ReplicaSet", "n/web-simulated")
+    assert (replica_set.kind.name, replica_set.key) == ("ReplicaSet", "n/web-simulated")
     assert [pod.key for pod in pods] == ["n/web-simulated-0", "n/web-simulated-1"]
     labels = {"app": "web", "pod-template-hash": "simulated"}
     assert replica_set.spec["selector"]["matchLabels"] == labels

@@ -1,12 +1,12 @@
 """AvoidNode: nodes labelled avoid=true get no Pods."""
 
+from bayplan.api.kinds import NODE
 from bayplan.framework import (
     Action,
     ClusterEvent,
     Depends,
     EventRegistration,
     Plugin,
-    Resource,
     Status,
 )
 
@@ -24,6 +24,4 @@ class AvoidNode(Plugin):
 
     def events_to_register(self):
         """A Pod that this plugin rejected is tried again when one of these happens."""
-        return [
-            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
-        ]
+        return [EventRegistration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL))]

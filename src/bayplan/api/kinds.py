@@ -1,33 +1,119 @@
-"""The kinds that the scheduler watches: where they live in the API, and how to decode them."""
+"""Kinds: everything that is known about a kind of object, in one place.
+
+A `Kind` says where its objects live in the API, how they are decoded, and what cluster events call
+them. Plugins declare the kinds that they read (`Plugin.kinds`); the scheduler watches the union of
+those and of `CORE_KINDS`. A kind is its own identity: two that are declared apart are two kinds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from bayplan.api import node, pod, storage, workloads
+from bayplan.api.meta import GenericObject
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Data = bytes | msgspec.Raw
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A watched kind.
+@dataclass(frozen=True, eq=False, repr=False)
+class Kind(Generic[T_co]):
+    """A kind of object, whose decoded type is ``T_co``.
 
     Attributes:
-        path: API path of the collection over all namespaces, from the server's root.
+        name: as manifests write it, such as ``PersistentVolumeClaim``.
+        api_version: ``v1``, or group and version, such as ``storage.k8s.io/v1``.
+        plural: as paths and RBAC rules write it.
+        namespaced: whether its objects are in namespaces.
         decode: one object from its JSON; raises msgspec.ValidationError.
-        field_selector: what the server leaves out already.
+        optional: whether an API server may lack it (the CRD is not installed, the API group is
+            off). Then the scheduler starts without it, and takes it up when it appears.
+        field_selector: which objects are watched; all when empty.
+        resource: what cluster events, and so kube-scheduler's metrics, call it.
     """
 
     name: str
-    path: str
-    decode: Callable[[Data], Any]
+    api_version: str
+    plural: str
+    namespaced: bool
+    decode: Callable[[Data], T_co]
+    optional: bool = False
     field_selector: str = ""
+    resource: str = ""
+    _root: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if not self.resource:
+            name = f"{self.group}/{self.name}" if self.group else self.name
+            object.__setattr__(self, "resource", name)
+        prefix = "/apis/" if self.group else "/api/"
+        object.__setattr__(self, "_root", prefix + self.api_version)
+
+    @classmethod
+    def of(
+        cls,
+        type_: type[T],
+        api_version: str,
+        plural: str,
+        *,
+        namespaced: bool,
+        optional: bool = False,
+        name: str = "",
+    ) -> Kind[T]:
+        """A kind whose objects are decoded to ``type_``, a subclass of `bayplan.api.meta.Object`.
+
+        Its name is that of the type unless ``name`` says otherwise.
+        """
+        decode = null_is_absent(msgspec.json.Decoder(type_).decode)
+        return Kind(name or type_.__name__, api_version, plural, namespaced, decode, optional)
+
+    @staticmethod
+    def generic(
+        api_version: str, name: str, plural: str, *, namespaced: bool, optional: bool = True
+    ) -> Kind[GenericObject]:
+        """A kind without a type of its own, such as a CRD; the same one for the same arguments.
+
+        As kube-scheduler does, events call it ``plural.version.group``.
+        """
+        return _generic(api_version, name, plural, namespaced, optional)
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """API path of the object called ``name``, or of the collection without a name.
+
+        Without a namespace, the collection is that of all namespaces.
+        """
+        place = f"{self._root}/namespaces/{namespace}" if namespace else self._root
+        return f"{place}/{self.plural}/{name}" if name else f"{place}/{self.plural}"
+
+    def __repr__(self) -> str:
+        return f"Kind({self.api_version} {self.name})"
+
+
+@cache
+def _generic(
+    api_version: str, name: str, plural: str, namespaced: bool, optional: bool
+) -> Kind[GenericObject]:
+    group, _, version = api_version.rpartition("/")
+    return Kind(
+        name,
+        api_version,
+        plural,
+        namespaced,
+        GenericObject.decode,
+        optional,
+        resource=f"{plural}.{version}.{group}" if group else name,
+    )
 
 
 def null_is_absent(decode: Callable[[Data], T]) -> Callable[[Data], T]:
@@ -54,36 +140,47 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _kind(path: str, cls: type) -> Kind:
-    return Kind(cls.__name__, path, null_is_absent(msgspec.json.Decoder(cls).decode))
+_STORAGE = "storage.k8s.io/v1"
 
-
-POD = Kind(
+NODE = Kind.of(node.Node, "v1", "nodes", namespaced=False)
+POD: Kind[pod.Pod] = Kind(
     "Pod",
-    "/api/v1/pods",
+    "v1",
+    "pods",
+    True,
     null_is_absent(pod.decode_pod),
-    "status.phase!=Succeeded,status.phase!=Failed",
+    field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
-NODE = _kind("/api/v1/nodes", node.Node)
-NAMESPACE = _kind("/api/v1/namespaces", workloads.Namespace)
-PERSISTENT_VOLUME = _kind("/api/v1/persistentvolumes", storage.PersistentVolume)
-PERSISTENT_VOLUME_CLAIM = _kind("/api/v1/persistentvolumeclaims", storage.PersistentVolumeClaim)
-STORAGE_CLASS = _kind("/apis/storage.k8s.io/v1/storageclasses", storage.StorageClass)
-CSI_NODE = _kind("/apis/storage.k8s.io/v1/csinodes", storage.CSINode)
-CSI_DRIVER = _kind("/apis/storage.k8s.io/v1/csidrivers", storage.CSIDriver)
-CSI_STORAGE_CAPACITY = _kind(
-    "/apis/storage.k8s.io/v1/csistoragecapacities", storage.CSIStorageCapacity
+NAMESPACE = Kind.of(workloads.Namespace, "v1", "namespaces", namespaced=False)
+PERSISTENT_VOLUME = Kind.of(storage.PersistentVolume, "v1", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Kind.of(
+    storage.PersistentVolumeClaim, "v1", "persistentvolumeclaims", namespaced=True
 )
-VOLUME_ATTACHMENT = _kind("/apis/storage.k8s.io/v1/volumeattachments", storage.VolumeAttachment)
-SERVICE = _kind("/api/v1/services", workloads.Service)
-REPLICATION_CONTROLLER = _kind("/api/v1/replicationcontrollers", workloads.ReplicationController)
-REPLICA_SET = _kind("/apis/apps/v1/replicasets", workloads.ReplicaSet)
-STATEFUL_SET = _kind("/apis/apps/v1/statefulsets", workloads.StatefulSet)
-POD_DISRUPTION_BUDGET = _kind("/apis/policy/v1/poddisruptionbudgets", workloads.PodDisruptionBudget)
+STORAGE_CLASS = Kind.of(storage.StorageClass, _STORAGE, "storageclasses", namespaced=False)
+CSI_NODE = Kind.of(storage.CSINode, _STORAGE, "csinodes", namespaced=False)
+CSI_DRIVER = Kind.of(storage.CSIDriver, _STORAGE, "csidrivers", namespaced=False)
+CSI_STORAGE_CAPACITY = Kind.of(
+    storage.CSIStorageCapacity, _STORAGE, "csistoragecapacities", namespaced=True
+)
+VOLUME_ATTACHMENT = Kind.of(
+    storage.VolumeAttachment, _STORAGE, "volumeattachments", namespaced=False
+)
+SERVICE = Kind.of(workloads.Service, "v1", "services", namespaced=True)
+REPLICATION_CONTROLLER = Kind.of(
+    workloads.ReplicationController, "v1", "replicationcontrollers", namespaced=True
+)
+REPLICA_SET = Kind.of(workloads.ReplicaSet, "apps/v1", "replicasets", namespaced=True)
+STATEFUL_SET = Kind.of(workloads.StatefulSet, "apps/v1", "statefulsets", namespaced=True)
+POD_DISRUPTION_BUDGET = Kind.of(
+    workloads.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True
+)
 
-KINDS: dict[str, Kind] = {
-    k.name: k
-    for k in (
+CORE_KINDS: tuple[Kind[Any], ...] = (NODE, NAMESPACE, POD)
+"""What the scheduler watches whatever its plugins are."""
+
+KINDS: dict[str, Kind[Any]] = {
+    kind.name: kind
+    for kind in (
         NODE,
         NAMESPACE,
         PERSISTENT_VOLUME,
@@ -101,4 +198,8 @@ KINDS: dict[str, Kind] = {
         POD,
     )
 }
-"""By name; Pods last, so that a file or a first list has what they refer to before them."""
+"""By name, all that bayplan has a type for."""
+
+EVENT = Kind.generic("events.k8s.io/v1", "Event", "events", namespaced=True)
+LEASE = Kind.generic("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
+"""These two are only written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, Self
 
 import msgspec
 
@@ -86,3 +87,26 @@ class Object(Wire, frozen=True):
         """``namespace/name``, or the bare name of a cluster-wide object."""
         meta = self.metadata
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class GenericObject(Object, frozen=True):
+    """An object of a kind that has no type of its own: its metadata, and all else as it came.
+
+    Attributes:
+        data: the whole object as JSON, without ``metadata.managedFields``. Shared: do not change.
+    """
+
+    data: dict[str, Any] = {}
+
+    def __getitem__(self, field: str) -> Any:
+        """A field at the top, such as ``widget["spec"]``; raises KeyError."""
+        return self.data[field]
+
+    @classmethod
+    def decode(cls, data: bytes | msgspec.Raw) -> Self:
+        """The object from its JSON; raises msgspec.ValidationError."""
+        fields = msgspec.json.decode(data, type=dict[str, Any])
+        metadata = fields.get("metadata")
+        if isinstance(metadata, dict):
+            metadata.pop("managedFields", None)
+        return cls(msgspec.convert(metadata or {}, ObjectMeta), fields)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -26,7 +27,7 @@ from bayplan.queue.queued_pod import QueuedPod
 
 log = structlog.get_logger("debugger")
 
-_NOT_ENDED = "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+_NOT_ENDED = quote(POD.field_selector, safe="")
 
 
 class _Meta(msgspec.Struct):
@@ -81,8 +82,8 @@ class Debugger:
         Raises:
             ApiError: it does not answer.
         """
-        nodes = self._items(NODE.path)
-        pods = self._items(f"{POD.path}?fieldSelector={_NOT_ENDED}")
+        nodes = self._items(NODE.path())
+        pods = self._items(f"{POD.path()}?fieldSelector={_NOT_ENDED}")
         return Listed(frozenset(n.name for n in nodes), frozenset(p.uid for p in pods))
 
     def _items(self, path: str) -> list[_Meta]:

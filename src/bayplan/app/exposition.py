@@ -79,18 +79,18 @@ def _by_lane(counts: list[int]) -> dict[str, float]:
 def _expose_informers(metrics: Metrics, informers: Informers) -> None:
     def events() -> Values:
         return {
-            (kind, event): getattr(now, event)
+            (kind.name, event): getattr(now, event)
             for kind, now in informers.statistics().items()
             for event in ("lists", "watches", "events", "undecodable")
         }
 
     def synced() -> dict[str, float]:
-        unsynced = {kind for kind, _ in informers.unsynced()}
-        return {kind: kind not in unsynced for kind in informers.statistics()}
+        unsynced = informers.unsynced()
+        return {kind.name: kind not in unsynced for kind in informers.statistics()}
 
     def failing() -> dict[str, float]:
         errors = informers.errors()
-        return {kind: kind in errors for kind in informers.statistics()}
+        return {kind.name: kind in errors for kind in informers.statistics()}
 
     metrics.poll(polled.INFORMER_EVENTS, events)
     metrics.poll_by(polled.INFORMER_SYNCED, synced)

@@ -6,7 +6,7 @@ as the configuration says where; until the scheduling thread takes it out, it wa
 
 from __future__ import annotations
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import CORE_KINDS
 from bayplan.client.connection import Connection
 from bayplan.inbox.inbox import Inbox
 from bayplan.informers.factory import Informers
@@ -27,8 +27,8 @@ class Feed:
         self.metrics = Metrics()
         self.connection = Connection.load(kubeconfig, self.metrics)
         self.inbox = Inbox()
-        self.informers = Informers(self.connection, KINDS.values(), self.inbox.post_all)
+        self.informers = Informers(self.connection, self.inbox.post_all)
 
     def start(self) -> None:
-        """Ask for the first lists."""
-        self.informers.start()
+        """Ask for the first lists of what every scheduler needs; the profiles' kinds come later."""
+        self.informers.watch(CORE_KINDS)

@@ -98,6 +98,7 @@ class Process:
         )
         self._inbox = feed.inbox
         self._informers = feed.informers
+        self._kinds = registry.kinds(config)
         self._pool = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
         self._binders = ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
         writer = Writer(self._dispatcher, self._http)
@@ -140,6 +141,7 @@ class Process:
 
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
+        self._informers.watch(self._kinds)
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._handle_signals()
         self._watchdog.start()
@@ -288,8 +290,8 @@ class Process:
     def _not_ready(self) -> list[str]:
         if self._scheduler.stopping:
             return ["ending"]
-        waiting = [f"{kind}: {reason}" for kind, reason in self._informers.unsynced()]
-        broken = [f"{kind}: {error}" for kind, error in self._informers.errors().items()]
+        waiting = [f"{kind.name}: {why}" for kind, why in self._informers.unsynced().items()]
+        broken = [f"{kind.name}: {error}" for kind, error in self._informers.errors().items()]
         lease = self._elector.problem if self._elector is not None else ""
         return sorted({*waiting, *broken, *([f"Lease: {lease}"] if lease else [])})
 

@@ -3,65 +3,84 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
+from bayplan.api.kinds import Kind
 from bayplan.api.meta import Object
+from bayplan.cache.subscription import Subscribers, Subscription
 
-T = TypeVar("T")
-ChangeHandler = Callable[[Any, Any], None]
+V = TypeVar("V")
+T = TypeVar("T", bound=Object)
+ChangeHandler = Callable[[T | None, T | None], object]
 """``handler(old, new)``: old is None for an added object, new is None for a removed one."""
 
 
+class _ByKind(dict[Kind[Any], dict[str, Any]]):
+    def __missing__(self, kind: Kind[Any]) -> dict[str, Any]:
+        if not isinstance(kind, Kind):
+            raise TypeError(f"{kind!r} is no Kind; see bayplan.api.kinds")
+        return self.setdefault(kind, {})
+
+
 class ObjectStore:
-    """Objects by kind name (``"PersistentVolumeClaim"``) and key (``namespace/name`` or name).
+    """Objects by `Kind` and key (``namespace/name``, or the name of a cluster-wide object).
 
     Plugins that need another index (claims by volume, ...) keep it up to date with `on_change`.
     """
 
     def __init__(self) -> None:
-        self._objects: dict[str, dict[str, Any]] = defaultdict(dict)
-        self._handlers: dict[str, list[ChangeHandler]] = defaultdict(list)
-        self._shared: dict[Any, Any] = {}
+        self._objects = _ByKind()
+        self._handlers: dict[Kind[Any], Subscribers[Any]] = defaultdict(Subscribers)
+        self._shared: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
-    def shared(self, make: Callable[..., T], *args: Any) -> T:
-        """``make(*args)``, made once: an index that the plugins of all profiles share."""
-        if make not in self._shared:
-            self._shared[make] = make(*args)
-        return self._shared[make]  # type: ignore[no-any-return]
+    def shared(self, make: Callable[..., V], *args: Any) -> V:
+        """``make(*args)``, made once: an index that the plugins of all profiles share.
 
-    def get(self, kind: str, key: str) -> Any | None:
+        It lives as long as one of its users holds it.
+        """
+        index = self._shared.get(make)
+        if index is None:
+            index = self._shared[make] = make(*args)
+        return index
+
+    def get(self, kind: Kind[T], key: str) -> T | None:
         """The object, or None."""
         return self._objects[kind].get(key)
 
-    def all(self, kind: str) -> Iterable[Any]:
+    def all(self, kind: Kind[T]) -> Collection[T]:
         """Every object of ``kind``."""
         return self._objects[kind].values()
 
-    def keys(self, kind: str) -> set[str]:
+    def keys(self, kind: Kind[T]) -> set[str]:
         """The keys of every object of ``kind``."""
         return set(self._objects[kind])
 
-    def on_change(self, kind: str, handler: ChangeHandler) -> None:
-        """Call ``handler(old, new)`` after every change; at once for what is there already."""
-        self._handlers[kind].append(handler)
-        for obj in self._objects[kind].values():
-            handler(None, obj)
+    def on_change(self, kind: Kind[T], handler: ChangeHandler[T]) -> Subscription:
+        """Call ``handler(old, new)`` after every change; at once for what is there already.
 
-    def set(self, kind: str, obj: Object) -> Any | None:
+        A bound method is called as long as its object is referenced elsewhere; see `Subscribers`.
+        """
+        subscription = self._handlers[kind].add(handler)
+        for obj in self.all(kind):
+            handler(None, obj)
+        return subscription
+
+    def set(self, kind: Kind[T], obj: T) -> T | None:
         """Add or replace ``obj``; returns what it replaced."""
-        old = self._objects[kind].get(obj.key)
+        old = self.get(kind, obj.key)
         self._objects[kind][obj.key] = obj
         self._tell(kind, old, obj)
         return old
 
-    def remove(self, kind: str, key: str) -> Any | None:
+    def remove(self, kind: Kind[T], key: str) -> T | None:
         """Remove and return the object, or None when there was none."""
-        old = self._objects[kind].pop(key, None)
+        old: T | None = self._objects[kind].pop(key, None)
         if old is not None:
             self._tell(kind, old, None)
         return old
 
-    def _tell(self, kind: str, old: Any, new: Any) -> None:
+    def _tell(self, kind: Kind[T], old: T | None, new: T | None) -> None:
         for handler in self._handlers[kind]:
             handler(old, new)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Commit
@@ -102,7 +103,7 @@ def _named(cluster: Cluster, pods: list[Pod], key: str) -> Pod:
     judged_pod = next((pod for pod in pods if pod.key == key), None)
     if judged_pod is not None:
         return judged_pod
-    other: Pod | None = next((pod for pod in cluster.objects["Pod"] if pod.key == key), None)
+    other: Pod | None = next((pod for pod in cluster.objects[POD] if pod.key == key), None)
     why = ""
     if other is not None and other.terminal:
         why = f": it has ended ({other.status.phase})"

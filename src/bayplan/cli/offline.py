@@ -74,8 +74,9 @@ def load(
     """
     registry, effective = plugins.load(config, plugin_dirs, DEFAULT_PROFILE, elects=False)
     profile = None if config else DEFAULT_PROFILE
-    cluster = load_cluster(paths, profile, namespace, as_pending)
     try:
+        kinds = registry.kinds(effective)
+        cluster = load_cluster(paths, profile, namespace, as_pending, kinds)
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
         source = ConfigError(error.errors, str(config)) if config else error

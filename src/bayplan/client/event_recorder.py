@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
+from bayplan.api.kinds import EVENT
 from bayplan.api.pod import Pod
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
@@ -298,7 +299,7 @@ def _namespace(event: _Event) -> str:
 
 
 def _collection(event: _Event) -> str:
-    return f"/apis/events.k8s.io/v1/namespaces/{_namespace(event)}/events"
+    return EVENT.path(_namespace(event))
 
 
 def _micro_time(time_ns: int) -> str:

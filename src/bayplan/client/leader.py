@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from bayplan.api.kinds import LEASE
 from bayplan.client.errors import ApiError, Conflict, NotFound
 from bayplan.client.http import Http
 
@@ -53,7 +54,7 @@ class LeaseLock:
     @property
     def collection(self) -> str:
         """API path of the namespace's Leases."""
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        return LEASE.path(self.namespace)
 
     @property
     def path(self) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
@@ -220,4 +221,4 @@ def _error(outcome: Outcome) -> ApiError | None:
 
 
 def _pod_path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    return POD.path(pod.namespace, pod.name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from bayplan.api.kinds import NODE, POD
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.http import Http
@@ -37,7 +38,7 @@ class FullObjects:
 
     def pod(self, pod: Pod) -> msgspec.Raw:
         """The Pod's JSON."""
-        return msgspec.Raw(self._http.get(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"))
+        return msgspec.Raw(self._http.get(POD.path(pod.namespace, pod.name)))
 
     def nodes(self, nodes: Iterable[Node]) -> list[msgspec.Raw]:
         """The nodes' JSON, in their order; those that are gone meanwhile are left out."""
@@ -47,6 +48,6 @@ class FullObjects:
         return [self._nodes[name][1] for name, _ in wanted if name in self._nodes]
 
     def _fetch(self) -> None:
-        listed = msgspec.json.decode(self._http.get("/api/v1/nodes"), type=_List)
+        listed = msgspec.json.decode(self._http.get(NODE.path()), type=_List)
         items = [(msgspec.json.decode(raw, type=_Item).metadata, raw) for raw in listed.items]
         self._nodes = {m.name: (m.resource_version, msgspec.Raw(bytes(raw))) for m, raw in items}

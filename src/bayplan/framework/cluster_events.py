@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
 
 
@@ -50,27 +51,13 @@ class Action(enum.Flag):
     ALL = ADD | DELETE | UPDATE
 
 
-class Resource(enum.StrEnum):
-    """What the event is about: a kind, or a Pod by where it stands."""
+class Resource(enum.Enum):
+    """What an event is about where that is no `Kind`: a Pod by where it stands, or anything."""
 
     ANY = "*"
-    NODE = "Node"
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnscheduledPod"
     TARGET_POD = "TargetPod"
-    NAMESPACE = "Namespace"
-    PERSISTENT_VOLUME = "PersistentVolume"
-    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
-    STORAGE_CLASS = "StorageClass"
-    CSI_NODE = "CSINode"
-    CSI_DRIVER = "CSIDriver"
-    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
-    VOLUME_ATTACHMENT = "VolumeAttachment"
-    SERVICE = "Service"
-    REPLICATION_CONTROLLER = "ReplicationController"
-    REPLICA_SET = "ReplicaSet"
-    STATEFUL_SET = "StatefulSet"
-    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
 
 
 class Hint(enum.Enum):
@@ -80,23 +67,17 @@ class Hint(enum.Enum):
     QUEUE = "Queue"
 
 
-_RESOURCE_LABELS = {
-    Resource.UNSCHEDULED_POD: "UnschedulablePod",
-    Resource.TARGET_POD: "UnschedulablePod",
-    Resource.CSI_NODE: "storage.k8s.io/CSINode",
-    Resource.CSI_DRIVER: "storage.k8s.io/CSIDriver",
-    Resource.CSI_STORAGE_CAPACITY: "storage.k8s.io/CSIStorageCapacity",
-    Resource.STORAGE_CLASS: "storage.k8s.io/StorageClass",
-    Resource.VOLUME_ATTACHMENT: "storage.k8s.io/VolumeAttachment",
-}
+_WAITING_PODS = frozenset({Resource.UNSCHEDULED_POD, Resource.TARGET_POD})
 _OTHER_UPDATES = frozenset({Action.UPDATE_POD_OTHER, Action.UPDATE_OTHER})
 
 
-def _label(resource: Resource, action: Action) -> str:
+def _label(resource: Resource | Kind[Any], action: Action) -> str:
     """The event's name in kube-scheduler's metrics, e.g. NodeUpdateNodeTaint."""
     name = "UPDATE" if action in _OTHER_UPDATES else str(action.name)
-    words = name.replace("|", "_").split("_")
-    return _RESOURCE_LABELS.get(resource, resource.value) + "".join(w.capitalize() for w in words)
+    words = "".join(word.capitalize() for word in name.replace("|", "_").split("_"))
+    if isinstance(resource, Kind):
+        return resource.resource + words
+    return ("UnschedulablePod" if resource in _WAITING_PODS else resource.value) + words
 
 
 HintFn = Callable[[Pod, Any, Any], Hint]
@@ -108,10 +89,11 @@ class ClusterEvent:
     """A change, or the pattern of changes that a plugin registers for.
 
     Attributes:
+        resource: a Node or another object (its `Kind`), or a Pod by where it stands.
         label: what metrics and logs call it; AssignedPodDelete and the like unless given.
     """
 
-    resource: Resource
+    resource: Resource | Kind[Any]
     action: Action
     label: str = ""
 

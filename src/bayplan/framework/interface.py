@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.framework.cycle_state import CycleState
@@ -74,6 +75,9 @@ class Plugin:
     """What the configuration calls it; the class's name unless set."""
     Args: ClassVar[type | None] = None
     """A pydantic model or dataclass for the plugin's pluginConfig args, or None for no args."""
+    kinds: ClassVar[tuple[Kind[Any], ...]] = ()
+    """What the plugin reads in ``handle.objects`` or registers events for. Nodes, Pods and
+    Namespaces are watched without being named here."""
     filter_depends: ClassVar[Depends] = Depends.CLUSTER
     score_depends: ClassVar[Depends] = Depends.CLUSTER
     normalizer: ClassVar[Normalizer | None] = None

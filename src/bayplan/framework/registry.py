@@ -11,13 +11,16 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import itertools
 import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from bayplan.api.kinds import CORE_KINDS, KINDS, Kind
 from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
 from bayplan.framework.contract import problems
 from bayplan.framework.in_tree import TRUSTED
@@ -109,6 +112,26 @@ class Registry:
         ]
         if missing:
             raise ConfigError(missing)
+
+    def kinds(self, config: EffectiveConfig) -> tuple[Kind[Any], ...]:
+        """What has to be watched for the plugins that ``config`` runs: the core's kinds and theirs.
+
+        Raises:
+            ConfigError: two plugins declare one kind in two ways.
+        """
+        kinds: dict[tuple[str, str], Kind[Any]] = {
+            (kind.api_version, kind.name): kind for kind in KINDS.values()
+        }
+        used = dict.fromkeys(CORE_KINDS)
+        for index, profile in enumerate(config.profiles):
+            for entry in itertools.chain.from_iterable(profile.plugins.values()):
+                cls = self.plugin_class(entry.name)
+                for kind in cls.kinds if cls is not None else ():
+                    if kinds.setdefault((kind.api_version, kind.name), kind) is not kind:
+                        text = f'plugin "{entry.name}": {kind} is declared a second time, otherwise'
+                        raise ConfigError([FieldError(f"profiles[{index}].plugins", text)])
+                    used[kind] = None
+        return tuple(used)
 
 
 def _in_tree(name: str) -> type[Plugin] | None:

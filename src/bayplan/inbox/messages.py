@@ -7,33 +7,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
 from bayplan.framework.status import Status
 
+T = TypeVar("T")
 
-class Replaced(msgspec.Struct, frozen=True):
+
+class Replaced(msgspec.Struct, Generic[T], frozen=True):
     """All objects of a kind as of one moment; what is not among them is gone."""
 
-    kind: str
-    objects: list[Any]
+    kind: Kind[T]
+    objects: list[T]
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(msgspec.Struct, Generic[T], frozen=True):
     """An object that is new or different; which of the two, the receiver knows."""
 
-    kind: str
-    object: Any
+    kind: Kind[T]
+    object: T
 
 
-class Removed(msgspec.Struct, frozen=True):
+class Removed(msgspec.Struct, Generic[T], frozen=True):
     """An object that is gone, or no longer in our selection, as it was last."""
 
-    kind: str
-    object: Any
+    kind: Kind[T]
+    object: T
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +75,5 @@ class Command(ABC):
         """Do it. On the scheduling thread, between two Pods."""
 
 
-WatchMessage = Replaced | Changed | Removed
+WatchMessage = Replaced[Any] | Changed[Any] | Removed[Any]
 Message = WatchMessage | Bound | Activate | Lead | WakeUp | Command

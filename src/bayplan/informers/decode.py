@@ -6,12 +6,13 @@ skipped; versions still move on, so it is not fetched again and again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
+from bayplan.api.kinds import Kind
 from bayplan.client.errors import ServerError, from_status
 
 log = structlog.get_logger(__name__)
@@ -82,9 +83,9 @@ class ObjectDecoder:
         undecodable: objects skipped so far.
     """
 
-    def __init__(self, kind: str, decode: Callable[[msgspec.Raw], Any]) -> None:
-        self._kind = kind
-        self._decode = decode
+    def __init__(self, kind: Kind[Any]) -> None:
+        self._kind = kind.name
+        self._decode = kind.decode
         self._named: set[str] = set()
         self.undecodable = 0
 

@@ -1,73 +1,95 @@
-"""All reflectors together: started, waited for, and stopped as one."""
+"""All reflectors together: one for each kind that is watched."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
-from bayplan.inbox.messages import Message
+from bayplan.inbox.messages import Message, Replaced
 from bayplan.informers.reflector import Reflector, Statistics
+
+JOIN_SECONDS = 5.0
+"""How long a reflector that is stopped may take to end; its connection is shut down, so it is
+quick."""
 
 
 class Informers:
-    """One reflector per kind, all delivering to one inbox.
+    """Reflectors by kind, all delivering to one inbox.
 
     Args:
         deliver: the inbox; called on the reflectors' threads, must be thread-safe and quick.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        kinds: Iterable[Kind],
-        deliver: Callable[[list[Message]], object],
-    ) -> None:
+    def __init__(self, connection: Connection, deliver: Callable[[list[Message]], object]) -> None:
+        self._connection = connection
+        self._deliver = deliver
         self._lock = threading.Lock()
-        self._errors: dict[str, Exception] = {}
-        self._reflectors = [
-            Reflector(connection, kind, deliver, on_error=self._note) for kind in kinds
-        ]
+        self._errors: dict[Kind[Any], Exception] = {}
+        self._reflectors: dict[Kind[Any], Reflector] = {}
 
-    def start(self) -> None:
-        """Begin to list and watch."""
-        for reflector in self._reflectors:
-            reflector.start()
+    def watch(self, kinds: Iterable[Kind[Any]]) -> None:
+        """Watch exactly ``kinds`` from now on.
 
-    def wait_synced(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds until every first list is delivered; whether it is."""
-        deadline = time.monotonic() + timeout
-        return all(r.synced.wait(max(0, deadline - time.monotonic())) for r in self._reflectors)
-
-    def unsynced(self) -> list[tuple[str, str]]:
-        """Kind and reason for each kind whose first list is still to come."""
+        Kinds that are watched already go on undisturbed. Of one that is watched no longer, all
+        objects count as gone.
+        """
+        wanted = tuple(kinds)
         with self._lock:
-            reasons = {kind: str(error) for kind, error in self._errors.items()}
-        waiting = [r.kind.name for r in self._reflectors if not r.synced.is_set()]
-        return [(kind, reasons.get(kind, "not listed yet")) for kind in waiting]
+            dropped = [self._reflectors.pop(k) for k in set(self._reflectors).difference(wanted)]
+            added = [k for k in dict.fromkeys(wanted) if k not in self._reflectors]
+            for kind in added:
+                self._reflectors[kind] = Reflector(
+                    self._connection, kind, self._deliver, on_error=self._note
+                )
+                self._reflectors[kind].start()
+        _stop(dropped, JOIN_SECONDS)
+        for reflector in dropped:
+            self._note(reflector.kind, None)
+            self._deliver([Replaced(reflector.kind, [])])
 
-    def errors(self) -> dict[str, Exception]:
-        """By kind, why its list or watch does not work at present."""
+    def unsynced(self) -> dict[Kind[Any], str]:
+        """The kinds whose first list is still to come, and why.
+
+        An optional kind that the API server does not serve is not among them.
+        """
+        with self._lock:
+            return {
+                kind: str(self._errors.get(kind, "not listed yet"))
+                for kind, reflector in self._reflectors.items()
+                if not reflector.synced.is_set()
+            }
+
+    def errors(self) -> dict[Kind[Any], Exception]:
+        """Why the list or watch of a kind does not work at present."""
         with self._lock:
             return dict(self._errors)
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def statistics(self) -> dict[Kind[Any], Statistics]:
+        """A copy of the counters of each kind."""
+        with self._lock:
+            return {kind: r.statistics() for kind, r in self._reflectors.items()}
+
+    def stop(self, timeout: float = JOIN_SECONDS) -> None:
         """End all reflectors; waits up to ``timeout`` seconds."""
-        for reflector in self._reflectors:
-            reflector.stop()
-        deadline = time.monotonic() + timeout
-        for reflector in self._reflectors:
-            reflector.join(max(0, deadline - time.monotonic()))
+        with self._lock:
+            reflectors = list(self._reflectors.values())
+        _stop(reflectors, timeout)
 
-    def statistics(self) -> dict[str, Statistics]:
-        """Each reflector's counters, by kind."""
-        return {r.kind.name: r.statistics() for r in self._reflectors}
-
-    def _note(self, kind: str, error: Exception | None) -> None:
+    def _note(self, kind: Kind[Any], error: Exception | None) -> None:
         with self._lock:
             if error is None:
                 self._errors.pop(kind, None)
             else:
                 self._errors[kind] = error
+
+
+def _stop(reflectors: Iterable[Reflector], timeout: float) -> None:
+    for reflector in reflectors:
+        reflector.stop()
+    deadline = time.monotonic() + timeout
+    for reflector in reflectors:
+        reflector.join(max(0, deadline - time.monotonic()))

@@ -6,6 +6,9 @@ r"""Keeps the inbox informed of one kind: list, watch, resume, start over.
           |    \-- paged list, where the server knows no WatchList --/     from the last version
           +-- failed: wait (0.8 s doubling to 30 s, jittered) and try again
 
+An optional kind that the API server does not serve (404) counts as an empty list: it is asked for
+again after the same waits, and its objects come when it appears.
+
 Invariants: no event is lost and none delivered twice; after a gap, `Replaced` says how things are.
 A reflector ends only when it is told to. Messages of one chunk from the network are delivered in
 one call.
@@ -25,7 +28,7 @@ import structlog
 
 from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
-from bayplan.client.errors import ApiError, Closed, ConnectionLost, Expired, Invalid
+from bayplan.client.errors import ApiError, Closed, ConnectionLost, Expired, Invalid, NotFound
 from bayplan.client.stream import Stream
 from bayplan.inbox.messages import Changed, Message, Removed, Replaced
 from bayplan.informers.backoff import Backoff
@@ -43,7 +46,14 @@ SHORT_WATCH = 1.0
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the start, and how things stand."""
+    """Counters since the start, and how things stand.
+
+    Attributes:
+        undecodable: objects that were skipped because they could not be decoded.
+        version: resource version up to which everything is delivered.
+        last_error: why list or watch fails at present; empty while they work.
+        served: whether the API server knows the kind, as far as it has said.
+    """
 
     lists: int = 0
     watches: int = 0
@@ -51,6 +61,7 @@ class Statistics:
     undecodable: int = 0
     version: str = ""
     last_error: str = ""
+    served: bool = True
 
 
 class Reflector:
@@ -60,20 +71,18 @@ class Reflector:
         kind: what to watch.
         deliver: the inbox; called on the reflector's thread, must be thread-safe and quick.
         on_error: told of each failure, and of None when things work again.
-        transform: applied to each object before it is delivered.
 
     Attributes:
-        synced: set once the first list was delivered.
+        synced: set once the first list was delivered, or the kind is optional and not served.
     """
 
     def __init__(
         self,
         connection: Connection,
-        kind: Kind,
+        kind: Kind[Any],
         deliver: Callable[[list[Message]], object],
         *,
-        on_error: Callable[[str, Exception | None], object] = lambda _kind, _error: None,
-        transform: Callable[[Any], Any] | None = None,
+        on_error: Callable[[Kind[Any], Exception | None], object] = lambda _kind, _error: None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
         quiet: float = QUIET_SECONDS,
@@ -82,12 +91,11 @@ class Reflector:
         self.synced = threading.Event()
         self._deliver = deliver
         self._on_error = on_error
-        self._transform = transform
         self._clock = clock
         self._jitter = jitter
         self._quiet = quiet
         self._backoff = Backoff(clock, jitter)
-        self._decoder = ObjectDecoder(kind.name, kind.decode)
+        self._decoder = ObjectDecoder(kind)
         self._stream = Stream(connection)
         self._stop = threading.Event()
         self._statistics = Statistics()
@@ -129,10 +137,10 @@ class Reflector:
             except ApiError as error:
                 self._failed(error)
             except Exception as error:
-                # A bug in inbox or transform: what was delivered is uncertain, so start over.
+                # A bug in the inbox: what was delivered is uncertain, so start over.
                 log.exception("reflector failed", kind=self.kind.name)
                 self._version = ""
-                self._on_error(self.kind.name, error)
+                self._on_error(self.kind, error)
             else:
                 if self._clock() - began >= SHORT_WATCH:
                     continue
@@ -154,16 +162,34 @@ class Reflector:
             self._version = ""
             log.info("version too old, listing again", kind=self.kind.name)
             return
+        if isinstance(error, NotFound) and self.kind.optional:
+            self._not_served()
+            return
         if error.message != self._statistics.last_error:
             log.warning("list or watch failed", kind=self.kind.name, error=error.message)
         self._statistics.last_error = error.message
-        self._on_error(self.kind.name, error)
+        self._on_error(self.kind, error)
+
+    def _not_served(self) -> None:
+        """There is no such kind, so there are no objects of it; it may appear later."""
+        if self._statistics.served:
+            log.info("kind is not served", kind=self.kind.name, api_version=self.kind.api_version)
+            self._statistics.served = False
+            self._replace([], "", [])
+        self._version = ""
+        self._clear_error()
 
     def _works(self) -> None:
+        if not self._statistics.served:
+            self._statistics.served = True
+            log.info("kind is served", kind=self.kind.name, api_version=self.kind.api_version)
+        self._clear_error()
+
+    def _clear_error(self) -> None:
         if self._statistics.last_error:
             self._statistics.last_error = ""
             log.info("list and watch work again", kind=self.kind.name)
-            self._on_error(self.kind.name, None)
+            self._on_error(self.kind, None)
 
     def _watch_from_scratch(self) -> bool:
         """A WatchList; false if the server has none."""
@@ -207,7 +233,7 @@ class Reflector:
     def _path(self, *query: str) -> str:
         selector = self.kind.field_selector
         selected = f"fieldSelector={quote(selector, safe='')}" if selector else ""
-        return f"{self.kind.path}?" + "&".join(q for q in (*query, selected) if q)
+        return f"{self.kind.path()}?" + "&".join(q for q in (*query, selected) if q)
 
     def _receive(self, chunk: bytes) -> None:
         """What a watch sent: deliver it, and remember how far we got."""
@@ -232,15 +258,14 @@ class Reflector:
             self._version = event.version or self._version
 
     def _add(self, event: Event, messages: list[Message]) -> None:
-        found = self._transform(event.object) if self._transform else event.object
         if self._initial is not None:
-            self._initial.add(self.kind.name, event.type, found)
+            self._initial.add(self.kind, event.type, event.object)
         else:
-            messages.append(_message(self.kind.name, event.type, found))
+            messages.append(_message(self.kind, event.type, event.object))
 
     def _replace(self, objects: list[Any], version: str, later: list[Message]) -> None:
         self._version = version
-        self._deliver([Replaced(self.kind.name, objects), *later])
+        self._deliver([Replaced(self.kind, objects), *later])
         self.synced.set()
 
 
@@ -252,12 +277,12 @@ class _InitialEvents:
         self.later: list[Message] = []
         self.complete = False
 
-    def add(self, kind: str, type_: str, found: Any) -> None:
+    def add(self, kind: Kind[Any], type_: str, found: Any) -> None:
         if type_ == "ADDED" and not self.later:
             self.objects.append(found)
         else:
             self.later.append(_message(kind, type_, found))
 
 
-def _message(kind: str, type_: str, found: Any) -> Message:
+def _message(kind: Kind[Any], type_: str, found: Any) -> Message:
     return Removed(kind, found) if type_ == "DELETED" else Changed(kind, found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
 from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
@@ -25,6 +26,8 @@ WAITING = Status.unresolvable("waiting for the preemption for this pod to be fin
 
 class DefaultPreemption(Plugin):
     """See the module's docstring."""
+
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (POD_DISRUPTION_BUDGET,)
 
     Args: ClassVar[type | None] = DefaultPreemptionArgs
 

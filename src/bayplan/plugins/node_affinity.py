@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import NodeAffinity as NodeAffinitySpec
 from bayplan.api.pod_spec import NodeSelectorTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import NodeAffinityArgs
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Depends, Normalizer, Plugin, PreFilterResult
@@ -102,7 +103,7 @@ class NodeAffinity(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node that is new or has new labels."""
-        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return [EventRegistration(node, self._node_matches_now)]
 
     def _node_matches_now(self, pod: Pod, old: Node | None, new: Node) -> Hint:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import IntArray, NodeTable
@@ -18,7 +19,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -49,7 +49,7 @@ class NodeDeclaredFeatures(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node that declares other features, or the Pod needing others."""
-        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
         return [
             EventRegistration(node, _declares_others),
             *any_pod(Action.UPDATE, _needs_others),

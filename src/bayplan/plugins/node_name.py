@@ -10,9 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes
@@ -42,7 +43,7 @@ class NodeName(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A new node may be the one."""
-        return [EventRegistration(ClusterEvent(Resource.NODE, Action.ADD))]
+        return [EventRegistration(ClusterEvent(NODE, Action.ADD))]
 
 
 class _Implements(FilterNodes, EnqueueExtensions, Protocol):

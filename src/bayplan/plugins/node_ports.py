@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import HostPort, IntArray, NodeTable, host_ports
 from bayplan.framework.cluster_events import (
@@ -17,7 +18,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -54,7 +54,7 @@ class NodePorts(Plugin):
         """A new node, or a Pod that frees one of the ports."""
         return [
             *any_pod(Action.DELETE, _port_freed),
-            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
+            EventRegistration(ClusterEvent(NODE, Action.ADD)),
         ]
 
 

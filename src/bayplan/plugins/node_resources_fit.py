@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayplan.api import quantity
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape, PodStatus
 from bayplan.cache.node_table import IntArray, NodeTable
@@ -22,7 +23,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -92,7 +92,7 @@ class NodeResourcesFit(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A Pod that goes or shrinks, a node that is new or has more to offer."""
-        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
         return [
             *any_pod(Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, _room_freed),
             EventRegistration(node, _room_added),

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import IntArray, NodeTable
@@ -14,7 +15,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -43,7 +43,7 @@ class NodeUnschedulable(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node that can be used now, or a toleration that the Pod got."""
-        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         return [
             EventRegistration(node, _uncordoned),
             *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
@@ -19,7 +20,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -59,7 +59,7 @@ class TaintToleration(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node that lost the taint, or a toleration that the Pod got."""
-        node = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         return [
             EventRegistration(node, _taints_gone),
             *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
@@ -145,6 +146,8 @@ class _State:
 class VolumeRestrictions(Plugin):
     """See the module's docstring."""
 
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (PERSISTENT_VOLUME_CLAIM,)
+
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._use = handle.objects.shared(VolumeUse, handle.nodes)
@@ -155,7 +158,7 @@ class VolumeRestrictions(Plugin):
             return SKIP
         exclusive = set()
         for name in pod.claim_names:
-            claim = self.handle.objects.get("PersistentVolumeClaim", f"{pod.namespace}/{name}")
+            claim = self.handle.objects.get(PERSISTENT_VOLUME_CLAIM, f"{pod.namespace}/{name}")
             if claim is None:
                 return Status.unresolvable(not_found("persistentvolumeclaim", name))
             if "ReadWriteOncePod" in claim.spec.access_modes:
@@ -199,10 +202,8 @@ class VolumeRestrictions(Plugin):
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _pod_deleted),
             EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE), _pod_deleted),
-            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),
-            EventRegistration(
-                ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added
-            ),
+            EventRegistration(ClusterEvent(NODE, Action.ADD)),
+            EventRegistration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
         ]
 
 

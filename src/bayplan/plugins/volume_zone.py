@@ -6,14 +6,15 @@ taken to be in the only zone there is.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from bayplan.api.pod import Pod
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
@@ -60,6 +61,12 @@ def topologies(volume: PersistentVolume) -> list[Topology]:
 class VolumeZone(Plugin):
     """See the module's docstring."""
 
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+        PERSISTENT_VOLUME_CLAIM,
+        PERSISTENT_VOLUME,
+        STORAGE_CLASS,
+    )
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Collect what the Pod's bound volumes demand; Skip when that is nothing."""
         if not pod.spec.volumes:
@@ -80,12 +87,12 @@ class VolumeZone(Plugin):
         objects = self.handle.objects
         if not claim_name:
             return Status.unresolvable("PersistentVolumeClaim had no name")
-        claim = objects.get("PersistentVolumeClaim", f"{pod.namespace}/{claim_name}")
+        claim = objects.get(PERSISTENT_VOLUME_CLAIM, f"{pod.namespace}/{claim_name}")
         if claim is None:
             return Status.unresolvable(not_found("persistentvolumeclaim", claim_name))
         if not claim.spec.volume_name:
             return self._unbound(claim) or []
-        volume = objects.get("PersistentVolume", claim.spec.volume_name)
+        volume = objects.get(PERSISTENT_VOLUME, claim.spec.volume_name)
         if volume is None:
             return Status.unresolvable(not_found("persistentvolume", claim.spec.volume_name))
         return topologies(volume)
@@ -95,7 +102,7 @@ class VolumeZone(Plugin):
         name = claim_class(claim)
         if not name:
             return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
-        storage_class = self.handle.objects.get("StorageClass", name)
+        storage_class = self.handle.objects.get(STORAGE_CLASS, name)
         if storage_class is None:
             return Status.unresolvable(not_found("storageclass.storage.k8s.io", name))
         if storage_class.volume_binding_mode is None:
@@ -122,12 +129,10 @@ class VolumeZone(Plugin):
         """What may undo a rejection."""
         changed = Action.ADD | Action.UPDATE
         return [
-            EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_added),
-            EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-            EventRegistration(
-                ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, changed), _claim_changed
-            ),
-            EventRegistration(ClusterEvent(Resource.PERSISTENT_VOLUME, changed), _volume_changed),
+            EventRegistration(ClusterEvent(STORAGE_CLASS, Action.ADD), _class_added),
+            EventRegistration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventRegistration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, changed), _claim_changed),
+            EventRegistration(ClusterEvent(PERSISTENT_VOLUME, changed), _volume_changed),
         ]
 
 

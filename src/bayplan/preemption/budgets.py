@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import Predicate, SelectorError, label_selector, nothing
 from bayplan.api.workloads import PodDisruptionBudget
@@ -35,7 +36,7 @@ class Budgets:
         self.version = 0
         self._by_namespace: dict[str, dict[str, _Budget]] = defaultdict(dict)
         self._of_shape: dict[int, tuple[_Budget, ...]] = {}
-        objects.on_change("PodDisruptionBudget", self._changed)
+        objects.on_change(POD_DISRUPTION_BUDGET, self._changed)
 
     def _changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         self.version += 1

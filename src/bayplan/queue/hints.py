@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from bayplan.api.kinds import CORE_KINDS, NODE, Kind
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import (
     Action,
@@ -37,7 +38,7 @@ Registrations = Iterable[tuple[str, EventRegistration]]
 """(plugin, what it registered for)."""
 
 _ANY_EVENT = EventRegistration(ClusterEvent(Resource.ANY, Action.ALL))
-_NODE_TAINT = EventRegistration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))
+_NODE_TAINT = EventRegistration(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
 
 
 class Strategy(enum.Enum):
@@ -56,6 +57,9 @@ def registrations(plugins: Iterable[Plugin]) -> list[tuple[str, EventRegistratio
 
     A plugin that has no ``events_to_register`` is taken to care about everything. One that wants
     added nodes gets lifted taints, too: a node may be added with taints that go later.
+
+    Raises:
+        ValueError: a plugin registers for a kind that it does not declare; nobody may watch it.
     """
     return [(p.name, registration) for p in plugins for registration in _registered(p)]
 
@@ -66,8 +70,11 @@ def _registered(plugin: Plugin) -> list[EventRegistration]:
     events = list(plugin.events_to_register())
     on_nodes = Action(0)
     for registration in events:
-        if registration.event.resource is Resource.NODE:
+        resource = registration.event.resource
+        if resource is NODE:
             on_nodes |= registration.event.action
+        elif isinstance(resource, Kind) and resource not in (*CORE_KINDS, *plugin.kinds):
+            raise ValueError(f"{resource} is not among the plugin's kinds")
     if Action.ADD in on_nodes and Action.UPDATE_NODE_TAINT not in on_nodes:
         events.append(_NODE_TAINT)
     return events

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from bayplan.api import quantity
+from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import Resources
@@ -20,8 +22,8 @@ ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 UNSCHEDULED_POD_ADD = ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD)
 UNSCHEDULED_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)
-NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
-NODE_DELETE = ClusterEvent(Resource.NODE, Action.DELETE)
+NODE_ADD = ClusterEvent(NODE, Action.ADD)
+NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.ANY, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.ANY, Action.ALL, "ForceActivate")
 
@@ -31,7 +33,7 @@ POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 
 
 @cache
-def event_of(resource: Resource, action: Action) -> ClusterEvent:
+def event_of(resource: Resource | Kind[Any], action: Action) -> ClusterEvent:
     """The event, made once."""
     return ClusterEvent(resource, action)
 
@@ -64,7 +66,7 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
     """What the update of a node changed that may let a Pod fit; each kind of change once."""
     actions = dict.fromkeys(_node_actions(old, new))
-    return [event_of(Resource.NODE, action) for action in actions]
+    return [event_of(NODE, action) for action in actions]
 
 
 def _node_actions(old: Node, new: Node) -> Iterator[Action]:

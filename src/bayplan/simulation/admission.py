@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from bayplan.simulation.files import NAMESPACED, Entry, Json, Notes
+from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
+from bayplan.simulation.file_kinds import PRIORITY_CLASS, RUNTIME_CLASS
+from bayplan.simulation.files import Entry, Json, Notes
 
-Objects = dict[str, list[Entry]]
+Objects = dict[Kind[Any], list[Entry]]
 """The entries of a file by kind."""
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -33,21 +36,21 @@ _CLAIM_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 def add_implied_namespaces(objects: Objects) -> None:
     """A namespace that is named but not given exists, with no labels of its own."""
-    given = {entry.name for entry in objects["Namespace"]}
-    named = {entry.namespace for kind in NAMESPACED for entry in objects[kind]}
+    given = {entry.name for entry in objects[NAMESPACE]}
+    named = {entry.namespace for k, entries in objects.items() if k.namespaced for entry in entries}
     for name in sorted(named - given):
         meta = {"name": name, "uid": f"Namespace-{name}", "resourceVersion": "1"}
-        objects["Namespace"].append(Entry("Namespace", {"metadata": meta}))
+        objects[NAMESPACE].append(Entry(NAMESPACE, {"metadata": meta}))
 
 
 def admit_claims(objects: Objects) -> None:
     """Claims that leave their class open get the default one; of several the newest."""
-    defaults = [entry for entry in objects["StorageClass"] if _is_default(entry)]
+    defaults = [entry for entry in objects[STORAGE_CLASS] if _is_default(entry)]
     if not defaults:
         return
     defaults.sort(key=lambda entry: entry.name)
     newest = max(defaults, key=_created)
-    for claim in objects["PersistentVolumeClaim"]:
+    for claim in objects[PERSISTENT_VOLUME_CLAIM]:
         if _CLAIM_CLASS not in claim.meta.get("annotations", {}):
             claim.spec.setdefault("storageClassName", newest.name)
 
@@ -67,8 +70,8 @@ class PodAdmission:
 
     def __init__(self, objects: Objects, notes: Notes) -> None:
         self._notes = notes
-        self._runtimes = {entry.name: entry for entry in objects["RuntimeClass"]}
-        self._priorities = {entry.name: entry.data for entry in objects["PriorityClass"]}
+        self._runtimes = {entry.name: entry for entry in objects[RUNTIME_CLASS]}
+        self._priorities = {entry.name: entry.data for entry in objects[PRIORITY_CLASS]}
         defaults = [data for data in self._priorities.values() if data.get("globalDefault")]
         self._default: Json = min(defaults, key=lambda data: data.get("value", 0), default={})
 

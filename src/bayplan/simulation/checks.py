@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import KINDS
-from bayplan.simulation.files import NAMESPACED, Entry, Notes
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from bayplan.simulation.file_kinds import DEPLOYMENT, JOB, READABLE
+from bayplan.simulation.files import Entry, Notes
 from bayplan.simulation.schema import UnusableError, schema
 
 DEFAULT_NAMESPACE = "default"
@@ -32,7 +33,7 @@ def well_formed(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
 def leave_out(entry: Entry, problem: UnusableError, notes: Notes) -> None:
     """Note that ``entry`` cannot be used."""
     notes.add(f"{_title(entry)}: {problem}; left out", entry.where)
-    notes.refused_pods += entry.kind in ("Pod", "Deployment", "Job")
+    notes.refused_pods += entry.kind in (POD, DEPLOYMENT, JOB)
 
 
 def usable(
@@ -45,14 +46,14 @@ def usable(
         notes: told of what is left out.
         namespace: of those that name none.
     """
-    names: set[str] = set()
+    keys: set[tuple[Kind[Any], str]] = set()
     uids: set[str] = set()
     for entry in entries:
         _place(entry, namespace)
-        if str(entry) in names:
+        if (entry.kind, entry.key) in keys:
             notes.add(f"second {entry}; left out", entry.where)
             continue
-        names.add(str(entry))
+        keys.add((entry.kind, entry.key))
         _identify(entry, uids, notes)
         yield entry
 
@@ -64,26 +65,24 @@ def check_fields(entry: Entry, notes: Notes) -> None:
         UnusableError: a field has another type or value than the API permits, or there is no name.
     """
     fields = schema()
-    if entry.kind in fields:
-        for unknown in fields.check(entry.kind, entry.data):
+    name = entry.kind.name
+    if entry.kind in READABLE and name in fields:
+        for unknown in fields.check(name, entry.data):
             place = f"{entry.where or notes.file}: {_title(entry)}"
-            notes.unknown_field(entry.kind, unknown, place)
+            notes.unknown_field(name, unknown, place)
     if not entry.name:
         hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
         raise UnusableError(f"is missing{hint}", "metadata", "name")
 
 
 def decode(entry: Entry) -> Any:
-    """The object as the scheduler sees it; None for a kind that only admission reads.
+    """The object as the scheduler sees it.
 
     Raises:
         UnusableError: a field cannot be decoded.
     """
-    kind = KINDS.get(entry.kind)
-    if kind is None:
-        return None
     try:
-        return kind.decode(msgspec.json.encode(entry.data))
+        return entry.kind.decode(msgspec.json.encode(entry.data))
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`").lstrip(".")
@@ -97,11 +96,11 @@ def _title(entry: Entry) -> str:
     meta = entry.data.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     parts = (str(meta[part]) for part in ("namespace", "name") if meta.get(part))
-    return f"{entry.kind} {'/'.join(parts)}".strip()
+    return f"{entry.kind.name} {'/'.join(parts)}".strip()
 
 
 def _place(entry: Entry, namespace: str) -> None:
-    if entry.kind in NAMESPACED:
+    if entry.kind.namespaced:
         entry.meta["namespace"] = entry.namespace or namespace
     else:
         entry.meta.pop("namespace", None)
@@ -113,23 +112,23 @@ def _identify(entry: Entry, uids: set[str], notes: Notes) -> None:
     if meta.get("uid") in uids:
         notes.add(f"{entry}: metadata.uid: is another object's; it gets a new one", entry.where)
         del meta["uid"]
-    meta["uid"] = meta.get("uid") or f"{entry.kind}-{entry.key}"
+    meta["uid"] = meta.get("uid") or f"{entry.kind.name}-{entry.key}"
     meta["resourceVersion"] = meta.get("resourceVersion") or "1"
     uids.add(meta["uid"])
 
 
-def note_dangling(objects: dict[str, list[Entry]], notes: Notes) -> None:
+def note_dangling(objects: dict[Kind[Any], list[Entry]], notes: Notes) -> None:
     """Note references to objects that are not in the file and whose lack nobody else reports."""
-    volumes = {entry.name for entry in objects.get("PersistentVolume", ())}
-    for claim in objects.get("PersistentVolumeClaim", ()):
+    volumes = {entry.name for entry in objects.get(PERSISTENT_VOLUME, ())}
+    for claim in objects.get(PERSISTENT_VOLUME_CLAIM, ()):
         name = claim.spec.get("volumeName")
         if name and name not in volumes:
             text = f"{claim}: spec.volumeName: there is no PersistentVolume {name}"
             notes.add(f"{text}, no Pod can use the claim", claim.where)
         elif not name and claim.status.get("phase") == "Bound":
             notes.add(f"{claim}: spec.volumeName: is missing in a bound claim", claim.where)
-    nodes = {entry.name for entry in objects.get("Node", ())}
-    for pod in objects.get("Pod", ()):
+    nodes = {entry.name for entry in objects.get(NODE, ())}
+    for pod in objects.get(POD, ()):
         name = pod.spec.get("nodeName")
         if name and name not in nodes:
             text = f"{pod}: spec.nodeName: there is no Node {name}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.api.pod import Pod
 from bayplan.simulation.admission import (
     Objects,
@@ -28,7 +28,8 @@ from bayplan.simulation.checks import (
     well_formed,
 )
 from bayplan.simulation.defaults import set_defaults
-from bayplan.simulation.files import ClusterFileError, Entry, Notes, read_entries
+from bayplan.simulation.file_kinds import READABLE
+from bayplan.simulation.files import ClusterFileError, Entry, Notes, Readable, read_entries
 from bayplan.simulation.schema import UnusableError
 from bayplan.simulation.workloads import expand
 
@@ -41,19 +42,20 @@ class Cluster:
     """What a file holds.
 
     Attributes:
-        objects: the decoded objects by kind, each kind in the order of the file.
+        objects: the decoded objects by kind, each kind in the order of the file; Pods last, so
+            that what they refer to comes before them.
         notes: what is left out or doubtful.
         runs_on: the node of the Pod that is judged as if it were pending; "" for none.
     """
 
-    objects: dict[str, list[Any]]
+    objects: dict[Kind[Any], list[Any]]
     notes: Notes
     runs_on: str = ""
 
     @property
     def pending(self) -> list[Pod]:
         """The Pods without a node that have not ended, in the order of the file."""
-        pods: list[Pod] = self.objects["Pod"]
+        pods: list[Pod] = self.objects[POD]
         return [pod for pod in pods if not pod.node_name and not pod.terminal]
 
 
@@ -62,6 +64,7 @@ def load_cluster(
     scheduler_name: str | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
+    kinds: Iterable[Kind[Any]] = (),
 ) -> Cluster:
     """Read cluster files.
 
@@ -71,17 +74,20 @@ def load_cluster(
         scheduler_name: give every pending Pod to this profile, whichever it asks for.
         namespace: of the objects that name none.
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
+        kinds: what plugins declare beside `KINDS`.
 
     Raises:
         ClusterFileError: a file cannot be read, or there are neither Nodes nor Pods.
     """
     notes = Notes()
+    watched = tuple(dict.fromkeys((*kinds, *KINDS.values())))
+    readable = Readable((*watched, *READABLE))
     with _collector_paused():
         files = [file for path in paths for file in _files(path)]
-        entries = [entry for file in files for entry in _read_file(file, notes)]
+        entries = [entry for file in files for entry in _read_file(file, readable, notes)]
         notes.file = str(files[0]) if len(files) == 1 else ""
         objects = by_kind(usable(expand(entries), notes, namespace))
-        if not objects["Node"] and not objects["Pod"]:
+        if not objects[NODE] and not objects[POD]:
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
@@ -90,7 +96,7 @@ def load_cluster(
             _adopt_pending(objects, scheduler_name)
         _admit(objects, notes)
         note_dangling(objects, notes)
-        return Cluster({kind: _decoded(objects[kind], notes) for kind in KINDS}, notes, runs_on)
+        return Cluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
 
 
 @contextmanager
@@ -114,9 +120,9 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _read_file(path: Path, notes: Notes) -> Iterator[Entry]:
+def _read_file(path: Path, readable: Readable, notes: Notes) -> Iterator[Entry]:
     notes.file = str(path)
-    yield from well_formed(read_entries(_read(path), notes), notes)
+    yield from well_formed(read_entries(_read(path), readable, notes), notes)
 
 
 def _read(path: Path) -> str:
@@ -142,14 +148,14 @@ def _decoded(entries: Iterable[Entry], notes: Notes) -> list[Any]:
 
 def _take_off_its_node(objects: Objects, key: str | None) -> str:
     """Let the Pod ``key`` be pending; returns where it was."""
-    for pod in objects["Pod"]:
+    for pod in objects[POD]:
         if pod.key == key and pod.status.get("phase") not in ("Succeeded", "Failed"):
             return str(pod.spec.pop("nodeName", ""))
     return ""
 
 
 def _adopt_pending(objects: Objects, scheduler_name: str) -> None:
-    for pod in objects["Pod"]:
+    for pod in objects[POD]:
         if not pod.spec.get("nodeName"):
             pod.spec["schedulerName"] = scheduler_name
 
@@ -161,5 +167,5 @@ def _admit(objects: Objects, notes: Notes) -> None:
         set_defaults(entry)
     admit_claims(objects)
     admission = PodAdmission(objects, notes)
-    for pod in objects["Pod"]:
+    for pod in objects[POD]:
         admission.admit(pod)

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api import quantity
+from bayplan.api import kinds, quantity
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import PodStatus
 from bayplan.api.pod_spec import PodSpec
 from bayplan.cache.requests import exact_requests
@@ -128,30 +129,30 @@ def _set_replication_controller(entry: Entry) -> None:
         entry.spec["selector"] = labels
 
 
-_SETTERS: dict[str, Callable[[Entry], None]] = {
-    "Pod": _set_pod,
-    "Node": _set_node,
-    "Namespace": _set_namespace,
-    "PersistentVolume": _set_volume,
-    "PersistentVolumeClaim": _set_volume,
-    "StorageClass": _set_storage_class,
-    "ReplicationController": _set_replication_controller,
+_SETTERS: dict[Kind[Any], Callable[[Entry], None]] = {
+    kinds.POD: _set_pod,
+    kinds.NODE: _set_node,
+    kinds.NAMESPACE: _set_namespace,
+    kinds.PERSISTENT_VOLUME: _set_volume,
+    kinds.PERSISTENT_VOLUME_CLAIM: _set_volume,
+    kinds.STORAGE_CLASS: _set_storage_class,
+    kinds.REPLICATION_CONTROLLER: _set_replication_controller,
 }
 
 
 def _resource_maps(entry: Entry) -> Iterator[dict[str, Any]]:
     """The maps of amounts in ``entry``."""
     match entry.kind:
-        case "Pod":
+        case kinds.POD:
             holders = [entry.spec, *_containers(entry.spec)]
             resources = [holder.get("resources", {}) for holder in holders]
             maps = [r.get(part) for r in resources for part in ("requests", "limits")]
             maps.append(entry.spec.get("overhead"))
-        case "Node":
+        case kinds.NODE:
             maps = [entry.status.get("capacity"), entry.status.get("allocatable")]
-        case "PersistentVolume":
+        case kinds.PERSISTENT_VOLUME:
             maps = [entry.spec.get("capacity")]
-        case "PersistentVolumeClaim":
+        case kinds.PERSISTENT_VOLUME_CLAIM:
             maps = [entry.spec.get("resources", {}).get("requests"), entry.status.get("capacity")]
         case _:
             maps = []

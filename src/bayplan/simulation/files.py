@@ -9,35 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import Kind
 from bayplan.config import ConfigError, source
 
 Json = dict[str, Any]
 
-API_VERSIONS: dict[str, str] = {
-    **{name: re.sub(r"^/apis?/(.*)/\w+$", r"\1", kind.path) for name, kind in KINDS.items()},
-    "Deployment": "apps/v1",
-    "Job": "batch/v1",
-    "PriorityClass": "scheduling.k8s.io/v1",
-    "RuntimeClass": "node.k8s.io/v1",
-}
-"""The kinds that are read, each in the version that the scheduler watches."""
-NAMESPACED = frozenset(
-    {
-        "Pod",
-        "PersistentVolumeClaim",
-        "Service",
-        "ReplicationController",
-        "ReplicaSet",
-        "StatefulSet",
-        "PodDisruptionBudget",
-        "CSIStorageCapacity",
-    }
-)
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _TEXT_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 _SHOWN_PLACES = 5
@@ -104,7 +84,7 @@ class Entry:
         where: its place in the file, as notes name it; empty for what no file names.
     """
 
-    kind: str
+    kind: Kind[Any]
     data: Json
     where: str = ""
 
@@ -139,11 +119,28 @@ class Entry:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.key}"
+        return f"{self.kind.name} {self.key}"
 
 
-def read_entries(text: str, notes: Notes) -> Iterator[Entry]:
-    """The objects in ``text`` whose kind is read, in their order; the rest goes to ``notes``."""
+class Readable:
+    """The kinds that are read, by the names and versions that files give them."""
+
+    def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
+        self._kinds: dict[str, dict[str, Kind[Any]]] = defaultdict(dict)
+        for kind in kinds:
+            self._kinds[kind.name][kind.api_version] = kind
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
+
+    def kind(self, name: str, api_version: str | None) -> Kind[Any] | None:
+        """The kind of that version; of any version where a file names none."""
+        versions = self._kinds[name]
+        return next(iter(versions.values())) if api_version is None else versions.get(api_version)
+
+
+def read_entries(text: str, readable: Readable, notes: Notes) -> Iterator[Entry]:
+    """The ``readable`` objects in ``text``, in their order; the rest goes to ``notes``."""
     for number, (line, document) in enumerate(_documents(text), start=1):
         where = f"{notes.file}: document {number} (line {line})"
         try:
@@ -152,7 +149,7 @@ def read_entries(text: str, notes: Notes) -> Iterator[Entry]:
             notes.add(f"{_what(error)}; the document is left out", where)
             continue
         if data is not None:
-            yield from _objects(data, where, "", notes)
+            yield from _objects(data, where, "", readable, notes)
 
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:
@@ -217,27 +214,34 @@ def _drop_nulls(value: Any) -> None:
             del value[key]
 
 
-def _objects(data: Any, where: str, implied: str, notes: Notes) -> Iterator[Entry]:
+def _objects(
+    data: Any, where: str, implied: str, readable: Readable, notes: Notes
+) -> Iterator[Entry]:
     """``data`` itself, or what it lists; ``implied`` is the kind of a typed list's items."""
     if not isinstance(data, dict):
         notes.add("is no object; left out", where)
         return
-    kind = data.get("kind", implied)
-    if not isinstance(kind, str) or not kind:
+    name, version = data.get("kind", implied), data.get("apiVersion")
+    if not isinstance(name, str) or not name:
         notes.add("kind: is missing; the object is left out", where)
-    elif kind.endswith("List") and kind not in API_VERSIONS:
-        yield from _items(data.get("items", []), where, kind.removesuffix("List"), notes)
-    elif kind not in API_VERSIONS:
-        notes.unknown_kind(kind, where)
-    elif (version := data.get("apiVersion", API_VERSIONS[kind])) != API_VERSIONS[kind]:
-        notes.add(f"apiVersion: {kind} of {version} is not read; left out", where)
+    elif name in readable:
+        kind = readable.kind(name, version)
+        if kind is not None:
+            yield Entry(kind, data, where)
+        else:
+            notes.add(f"apiVersion: {name} of {version} is not read; left out", where)
+    elif name.endswith("List"):
+        implied = name.removesuffix("List")
+        yield from _items(data.get("items", []), where, implied, readable, notes)
     else:
-        yield Entry(kind, data, where)
+        notes.unknown_kind(name, where)
 
 
-def _items(items: Any, where: str, implied: str, notes: Notes) -> Iterator[Entry]:
+def _items(
+    items: Any, where: str, implied: str, readable: Readable, notes: Notes
+) -> Iterator[Entry]:
     if not isinstance(items, list):
         notes.add("items: is no list; left out", where)
         return
     for index, item in enumerate(items):
-        yield from _objects(item, f"{where}, items[{index}]", implied, notes)
+        yield from _objects(item, f"{where}, items[{index}]", implied, readable, notes)

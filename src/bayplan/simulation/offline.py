@@ -6,7 +6,6 @@ nothing to write to: events are dropped, plugins get no client, ties go to the f
 
 from __future__ import annotations
 
-from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Surroundings
 from bayplan.config import EffectiveConfig
@@ -48,8 +47,8 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     core = Core(config, registry, around, Instrument())
     for framework in core.profiles.values():
         framework.percentage = 100
-    for kind in KINDS:
-        core.handlers.apply(Replaced(kind, cluster.objects[kind]))
+    for kind, objects in cluster.objects.items():
+        core.handlers.apply(Replaced(kind, objects))
     return core
 
 

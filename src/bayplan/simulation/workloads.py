@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from bayplan.api.kinds import POD, REPLICA_SET, Kind
+from bayplan.simulation.file_kinds import DEPLOYMENT, JOB
 from bayplan.simulation.files import Entry, Json
 
 HASH_LABEL = "pod-template-hash"
@@ -34,7 +37,7 @@ def _of_deployment(deployment: Entry) -> Iterator[Entry]:
     selector = copy.deepcopy(deployment.spec.get("selector", {}))
     selector.setdefault("matchLabels", {})[HASH_LABEL] = _HASH
     count = deployment.spec.get("replicas", 1)
-    replica_set = _made(deployment, "ReplicaSet", name, {}, {"replicas": count})
+    replica_set = _made(deployment, REPLICA_SET, name, {}, {"replicas": count})
     replica_set.spec["selector"] = selector
     yield replica_set
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name}
@@ -60,14 +63,14 @@ def _pod(workload: Entry, name: str, template: Json, owner: Json) -> Entry:
     meta = copy.deepcopy(template.get("metadata", {}))
     uid = f"{owner['kind']}-{owner['name']}"
     meta["ownerReferences"] = [{**owner, "uid": uid, "controller": True}]
-    return _made(workload, "Pod", name, meta, copy.deepcopy(template.get("spec", {})))
+    return _made(workload, POD, name, meta, copy.deepcopy(template.get("spec", {})))
 
 
-def _made(workload: Entry, kind: str, name: str, meta: Json, spec: Json) -> Entry:
+def _made(workload: Entry, kind: Kind[Any], name: str, meta: Json, spec: Json) -> Entry:
     meta["name"] = name
     if workload.namespace:
         meta["namespace"] = workload.namespace
-    return Entry(kind, {"kind": kind, "metadata": meta, "spec": spec}, workload.where)
+    return Entry(kind, {"kind": kind.name, "metadata": meta, "spec": spec}, workload.where)
 
 
-_EXPANSIONS = {"Deployment": _of_deployment, "Job": _of_job}
+_EXPANSIONS = {DEPLOYMENT: _of_deployment, JOB: _of_job}

@@ -351,7 +351,6 @@ class CountersMachine(RuleBasedStateMachine):
         if hasattr(self, "cluster"):
             assert self.cluster.counters.recount() == {}
             fresh = DomainCounters(self.cluster.nodes, self.cluster.objects)
-            self.cluster.nodes.unlisten(fresh)
             for counter in self.held:
                 selection, spec = counter.selection, counter.domains.spec
                 again = fresh.acquire(selection, spec)

@@ -272,7 +272,7 @@ class Listening:
 def test_listeners_see_pods_leave_before_labels_change_and_come_back_after() -> None:
     nodes = table(make_node("a").label("z", "1"))
     listening = Listening(nodes)
-    nodes.listen(listening)
+    subscription = nodes.listen(listening)
     pod = make_pod("p").obj()
     nodes.add_pod(0, pod)
     nodes.set_node(make_node("a").label("z", "2").obj())
@@ -290,7 +290,7 @@ def test_listeners_see_pods_leave_before_labels_change_and_come_back_after() -> 
         ("-", "p", two),
         ("node", "", {}),
     ]
-    nodes.unlisten(listening)
+    subscription.close()
     nodes.set_node(make_node("b").obj())
     assert len(listening.told) == 9
 

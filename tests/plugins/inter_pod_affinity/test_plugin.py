@@ -9,6 +9,7 @@ from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, filtered, scores
 from tests.plugins.harness import hint
 from tests.plugins.inter_pod_affinity.reference import OK, REPELLED, RESISTED, UNMET
 
+from bayplan.api.kinds import NAMESPACE, NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, Status
@@ -187,8 +188,8 @@ def test_labels_of_a_namespace_may_change_at_any_time() -> None:
     made.namespace("there", team="t1")
     made.namespace("default", team="t1")
     after = filtered(plugin, incoming, made.nodes)
-    made.objects.remove("Namespace", "there")
-    made.objects.remove("Namespace", "default")
+    made.objects.remove(NAMESPACE, "there")
+    made.objects.remove(NAMESPACE, "default")
     assert before == filtered(plugin, incoming, made.nodes) == verdicts(OK, OK, OK, OK)
     assert after == verdicts(REPELLED, OK, RESISTED, OK)
 
@@ -507,7 +508,7 @@ def test_nodes_wake_those_that_they_may_help(
     plugin = cluster().plugin(InterPodAffinity)
     action = Action.UPDATE_NODE_LABEL if old else Action.ADD
     before = old.obj() if old else None
-    assert hint(plugin, Resource.NODE, action, incoming.obj(), before, new.obj()) is expected
+    assert hint(plugin, NODE, action, incoming.obj(), before, new.obj()) is expected
 
 
 def test_a_pod_that_no_term_is_about_is_skipped_at_both_points() -> None:

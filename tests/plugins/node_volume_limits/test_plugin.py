@@ -10,7 +10,7 @@ from tests.builders_storage import make_attachment, make_class, make_csi_node, m
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import CSI_NODE, KINDS, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
@@ -386,14 +386,13 @@ def test_incremental_counts_equal_a_recount():
             case 9:
                 world.add_node(make_node(node).label("step", str(step)))
         fresh = AttachedVolumes(world.nodes, copy_of(world.objects))
-        world.nodes.unlisten(fresh)
         for driver in (EBS, GCE, "csi.example.com"):
             assert kept.count(driver).tolist() == fresh.count(driver).tolist(), step
 
 
 def copy_of(objects):
     copy = ObjectStore()
-    for kind in KINDS:
+    for kind in KINDS.values():
         for obj in objects.all(kind):
             copy.set(kind, obj)
     return copy
@@ -459,9 +458,9 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped():
 # Hints
 
 NODE, CLAIM, ATTACHMENT = (
-    Resource.CSI_NODE,
-    Resource.PERSISTENT_VOLUME_CLAIM,
-    Resource.VOLUME_ATTACHMENT,
+    CSI_NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    VOLUME_ATTACHMENT,
 )
 
 

@@ -9,6 +9,7 @@ from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, answers, filtered, n
 from tests.plugins.harness import hint
 from tests.plugins.pod_topology_spread.reference import NO_LABEL, OK, UNEVEN
 
+from bayplan.api.kinds import KINDS, NODE, SERVICE
 from bayplan.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
@@ -317,11 +318,11 @@ def test_soft_constraints_prefer_domains_with_few_matching_pods(
 
 
 def add_service(made: Cluster, **selector: str) -> None:
-    made.objects.set("Service", named_object(Service, "s", "default", selector=selector))
+    made.objects.set(SERVICE, named_object(Service, "s", "default", selector=selector))
 
 
 def add_owner(made: Cluster, kind: type, selector: Any) -> None:
-    made.objects.set(kind.__name__, named_object(kind, "o", "default", selector=selector))
+    made.objects.set(KINDS[kind.__name__], named_object(kind, "o", "default", selector=selector))
 
 
 @pytest.mark.parametrize(
@@ -373,7 +374,7 @@ def test_default_constraints_follow_services_as_they_come_and_go() -> None:
         seen.append(scores(plugin, incoming, made.nodes))
     add_service(made, app="web")
     seen.append(scores(plugin, incoming, made.nodes))
-    made.objects.remove("Service", "default/s")
+    made.objects.remove(SERVICE, "default/s")
     seen.append(scores(plugin, incoming, made.nodes))
     assert [found is not None for found in seen] == [False, False, True, True, False, True, False]
     # Views of other versions gave their counters back.
@@ -503,4 +504,4 @@ def test_nodes_wake_those_that_they_may_help(
     plugin = cluster().plugin(PodTopologySpread)
     before, after = (built.obj() if built else None for built in (old, new))
     action = Action.UPDATE_NODE_LABEL if old and new else Action.ADD if new else Action.DELETE
-    assert hint(plugin, Resource.NODE, action, incoming.obj(), before, after) is expected
+    assert hint(plugin, NODE, action, incoming.obj(), before, after) is expected

@@ -25,6 +25,7 @@ from tests.plugins.clusters import (
 )
 from tests.plugins.pod_topology_spread import reference
 
+from bayplan.api.kinds import SERVICE
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import TopologySpreadConstraint
 from bayplan.api.workloads import Service
@@ -99,8 +100,8 @@ def test_default_constraints_follow_services(seed: int, system: bool) -> None:
     for _ in range(3):
         service = {"app": random.choice("ab")}
         namespace = random.choice(NAMESPACES)
-        cluster.objects.set("Service", named_object(Service, "s", namespace, selector=service))
-        services = {s.namespace: s.spec.selector for s in cluster.objects.all("Service")}
+        cluster.objects.set(SERVICE, named_object(Service, "s", namespace, selector=service))
+        services = {s.namespace: s.spec.selector for s in cluster.objects.all(SERVICE)}
         selected = services.get(pod.namespace)
         if selected is not None and not selected.items() <= pod.labels.items():
             selected = None

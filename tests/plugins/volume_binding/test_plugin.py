@@ -13,7 +13,16 @@ from tests.builders_storage import (
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.framework.cluster_events import Action, Hint, Resource
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+)
+from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_binding import UNBOUND_IMMEDIATE, VolumeBinding
 from bayplan.plugins.volume_binding.assume import Volumes
@@ -612,9 +621,9 @@ def test_volumes_follow_their_objects():
 # Hints
 
 ADD, UPDATE = Action.ADD, Action.UPDATE_OTHER
-CLAIM, CLASS = Resource.PERSISTENT_VOLUME_CLAIM, Resource.STORAGE_CLASS
-CSI_NODE, DRIVER = Resource.CSI_NODE, Resource.CSI_DRIVER
-CAPACITY = Resource.CSI_STORAGE_CAPACITY
+CLAIM, CLASS = PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+DRIVER = CSI_DRIVER
+CAPACITY = CSI_STORAGE_CAPACITY
 OFF = make_driver("d").storage_capacity(False)
 ON = make_driver("d").storage_capacity()
 
@@ -632,7 +641,7 @@ ON = make_driver("d").storage_capacity()
         pytest.param(CLAIM, None, make_pvc("p-v3"), Hint.QUEUE, id="own-ephemeral-claim"),
         pytest.param(CLAIM, None, make_pvc("d"), Hint.SKIP, id="other-claim"),
         pytest.param(CLAIM, None, make_pvc("c").namespace("x"), Hint.SKIP, id="other-namespace"),
-        pytest.param(Resource.PERSISTENT_VOLUME, make_pv(), make_pv(), Hint.QUEUE, id="any-volume"),
+        pytest.param(PERSISTENT_VOLUME, make_pv(), make_pv(), Hint.QUEUE, id="any-volume"),
         pytest.param(CSI_NODE, None, make_csi_node(), Hint.QUEUE, id="csi-node"),
         pytest.param(
             CSI_NODE, make_csi_node(), make_csi_node().migrated("x"), Hint.QUEUE, id="migrated"
@@ -672,4 +681,4 @@ def test_hints(resource, old, new, expected):
 )
 def test_node_hints(action, expected):
     plugin = zones("a").plugin(VolumeBinding)
-    assert hint(plugin, Resource.NODE, action, pod_of().obj(), None, make_node().obj()) is expected
+    assert hint(plugin, NODE, action, pod_of().obj(), None, make_node().obj()) is expected

@@ -36,6 +36,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import Labels
 from bayplan.api.workloads import Namespace
@@ -99,13 +100,13 @@ class DomainCounters:
             for pod in pods.values():
                 self.pod_added(row, pod)
         nodes.listen(self)
-        objects.on_change("Namespace", self._namespace_changed)
+        objects.on_change(NAMESPACE, self._namespace_changed)
 
     # For plugins
 
     def namespace_labels(self, namespace: str) -> Labels:
         """The labels of ``namespace``; empty when there is no such object."""
-        obj: Namespace | None = self._objects.get("Namespace", namespace)
+        obj: Namespace | None = self._objects.get(NAMESPACE, namespace)
         return _NO_LABELS if obj is None else obj.labels
 
     def acquire(self, selection: PodSelection, spec: DomainSpec) -> SelectionCounter:

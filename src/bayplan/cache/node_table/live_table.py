@@ -38,6 +38,7 @@ from bayplan.cache.node_table.pod_columns import HostPorts, PodObjects, Requeste
 from bayplan.cache.node_table.rows import Rows
 from bayplan.cache.node_table.view import Load, NodeTable
 from bayplan.cache.node_table.what_if_table import WhatIfTable
+from bayplan.cache.subscription import Subscribers, Subscription
 
 BUILT_IN: tuple[type[Column], ...] = (
     NodeObjects,
@@ -81,7 +82,7 @@ class LiveNodeTable(NodeTable):
         self.columns = Columns(pod_kinds=[])
         self._node_columns: list[NodeColumn] = []
         self._pod_columns: list[PodColumn] = []
-        self._listeners: list[Listener] = []
+        self._listeners: Subscribers[Listener] = Subscribers()
         for kind in BUILT_IN:
             self.ensure_column(kind)
         self._allocatable = self.column(Allocatable)
@@ -179,13 +180,12 @@ class LiveNodeTable(NodeTable):
         """A column that its owner writes has changed on ``row``: answers about it are stale."""
         self._rows.node_journal.append(row)
 
-    def listen(self, listener: Listener) -> None:
-        """From now on, tell ``listener`` of every change; it counts what is there by itself."""
-        self._listeners.append(listener)
+    def listen(self, listener: Listener) -> Subscription:
+        """Tell ``listener`` of every change; it counts what is there by itself.
 
-    def unlisten(self, listener: Listener) -> None:
-        """Tell ``listener`` no more."""
-        self._listeners.remove(listener)
+        It is told as long as it is referenced elsewhere; see `Subscribers`.
+        """
+        return self._listeners.add(listener)
 
     # Nodes
 

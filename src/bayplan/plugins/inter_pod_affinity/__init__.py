@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounter, Integers, PodTerm, shape_terms
@@ -21,7 +22,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.handle import Handle
@@ -156,7 +156,7 @@ class InterPodAffinity(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """Pods that come, go or get other labels; nodes that come or get other labels."""
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
-        nodes = ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        nodes = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return [
             *any_pod(pods, self._after_pod_change),
             EventRegistration(nodes, _after_node_change),

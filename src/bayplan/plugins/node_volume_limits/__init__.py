@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import (
+    CSI_NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+    Kind,
+)
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
@@ -91,6 +99,14 @@ class _State:
 class NodeVolumeLimits(Plugin):
     """See the module's docstring."""
 
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+        CSI_NODE,
+        PERSISTENT_VOLUME_CLAIM,
+        PERSISTENT_VOLUME,
+        STORAGE_CLASS,
+        VOLUME_ATTACHMENT,
+    )
+
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
@@ -140,7 +156,7 @@ class NodeVolumeLimits(Plugin):
         if not name:
             return Status.error("PersistentVolumeClaim had no name")
         key = f"{pod.namespace}/{name}"
-        claim = self.handle.objects.get("PersistentVolumeClaim", key)
+        claim = self.handle.objects.get(PERSISTENT_VOLUME_CLAIM, key)
         if claim is None:
             missing = not_found("persistentvolumeclaim", name)
             return Status.unresolvable(f"looking up PVC {key}: {missing}")
@@ -230,16 +246,12 @@ class NodeVolumeLimits(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """What may undo a rejection."""
         return [
-            EventRegistration(ClusterEvent(Resource.CSI_NODE, Action.ADD)),
-            EventRegistration(ClusterEvent(Resource.CSI_NODE, Action.UPDATE), _csi_node_updated),
+            EventRegistration(ClusterEvent(CSI_NODE, Action.ADD)),
+            EventRegistration(ClusterEvent(CSI_NODE, Action.UPDATE), _csi_node_updated),
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _pod_deleted),
             EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE), _pod_deleted),
-            EventRegistration(
-                ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added
-            ),
-            EventRegistration(
-                ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _attachment_deleted
-            ),
+            EventRegistration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
+            EventRegistration(ClusterEvent(VOLUME_ATTACHMENT, Action.DELETE), _attachment_deleted),
         ]
 
 

@@ -16,6 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.api.kinds import (
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+)
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
@@ -85,10 +91,10 @@ class AttachedVolumes:
         """PersistentVolume -> VolumeAttachment -> node name."""
         self.broken: dict[int, dict[str, str]] = defaultdict(dict)
         """Row -> uid -> what is wrong with the volumes of that Pod. Rows without are left out."""
-        objects.on_change("PersistentVolumeClaim", self._claim_changed)
-        objects.on_change("PersistentVolume", self._volume_changed)
-        objects.on_change("StorageClass", self._class_changed)
-        objects.on_change("VolumeAttachment", self._attachment_changed)
+        objects.on_change(PERSISTENT_VOLUME_CLAIM, self._claim_changed)
+        objects.on_change(PERSISTENT_VOLUME, self._volume_changed)
+        objects.on_change(STORAGE_CLASS, self._class_changed)
+        objects.on_change(VOLUME_ATTACHMENT, self._attachment_changed)
         nodes.listen(self)
         for row, pods in enumerate(nodes.pods):
             for pod in pods.values():
@@ -128,7 +134,7 @@ class AttachedVolumes:
             key = f"{pod.namespace}/{use.name}"
             if claims is not None:
                 claims.append(key)
-            claim = self._objects.get("PersistentVolumeClaim", key)
+            claim = self._objects.get(PERSISTENT_VOLUME_CLAIM, key)
             if claim is None:
                 continue
             if use.ephemeral and (trouble := not_owner(claim, pod)):
@@ -139,7 +145,7 @@ class AttachedVolumes:
 
     def claimed(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
         """The CSI volume behind ``claim``, or a stand-in for the one to be provisioned."""
-        volume = self._objects.get("PersistentVolume", claim.spec.volume_name)
+        volume = self._objects.get(PERSISTENT_VOLUME, claim.spec.volume_name)
         if volume is None:
             return self._to_provision(claim)
         try:
@@ -149,7 +155,7 @@ class AttachedVolumes:
         return csi if csi and csi.driver and csi.handle else None
 
     def _to_provision(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
-        storage_class = self._objects.get("StorageClass", claim_class(claim))
+        storage_class = self._objects.get(STORAGE_CLASS, claim_class(claim))
         driver = provisioner_driver(storage_class.provisioner) if storage_class else None
         return CsiVolume(driver, f"to be provisioned for {claim.key}") if driver else None
 
@@ -269,7 +275,7 @@ class AttachedVolumes:
             self._attached.pop(row, None)
 
     def _volume(self, attachment: VolumeAttachment) -> CsiVolume | None:
-        volume = self._objects.get("PersistentVolume", _volume_name(attachment))
+        volume = self._objects.get(PERSISTENT_VOLUME, _volume_name(attachment))
         if volume is None or volume.spec.csi is None or not attachment.spec.attacher:
             return None
         return CsiVolume(attachment.spec.attacher, volume.spec.csi.volume_handle)

@@ -9,8 +9,9 @@ system's (soft, by hostname and zone) or a list from the plugin's args. Counts c
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
+from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import SelectorError
@@ -22,7 +23,6 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    Resource,
     any_pod,
 )
 from bayplan.framework.handle import Handle
@@ -37,6 +37,7 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.status import SKIP
 from bayplan.plugins.pod_topology_spread.constraints import (
+    DEFAULT_SELECTOR_KINDS,
     HARD,
     SOFT,
     SYSTEM_CONSTRAINTS,
@@ -64,6 +65,8 @@ _REASONS = {
 
 class PodTopologySpread(Plugin):
     """See the module's docstring."""
+
+    kinds: ClassVar[tuple[Kind[Any], ...]] = DEFAULT_SELECTOR_KINDS
 
     Args: ClassVar[type | None] = PodTopologySpreadArgs
 
@@ -179,7 +182,7 @@ class PodTopologySpread(Plugin):
         """Pods that come, go, get other labels or tolerations; nodes that come, go or change."""
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
-        node_event = ClusterEvent(Resource.NODE, nodes)
+        node_event = ClusterEvent(NODE, nodes)
         return [
             *any_pod(pods, self._after_pod_change),
             EventRegistration(node_event, self._after_node_change),

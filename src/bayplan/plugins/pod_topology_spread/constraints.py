@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from bayplan.api.meta import LabelSelector
 from bayplan.api.node import Node
 from bayplan.api.pod import PodShape
@@ -170,11 +171,11 @@ def with_selector(
     return [] if selector.empty else [replace(c, selector=selector) for c in constraints]
 
 
-_OWNERS = {
-    "v1/ReplicationController": "ReplicationController",
-    "apps/v1/ReplicaSet": "ReplicaSet",
-    "apps/v1/StatefulSet": "StatefulSet",
+_OWNERS: dict[str, Kind[Any]] = {
+    f"{kind.api_version}/{kind.name}": kind
+    for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
 }
+DEFAULT_SELECTOR_KINDS = (SERVICE, *_OWNERS.values())
 
 
 class DefaultSelectors:
@@ -188,9 +189,9 @@ class DefaultSelectors:
         self._objects = objects
         self._services: dict[str, dict[str, dict[str, str]]] = {}
         self.version: Counter[str] = Counter()
-        for kind in ("Service", *_OWNERS.values()):
+        for kind in DEFAULT_SELECTOR_KINDS:
             objects.on_change(kind, self._changed)
-        objects.on_change("Service", self._service_changed)
+        objects.on_change(SERVICE, self._service_changed)
 
     def _changed(self, old: Any, new: Any) -> None:
         """Only specs matter: a ReplicaSet's status changes with each of its Pods."""
@@ -209,7 +210,7 @@ class DefaultSelectors:
         owner, name = shape.owner
         kind = _OWNERS.get(owner)
         found = self._objects.get(kind, f"{shape.namespace}/{name}") if kind else None
-        if kind == "ReplicationController" and found is not None:
+        if kind is REPLICATION_CONTROLLER and found is not None:
             equal.update(found.spec.selector)
         elif found is not None and found.spec.selector is not None:
             with suppress(SelectorError):  # then the owner says nothing, as in kube-scheduler

@@ -5,6 +5,7 @@ Kept up to date by changes of nodes and CSINodes; shared by the plugins of all p
 
 from __future__ import annotations
 
+from bayplan.api.kinds import CSI_NODE
 from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
@@ -42,7 +43,7 @@ class CsiNodes:
         self._migrated = RowColumns(nodes)
         self._facts = RowColumns(nodes)
         nodes.listen(self)
-        objects.on_change("CSINode", self._csi_node_changed)
+        objects.on_change(CSI_NODE, self._csi_node_changed)
 
     def limit(self, driver: str) -> IntArray:
         """How many volumes of ``driver`` each node takes, `NO_LIMIT` where it does not say."""
@@ -71,7 +72,7 @@ class CsiNodes:
     def node_changed(self, row: int) -> None:
         """Write the row anew: it may have another node now."""
         name = self._nodes.names[row]
-        self._write(row, self._objects.get("CSINode", name) if name is not None else None)
+        self._write(row, self._objects.get(CSI_NODE, name) if name is not None else None)
 
     def _csi_node_changed(self, old: CSINode | None, new: CSINode | None) -> None:
         changed = new or old

@@ -10,10 +10,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    Kind,
+)
 from bayplan.api.pod import Pod
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
@@ -70,6 +79,15 @@ class _State:
 class VolumeBinding(Plugin):
     """See the module's docstring."""
 
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+        PERSISTENT_VOLUME_CLAIM,
+        PERSISTENT_VOLUME,
+        STORAGE_CLASS,
+        CSI_NODE,
+        CSI_DRIVER,
+        CSI_STORAGE_CAPACITY,
+    )
+
     Args = VolumeBindingArgs
 
     def __init__(self, args: VolumeBindingArgs, handle: InTreeHandle) -> None:
@@ -112,7 +130,7 @@ class VolumeBinding(Plugin):
     def _claim_trouble(self, pod: Pod, use: ClaimUse) -> str | None:
         """Why the Pod has to wait for something to happen to a claim; None when it has not."""
         key = f"{pod.namespace}/{use.name}"
-        claim = self.handle.objects.get("PersistentVolumeClaim", key)
+        claim = self.handle.objects.get(PERSISTENT_VOLUME_CLAIM, key)
         if claim is None and use.ephemeral:
             return (
                 "waiting for ephemeral volume controller to create the "
@@ -132,7 +150,7 @@ class VolumeBinding(Plugin):
     def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool | Status:
         """Whether the claim's class binds only once a node is known; a missing class does not."""
         name = claim_class(claim)
-        storage_class = self.handle.objects.get("StorageClass", name) if name else None
+        storage_class = self.handle.objects.get(STORAGE_CLASS, name) if name else None
         if storage_class is None:
             return False
         if storage_class.volume_binding_mode is None:
@@ -184,7 +202,7 @@ class VolumeBinding(Plugin):
             found, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0
         if found.codes[row]:
             return found.status(int(found.codes[row]))
-        csi_node = self.handle.objects.get("CSINode", node_name)
+        csi_node = self.handle.objects.get(CSI_NODE, node_name)
         task = mine.task = BindingTask(pod, node, csi_node, found.at(row))
         for volume in task.volumes:
             self._volumes.volumes.assume(volume)

@@ -11,6 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
+from bayplan.api.kinds import (
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    Kind,
+)
 from bayplan.api.meta import Object
 from bayplan.api.storage import (
     CSIStorageCapacity,
@@ -34,7 +40,7 @@ _NO_CLAIM = ""
 class AssumeCache(Generic[T]):
     """Objects of one kind, assumed ones first."""
 
-    def __init__(self, objects: ObjectStore, kind: str) -> None:
+    def __init__(self, objects: ObjectStore, kind: Kind[T]) -> None:
         self._objects = objects
         self._kind = kind
         self._assumed: dict[str, T] = {}
@@ -68,16 +74,14 @@ class Volumes:
 
     def __init__(self, objects: ObjectStore) -> None:
         self.objects = objects
-        self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(
-            objects, "PersistentVolumeClaim"
-        )
-        self.volumes: AssumeCache[PersistentVolume] = AssumeCache(objects, "PersistentVolume")
+        self.claims = AssumeCache(objects, PERSISTENT_VOLUME_CLAIM)
+        self.volumes = AssumeCache(objects, PERSISTENT_VOLUME)
         self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         """StorageClass and the claim that the volume names, if any -> names of such volumes."""
         self._capacities_of: dict[str, dict[str, PlacedCapacity]] = defaultdict(dict)
         self._reaches: dict[str, tuple[VolumeNodeAffinity | None, Reach]] = {}
-        objects.on_change("PersistentVolume", self._volume_changed)
-        objects.on_change("CSIStorageCapacity", self._capacity_changed)
+        objects.on_change(PERSISTENT_VOLUME, self._volume_changed)
+        objects.on_change(CSI_STORAGE_CAPACITY, self._capacity_changed)
 
     def candidates(
         self, class_name: str, claims: Iterable[PersistentVolumeClaim]

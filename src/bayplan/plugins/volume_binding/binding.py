@@ -146,16 +146,13 @@ class BindingTask:
         for claim, before, after in self.static:
             stored = before
             if after is not before:
-                path = f"/api/v1/persistentvolumes/{after.name}"
+                path = PERSISTENT_VOLUME.path(name=after.name)
                 body = _volume_patch(after, claim)
                 stored = PERSISTENT_VOLUME.decode(writer.patch(path, body, MERGE_PATCH))
             self.written.add(after.key)
             versions[after.key] = stored.metadata.resource_version
         for _, after_claim in self.provisions:
-            path = (
-                f"/api/v1/namespaces/{after_claim.namespace}"
-                f"/persistentvolumeclaims/{after_claim.name}"
-            )
+            path = PERSISTENT_VOLUME_CLAIM.path(after_claim.namespace, after_claim.name)
             body = _claim_patch(after_claim, self._node_name)
             written = PERSISTENT_VOLUME_CLAIM.decode(writer.patch(path, body, MERGE_PATCH))
             self.written.add(after_claim.key)

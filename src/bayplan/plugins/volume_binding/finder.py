@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayplan.api import quantity
+from bayplan.api.kinds import CSI_DRIVER, STORAGE_CLASS
 from bayplan.api.storage import (
     CSIStorageCapacity,
     PersistentVolume,
@@ -189,7 +190,7 @@ class FoundVolumes:
         """
         if not needed.any():
             return here
-        storage_class = self._volumes.objects.get("StorageClass", claim_class(claim))
+        storage_class = self._volumes.objects.get(STORAGE_CLASS, claim_class(claim))
         assert storage_class is not None, "only claims of an existing class are delayed"
         if storage_class.provisioner in ("", NO_PROVISIONER):
             possible = np.zeros(len(self.nodes), np.bool_)
@@ -205,7 +206,7 @@ class FoundVolumes:
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, needed: BoolArray
     ) -> BoolArray:
         """Where the driver has published enough space, if it publishes any."""
-        driver = self._volumes.objects.get("CSIDriver", storage_class.provisioner)
+        driver = self._volumes.objects.get(CSI_DRIVER, storage_class.provisioner)
         requested = claim.spec.resources.requests.get("storage")
         if requested is None or driver is None or not driver.spec.storage_capacity:
             return np.ones(len(self.nodes), np.bool_)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+)
 from bayplan.api.pod import Pod
 from bayplan.api.storage import (
     CSIDriver,
@@ -10,7 +19,7 @@ from bayplan.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.plugins.shared.claims import uses_claim
 from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
 from bayplan.plugins.volume_binding.finder import volume_limit
@@ -19,15 +28,15 @@ from bayplan.plugins.volume_binding.finder import volume_limit
 def registrations() -> list[EventRegistration]:
     """The events and their hints."""
     changed = Action.ADD | Action.UPDATE
-    claim, volume = Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME
+    claim, volume = PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME
     return [
-        EventRegistration(ClusterEvent(Resource.STORAGE_CLASS, changed), class_changed),
+        EventRegistration(ClusterEvent(STORAGE_CLASS, changed), class_changed),
         EventRegistration(ClusterEvent(claim, changed), claim_changed),
         EventRegistration(ClusterEvent(volume, changed)),
-        EventRegistration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-        EventRegistration(ClusterEvent(Resource.CSI_NODE, changed), csi_node_changed),
-        EventRegistration(ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), driver_updated),
-        EventRegistration(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, changed), capacity_changed),
+        EventRegistration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+        EventRegistration(ClusterEvent(CSI_NODE, changed), csi_node_changed),
+        EventRegistration(ClusterEvent(CSI_DRIVER, Action.UPDATE), driver_updated),
+        EventRegistration(ClusterEvent(CSI_STORAGE_CAPACITY, changed), capacity_changed),
     ]
 
 

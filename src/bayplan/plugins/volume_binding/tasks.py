@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 
+from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
@@ -25,9 +26,9 @@ class Tasks:
         self._lock = threading.Lock()
         self._tasks: dict[str, BindingTask] = {}
         nodes.listen(self)
-        objects.on_change("PersistentVolume", self._volume_changed)
-        objects.on_change("PersistentVolumeClaim", self._claim_changed)
-        objects.on_change("CSINode", self._csi_node_changed)
+        objects.on_change(PERSISTENT_VOLUME, self._volume_changed)
+        objects.on_change(PERSISTENT_VOLUME_CLAIM, self._claim_changed)
+        objects.on_change(CSI_NODE, self._csi_node_changed)
 
     def __len__(self) -> int:
         return len(self._tasks)

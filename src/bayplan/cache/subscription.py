@@ -1,0 +1,62 @@
+"""Subscriptions: who is told of changes, and for how long.
+
+A subscription ends when it is closed, or when its subscriber is no longer referenced elsewhere:
+the publisher keeps no object alive. So whatever subscribes with one of its methods (an index of a
+plugin, say) goes with its owner, and an old generation of plugins leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from types import MethodType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Subscription:
+    """One subscriber of one publisher."""
+
+    def __init__(self, cancel: Callable[[], object]) -> None:
+        self._cancel = cancel
+
+    def close(self) -> None:
+        """Tell the subscriber nothing more; closing twice does no harm."""
+        self._cancel()
+
+
+class Subscribers(Generic[T]):
+    """The subscribers of one publisher, in the order in which they came.
+
+    Bound methods and listener objects are referenced weakly, functions strongly. A subscriber may
+    come or go while the others are being told.
+    """
+
+    def __init__(self) -> None:
+        self._references: tuple[Callable[[], T | None], ...] = ()
+
+    def __iter__(self) -> Iterator[T]:
+        for reference in self._references:
+            subscriber = reference()
+            if subscriber is not None:
+                yield subscriber
+
+    def __len__(self) -> int:
+        return len(self._references)
+
+    def add(self, subscriber: T) -> Subscription:
+        """From now on ``subscriber`` is one of them."""
+        reference = self._reference(subscriber)
+        self._references = (*self._references, reference)
+        return Subscription(lambda: self._remove(reference))
+
+    def _reference(self, subscriber: T) -> Callable[[], T | None]:
+        if isinstance(subscriber, MethodType):
+            return weakref.WeakMethod(subscriber, self._remove)
+        if callable(subscriber):
+            return lambda: subscriber
+        return weakref.ref(subscriber, self._remove)
+
+    def _remove(self, reference: object) -> None:
+        self._references = tuple(r for r in self._references if r is not reference)

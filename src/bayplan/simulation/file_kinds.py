@@ -1,0 +1,19 @@
+"""The kinds that only files are read for: the scheduler of a cluster watches none of them.
+
+The API server has applied priority and runtime classes to Pods already, and controllers have made
+Pods of workloads.
+"""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import KINDS, Kind
+
+DEPLOYMENT = Kind.generic("apps/v1", "Deployment", "deployments", namespaced=True)
+JOB = Kind.generic("batch/v1", "Job", "jobs", namespaced=True)
+PRIORITY_CLASS = Kind.generic(
+    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
+)
+RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
+
+READABLE = (*KINDS.values(), DEPLOYMENT, JOB, PRIORITY_CLASS, RUNTIME_CLASS)
+"""What is read of every file, whatever the plugins declare."""
