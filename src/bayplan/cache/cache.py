@@ -15,14 +15,19 @@ Invariants:
 - A Pod, by uid, counts on at most one node.
 - Pods on a node that is not (or no longer) known wait in `orphans` and count when it appears.
 - What the API server says wins: a Pod assumed on one node and seen on another moves there.
+- During a `trial` Pods are only assumed, forgotten and removed; at its end they stand as before.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.trial import Before, Trial
 
 
 class Cache:
@@ -39,6 +44,7 @@ class Cache:
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
         self._orphans: dict[str, dict[str, Pod]] = {}
+        self._trial: Trial | None = None
 
     def pod(self, uid: str) -> Pod | None:
         """The Pod with that uid, with its node filled in, if it counts here."""
@@ -68,6 +74,7 @@ class Cache:
 
     def set_node(self, node: Node) -> Node | None:
         """Add or replace a node; returns what it replaced."""
+        self._refuse_in_trial()
         old = self.node(node.name)
         row = self.nodes.set_node(node)
         for pod in self._orphans.pop(node.name, {}).values():
@@ -76,6 +83,7 @@ class Cache:
 
     def remove_node(self, name: str) -> Node | None:
         """Remove a node; its Pods wait for it to come back, or for their own end."""
+        self._refuse_in_trial()
         old = self.node(name)
         pods = self.nodes.remove_node(name)
         if pods:
@@ -95,6 +103,7 @@ class Cache:
         """
         if pod.uid in self._pods:
             raise ValueError(f"Pod {pod.key} ({pod.uid}) is in the cache, so it cannot be assumed")
+        self._remember(pod.uid)
         assumed = pod.on_node(node_name)
         self._count(assumed)
         self._pods[pod.uid] = assumed
@@ -107,6 +116,7 @@ class Cache:
 
     def add(self, pod: Pod) -> None:
         """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
+        self._refuse_in_trial()
         old = self._pods.get(pod.uid)
         if old is None:
             self._count(pod)
@@ -119,12 +129,71 @@ class Cache:
         self._assumed.discard(pod.uid)
 
     def remove(self, uid: str) -> Pod | None:
-        """The Pod is gone from the API server."""
+        """The Pod is gone from the API server, or as if it were, in a trial."""
+        self._remember(uid)
+        return self._drop(uid)
+
+    def _drop(self, uid: str) -> Pod | None:
         pod = self._pods.pop(uid, None)
         self._assumed.discard(uid)
         if pod is not None:
             self._uncount(pod)
         return pod
+
+    # Trials
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Until the end of the ``with`` block, changes of Pods are tried out; see `Trial`.
+
+        Raises:
+            ValueError: at the end, if the outermost trial was kept with Pods removed in it.
+        """
+        outer, trial = self._trial, Trial()
+        self._trial = trial
+        self.nodes.tentative = True
+        try:
+            yield trial
+        except BaseException:
+            trial.kept = False
+            raise
+        finally:
+            self._trial = outer
+            removed = [uid for uid, (pod, _) in trial.before.items() if self._is_removed(pod)]
+            possible = outer is not None or not removed
+            if not (trial.kept and possible):
+                self._put_back(trial)
+            elif outer is not None:
+                outer.before = trial.before | outer.before
+            self.nodes.tentative = outer is not None
+        if trial.kept and not possible:
+            raise ValueError(f"a trial with {len(removed)} Pods removed in it cannot be kept")
+
+    def _remember(self, uid: str) -> None:
+        if self._trial is not None:
+            before = Before(self._pods.get(uid), uid in self._assumed)
+            self._trial.before.setdefault(uid, before)
+
+    def _is_removed(self, before: Pod | None) -> bool:
+        return before is not None and self._pods.get(before.uid) is not before
+
+    def _put_back(self, trial: Trial) -> None:
+        for uid, (pod, assumed) in reversed(trial.before.items()):
+            current = self._pods.get(uid)
+            if current is pod:
+                continue
+            self._drop(uid)
+            if pod is not None:
+                self._count(pod)
+                self._pods[uid] = pod
+                if assumed:
+                    self._assumed.add(uid)
+
+    def _refuse_in_trial(self) -> None:
+        if self._trial is not None:
+            raise RuntimeError("no message is applied during a trial")
+
+    # Counting
 
     def _count(self, pod: Pod) -> None:
         row = self.nodes.row(pod.node_name)

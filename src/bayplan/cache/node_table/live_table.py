@@ -74,10 +74,16 @@ class Listener(Protocol):
 
 
 class LiveNodeTable(NodeTable):
-    """The nodes of the cluster and the Pods on them; see the module's docstring."""
+    """The nodes of the cluster and the Pods on them; see the module's docstring.
+
+    Attributes:
+        tentative: whether Pods that come and go now are only tried out (`bayplan.cache.trial`): a
+            listener that tells other threads must not tell them of these.
+    """
 
     def __init__(self, n: int = 0) -> None:
         self.origin = None
+        self.tentative = False
         self._rows = Rows()
         self.columns = Columns(pod_kinds=[])
         self._node_columns: list[NodeColumn] = []

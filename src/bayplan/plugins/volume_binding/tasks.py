@@ -64,8 +64,9 @@ class Tasks:
                 task.node_changed(None if current is None else node)
 
     def _of(self, pod: Pod) -> BindingTask | None:
-        # Asked for every Pod that comes or goes: without tasks it must not cost a lock.
-        if not self._tasks:
+        # Asked for every Pod that comes or goes: without tasks it must not cost a lock. A Pod that
+        # is only tried out as gone is still there for its binding worker.
+        if not self._tasks or self._nodes.tentative:
             return None
         with self._lock:
             return self._tasks.get(pod.uid)
