@@ -431,6 +431,18 @@ def test_a_pod_that_is_gone_waits_no_longer(world, plugin):
     assert binding.status() == failed(f"pod does not exist any more: {missing}")
 
 
+def test_a_pod_that_is_only_tried_out_as_gone_waits_on(world, plugin):
+    binding = dynamic(world, plugin).wait_written()
+    assumed = POD.on_node(NODE)
+    world.nodes.add_pod(world.row(NODE), assumed)
+    world.nodes.tentative = True
+    world.nodes.remove_pod(world.row(NODE), assumed)
+    world.nodes.add_pod(world.row(NODE), assumed)
+    world.nodes.tentative = False
+    world.store(bound_volume(), bound_claim().selected(NODE))
+    assert binding.status() is None
+
+
 @pytest.mark.parametrize("early", [True, False], ids=["before it writes", "while it waits"])
 def test_a_pod_that_is_called_back_waits_no_longer(world, plugin, early):
     preparing = world.preparing[POD.uid] = PreparingPod()
