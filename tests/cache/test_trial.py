@@ -165,7 +165,8 @@ def test_listeners_can_tell_what_is_only_tried_out() -> None:
         def node_changed(self, row: int) -> None:
             """No node changes here."""
 
-    cache.nodes.listen(Listener())
+    listener = Listener()
+    cache.nodes.listen(listener)
     cache.assume(pod("a"), "n1")
     with cache.trial():
         cache.remove("a")
