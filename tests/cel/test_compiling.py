@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import contextlib
 
-from bayplan.cel import CompileError, Program
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cel.devices import GPU
+
+from bayplan.cel import CelError, CompileError, Program
 
 
 def problem(expression: str) -> str:
@@ -59,3 +64,15 @@ def test_expressions_nest_no_deeper_than_upstream() -> None:
     Program("(" * 249 + "true" + ")" * 249)
     assert "recursion limit exceeded: 250" in problem("(" * 250 + "true" + ")" * 250)
     assert "recursion limit" in problem("[" * 5000)
+
+
+@given(
+    st.text(alphabet=st.sampled_from("aA1.0x\"'\\()[]{}?:,+-*/%!&|<>= \nurbin`_@é"), max_size=40)
+)
+def test_any_text_compiles_or_is_refused(text: str) -> None:
+    try:
+        program = Program(text)
+    except CompileError:
+        return
+    with contextlib.suppress(CelError):
+        program.evaluate(GPU)

@@ -179,7 +179,7 @@ class _Compiler:
         if name in ("or", "orValue") and target is not None and len(codes) == 2:
             return calls.optional_or(codes[0], codes[1], unwrap=name == "orValue")
         if name not in FUNCTIONS:
-            return self.undeclared(node.position, name)
+            return self.undeclared(node.position, node.function)
         problem = invalid_literal(name, target, node)
         if problem:
             self.invalid.append(problem)

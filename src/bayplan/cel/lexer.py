@@ -25,8 +25,8 @@ _STRING = "|".join(
 )
 _TOKEN: Final = re.compile(
     rf"""(?P<space>[\t \r\n\f]+|//[^\n]*)
-    |(?P<bytes>[bB](?:{_STRING.replace(" ", "[ ]")}))
-    |(?P<string>{_STRING.replace(" ", "[ ]")})
+    |(?P<bytes>[bB](?:{_STRING}))
+    |(?P<string>{_STRING})
     |(?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
     |(?P<uint>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])
     |(?P<int>0x[0-9a-fA-F]+|[0-9]+)

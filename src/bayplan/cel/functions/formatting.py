@@ -287,10 +287,11 @@ def _fixed(number: float, precision: int) -> str:
     return _special(number) or f"{number or 0.0:,.{precision}f}"
 
 
-def _scientific(number: float, precision: int) -> str:
-    check_length(precision)
+def _scientific(number: float, width: int) -> str:
+    # cel-go takes the precision of the clause for the width.
+    check_length(width)
     if special := _special(number):
-        return special
-    mantissa, _, exponent = f"{number or 0.0:.{precision}e}".partition("e")
+        return special.rjust(width)
+    mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
     power = f"{'-' if exponent[0] == '-' else ''}{exponent[1:]}"
-    return f"{mantissa}\u00d710{power.translate(_SUPERSCRIPT)}"
+    return f"{mantissa}\u00d710{power.translate(_SUPERSCRIPT)}".rjust(width)

@@ -104,17 +104,19 @@ class Quantity(Extension):
 
     def plus(self, other: Quantity, sign: int = 1) -> Quantity:
         """The sum with `other`, or the difference for a `sign` of -1."""
-        both_small = self.small and other.small
-        if both_small and sign < 0 and other.number == INT_MIN:
-            sign = 1  # Go's negation of the least int is itself
-        if both_small and other.number == 0:
-            return Quantity(self.number, self.exponent, True, None)
-        if both_small and self.number == 0:
-            return Quantity(sign * other.number, other.exponent, True, None)
+        if self.small and other.small:
+            # Go's negation of the least int is itself.
+            number = other.number if other.number == INT_MIN else sign * other.number
+            if number == 0:
+                return Quantity(self.number, self.exponent, True, None)
+            if self.number == 0:
+                return Quantity(number, other.exponent, True, None)
+            small = Quantity(number, other.exponent, True, None)
+            left, right, exponent = self._aligned(small)
+            if all(INT_MIN <= each <= INT_MAX for each in (left, right, left + right)):
+                return Quantity(left + right, exponent, True, None)
         left, right, exponent = self._aligned(other)
-        total = left + sign * right
-        small = both_small and all(INT_MIN <= each <= INT_MAX for each in (left, right, total))
-        return Quantity(total, exponent, small, None)
+        return Quantity(left + sign * right, exponent, False, None)
 
     def as_int(self) -> int | None:
         """The amount as an int, where its form allows that."""
@@ -148,7 +150,7 @@ def _large(sign: int, amount: int, exponent: int, base: int, text: str) -> Quant
         else:
             amount = -(-amount // 10 ** (_NANO - exponent))
         exponent = _NANO
-    if base == 2 and amount * 10**0 > INT_MAX * 10**9:
+    if base == 2 and amount > INT_MAX * 10**-_NANO:
         amount, exponent = INT_MAX, 0
     return Quantity(sign * amount, exponent, False, text)
 
