@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -16,11 +17,9 @@ from bayplan.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from bayplan.devices.allocator import Allocator
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.devices.errors import AllocationError, NodeAllocationError
-from bayplan.devices.requests import ClaimShapes
-from bayplan.devices.selectors import Selectors
-from bayplan.devices.table import DeviceTable
+from bayplan.devices.fleet import DOES_NOT_FIT, ERROR, INVALID_POOLS, Answers, Fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,28 +73,38 @@ def our_answers(problem: Problem, skipped: list[bool]) -> list[Answer | None]:
     """What our allocator says, per node, in the judge's notation; None for nodes to be skipped."""
     decoded = msgspec.json.decode(json.dumps(problem), type=_Problem)
     classes = {c.name: c for c in decoded.classes}
-    table = DeviceTable()
+    nodes = LiveNodeTable()
+    fleet = Fleet(nodes, classes.get, time.monotonic)
     for number, held in enumerate(decoded.allocated):
-        table.usage.set_claim(f"holder-{number}", [held])
+        fleet.table.usage.set_claim(f"holder-{number}", [held])
     for one in decoded.slices:
-        table.set_slice(one)
-    allocator = Allocator(table, Selectors(), ClaimShapes(), classes.get)
-    return [
-        None if skip else _answer(allocator, node, decoded.claims)
-        for node, skip in zip(decoded.nodes, skipped, strict=True)
-    ]
+        fleet.table.set_slice(one)
+    kept = [node for node, skip in zip(decoded.nodes, skipped, strict=True) if not skip]
+    for node in kept:
+        nodes.set_node(node)
+    answers = fleet.answers(fleet.shapes(decoded.claims))
+    by_node = {node.name: _answer(fleet, answers, node, decoded.claims) for node in kept}
+    return [by_node.get(node.name) for node in decoded.nodes]
 
 
-def _answer(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Answer:
+def _answer(fleet: Fleet, answers: Answers, node: Node, claims: list[ResourceClaim]) -> Answer:
+    """One node's answer; where the claims fit, the devices are those of the search for all."""
+    row = fleet.nodes.row(node.name)
+    assert row is not None
+    code, choices = int(answers.codes[row]), answers.choices(row)
     try:
-        results = allocator.allocate(node, claims)
+        if choices is not None:
+            results: list[AllocationResult] | None = fleet.results(node, claims, choices)
+        else:
+            results = fleet.allocate(node, claims)
     except AllocationError as error:
         answer: Answer = {"results": None, "error": str(error)}
         if isinstance(error, NodeAllocationError):
             answer["onNode"] = True
-        return answer
+        expected = INVALID_POOLS if "onNode" in answer else ERROR
+        return answer if code == expected else {"code": code}
     if results is None:
-        return {"results": None}
+        return {"results": None} if code == DOES_NOT_FIT else {"code": code}
     return {"results": [_blank_share_ids(result) for result in results]}
 
 

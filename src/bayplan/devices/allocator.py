@@ -31,6 +31,7 @@ class Allocator:
     Args:
         classes: the class of a name, or None.
         expired: asked now and then whether a search took too long.
+        counters: what is left of counters, where somebody keeps them up to date.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Allocator:
         shapes: ClaimShapes,
         classes: ClassLookup,
         expired: Callable[[], bool] = lambda: False,
+        counters: Counters | None = None,
     ) -> None:
         self._table = table
         self._selectors = selectors
@@ -47,7 +49,7 @@ class Allocator:
         self._classes = classes
         self._expired = expired
         self._needs = Needs(table)
-        self._counters = Counters(table)
+        self._counters = counters or Counters(table)
 
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim]
@@ -62,10 +64,7 @@ class Allocator:
         choices = self.choose(devices, [claim.key for claim in claims], shapes)
         if choices is None:
             return None
-        return [
-            self._result(devices, claim, shape, chosen)
-            for claim, shape, chosen in zip(claims, shapes, choices, strict=True)
-        ]
+        return self.results(devices, claims, shapes, choices)
 
     def choose(
         self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
@@ -85,6 +84,19 @@ class Allocator:
         if any(pool.invalid for pool in devices.pools):
             raise NodeAllocationError("invalid resource pools were encountered")
         return None
+
+    def results(
+        self,
+        devices: NodeDevices,
+        claims: Sequence[ResourceClaim],
+        shapes: Sequence[ClaimShape],
+        choices: Choices,
+    ) -> list[AllocationResult]:
+        """What is to be written into each claim for its choices."""
+        return [
+            self._result(devices, claim, shape, chosen)
+            for claim, shape, chosen in zip(claims, shapes, choices, strict=True)
+        ]
 
     def _result(
         self,

@@ -70,23 +70,23 @@ class Needs:
         ]
         self._known = {}
 
-    def of(self, capacity: int, request: Request) -> Consumption | None:
-        """For a capacity code: amounts by name; None where the device is no candidate.
+    def of(self, traits: int, request: Request) -> Consumption | None:
+        """For a code of traits: amounts by name; None where the device is no candidate.
 
         Raises:
             CapacityError: an amount cannot be computed.
         """
-        key = (capacity, tuple((name, str(amount)) for name, amount in request.capacity.items()))
+        key = (traits, tuple((name, str(amount)) for name, amount in request.capacity.items()))
         if key not in self._known:
-            self._known[key] = self._compute(capacity, request)
+            self._known[key] = self._compute(traits, request)
         need = self._known[key]
         if isinstance(need, CapacityError):
             raise need
         return need
 
-    def _compute(self, capacity: int, request: Request) -> Consumption | CapacityError | None:
+    def _compute(self, traits: int, request: Request) -> Consumption | CapacityError | None:
         try:
-            return consumption(self._table.capacity.values[capacity], request.capacity)
+            return consumption(self._table.traits.values[traits].capacity, request.capacity)
         except CapacityError as error:
             return error
 
@@ -139,7 +139,7 @@ class Candidates:
         Raises:
             AllocationError: an amount cannot be computed.
         """
-        code = int(self._table.capacity.codes[self._devices.rows[position]])
+        code = int(self._table.traits.codes[self._devices.rows[position]])
         try:
             return needs.of(code, self.request)
         except CapacityError as error:

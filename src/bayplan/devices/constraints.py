@@ -6,9 +6,10 @@ search backtracks; once a device is refused, more devices would not help.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Protocol
 
-from bayplan.api.resource import DeviceAttribute, DeviceConstraint, Typed
+from bayplan.api.resource import Device, DeviceAttribute, DeviceConstraint, Typed
 from bayplan.devices.requests import Request
 from bayplan.devices.table import DeviceRow
 
@@ -24,23 +25,30 @@ class Constraint(Protocol):
 
 
 class MatchAttribute:
-    """All devices have the same value; the first one fixes it."""
+    """All devices have the same value; the first one fixes it.
+
+    Attributes:
+        refused: values of which there are too few devices; see `bayplan.devices.bounds`.
+    """
 
     def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
+        self.attribute = attribute
+        self.refused: Set[object] = frozenset()
         self._requests = spec.requests
-        self._attribute = attribute
         self._value: Typed | None = None
         self._devices = 0
 
     def add(self, request: Request, device: DeviceRow) -> bool:
         """See `Constraint`."""
-        if self._requests and not request.among(self._requests):
+        if not self.covers(request):
             return True
-        attribute = lookup(device, self._attribute)
+        attribute = lookup(device.device, device.id.driver, self.attribute)
         if attribute is None:
             return False
         value = attribute.typed
         if self._devices == 0:
+            if value in self.refused:
+                return False
             self._value = value
         elif value is None or value != self._value:
             return False
@@ -49,8 +57,12 @@ class MatchAttribute:
 
     def remove(self, request: Request) -> None:
         """See `Constraint`."""
-        if not self._requests or request.among(self._requests):
+        if self.covers(request):
             self._devices -= 1
+
+    def covers(self, request: Request) -> bool:
+        """Whether the constraint is about the request."""
+        return not self._requests or request.among(self._requests)
 
 
 class DistinctAttribute:
@@ -65,7 +77,7 @@ class DistinctAttribute:
         """See `Constraint`."""
         if self._requests and not request.among(self._requests):
             return True
-        attribute = lookup(device, self._attribute)
+        attribute = lookup(device.device, device.id.driver, self._attribute)
         if attribute is None:
             return False
         value = attribute.typed
@@ -89,10 +101,9 @@ def constraint(spec: DeviceConstraint) -> Constraint | None:
     return None
 
 
-def lookup(device: DeviceRow, name: str) -> DeviceAttribute | None:
+def lookup(device: Device, driver: str, name: str) -> DeviceAttribute | None:
     """The attribute of a full name; one without a domain has the driver's name as its domain."""
-    attributes = device.device.attributes
-    if name in attributes:
-        return attributes[name]
+    if name in device.attributes:
+        return device.attributes[name]
     domain, slash, short = name.partition("/")
-    return attributes.get(short) if slash and domain == device.id.driver else None
+    return device.attributes.get(short) if slash and domain == driver else None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
 
 import msgspec
 
-from bayplan.api.quantity import Amount
 from bayplan.api.resource import Device as WireDevice
 from bayplan.api.resource import DeviceAttribute
 from bayplan.cel import Attribute, Device, Path, Version
@@ -14,59 +13,64 @@ from bayplan.cel import Attribute, Device, Path, Version
 Projection = tuple[object, ...]
 
 
-class Content(NamedTuple):
+class Content:
     """What many devices have in common.
 
     Attributes:
-        device: the input of a selector.
-        attributes: values as on the wire, by domain and name; without one it is the driver's.
-        capacity: amounts in the same way.
+        driver: the domain of names that have none.
+        wire: one device of this content.
     """
 
-    device: Device
-    driver: str
-    shared: bool
-    attributes: dict[tuple[str, str], bytes]
-    capacity: dict[tuple[str, str], Amount]
+    def __init__(self, driver: str, wire: WireDevice) -> None:
+        self.driver = driver
+        self.wire = wire
+
+    @cached_property
+    def device(self) -> Device:
+        """The input of a selector."""
+        wire = self.wire
+        return Device(
+            self.driver,
+            {name: _cel(attribute) for name, attribute in wire.attributes.items()},
+            {name: str(capacity.value) for name, capacity in wire.capacity.items()},
+            wire.allow_multiple_allocations,
+        )
+
+    @cached_property
+    def error(self) -> str | None:
+        """Why every selector fails for the device; None where none does for this reason."""
+        plain = ("string", "int", "bool")
+        attributes = self.wire.attributes.values()
+        if all((typed := a.typed) is not None and typed[0] in plain for a in attributes):
+            return None
+        return self.device.error
 
     def project(self, paths: tuple[Path, ...]) -> Projection:
         """The values at ``paths``: where they are equal, a selector says the same."""
         return tuple([self._value(path) for path in paths])
 
     def _value(self, path: Path) -> object:
-        match path.kind:
-            case "driver":
-                return self.driver
-            case "attributes":
-                return self.attributes.get((path.domain, path.name))
-            case "capacity":
-                return self.capacity.get((path.domain, path.name))
-        return self.shared
+        if path.kind == "driver":
+            return self.driver
+        if path.kind == "attributes":
+            attributes = self.wire.attributes
+            return tuple([attributes.get(name) for name in self._names(path)])
+        if path.kind == "capacity":
+            capacity = self.wire.capacity
+            return tuple([c.value if (c := capacity.get(n)) else None for n in self._names(path)])
+        return self.wire.allow_multiple_allocations
+
+    def _names(self, path: Path) -> tuple[str, ...]:
+        """The names under which the value may stand."""
+        full = f"{path.domain}/{path.name}"
+        return (full, path.name) if path.domain == self.driver else (full,)
 
 
 def content_key(driver: str, device: WireDevice) -> bytes:
     """Equal for devices of equal content."""
-    amounts = {name: capacity.value for name, capacity in device.capacity.items()}
+    amounts = [(name, capacity.value) for name, capacity in device.capacity.items()]
     visible = (driver, device.attributes, amounts, device.allow_multiple_allocations)
     return msgspec.json.encode(visible)
-
-
-def content(driver: str, device: WireDevice) -> Content:
-    """The content of a device."""
-    amounts = {name: capacity.value for name, capacity in device.capacity.items()}
-    shared = device.allow_multiple_allocations
-    return Content(
-        Device(
-            driver,
-            {name: _cel(attribute) for name, attribute in device.attributes.items()},
-            {name: str(amount) for name, amount in amounts.items()},
-            shared,
-        ),
-        driver,
-        shared,
-        {_split(name, driver): msgspec.json.encode(a) for name, a in device.attributes.items()},
-        {_split(name, driver): amount for name, amount in amounts.items()},
-    )
 
 
 def _cel(attribute: DeviceAttribute) -> Attribute:
@@ -79,8 +83,3 @@ def _cel(attribute: DeviceAttribute) -> Attribute:
         return Version(attribute.version_value)
     typed = attribute.typed
     return typed[1] if typed is not None else None
-
-
-def _split(name: str, driver: str) -> tuple[str, str]:
-    domain, slash, short = name.partition("/")
-    return (domain, short) if slash else (driver, name)

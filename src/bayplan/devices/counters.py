@@ -27,7 +27,7 @@ class Available:
 
 
 class Counters:
-    """What is left, computed when a pool is first asked for."""
+    """What is left, computed when a pool is first asked for, and again when it has changed."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
@@ -39,6 +39,14 @@ class Counters:
         if available is None:
             available = self._available[pool.id] = self._compute(pool)
         return available
+
+    def clear(self) -> None:
+        """Slices have changed."""
+        self._available.clear()
+
+    def forget(self, pool: PoolId) -> None:
+        """Devices of the pool, or their usage, have changed."""
+        self._available.pop(pool, None)
 
     def _compute(self, pool: Pool) -> Available:
         left = dict(pool.counters)

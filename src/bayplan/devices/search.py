@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.api.resource import MAX_RESULTS, Device
+from bayplan.devices.bounds import Bounds
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
 from bayplan.devices.capacity import Consumption
 from bayplan.devices.constraints import Constraint
@@ -90,6 +91,9 @@ class Search:
         states = table.usage_code.codes[devices.rows].tolist()
         self._states: list[DeviceState] = [table.usage_code.values[code] for code in states]
         self._expired = expired
+        self._bounds = Bounds(
+            table, devices, self._states, needs, [(c.requests, c.constraints) for c in claims]
+        )
         self._taken: dict[int, int] = {}  # by position: one bit a claim
         self._shares: dict[int, _Shares] = {}
         self._drew: list[list[bool]] = [[] for _ in claims]  # beside `chosen`
@@ -103,7 +107,7 @@ class Search:
             AllocationError: the search met an error, which ends it.
         """
         try:
-            return self._claim(0)
+            return not self._bounds.hopeless and self._claim(0)
         except _TooManyError:
             raise AllocationError("allocation max size exceeded") from None
 
@@ -150,7 +154,7 @@ class Search:
                 except _TooManyError:
                     self._put_back_to(claim, wanted, first)
                     raise
-            elif (position := self._next(claim, wanted, position)) >= 0:
+            elif (position := self._next(claim, wanted, position, first)) >= 0:
                 position += 1
                 continue
             if len(choices) == first:
@@ -177,8 +181,14 @@ class Search:
         if wanted.count > MAX_RESULTS - len(self.chosen[claim]):
             raise _TooManyError
 
-    def _next(self, claim: int, wanted: Candidates, start: int) -> int:
-        """Take the next device at or behind ``start`` that can be had; -1 if there is none."""
+    def _next(self, claim: int, wanted: Candidates, start: int, first: int) -> int:
+        """Take the next device at or behind ``start`` that can be had; -1 if there is none.
+
+        ``first`` is how many devices the claim had before this request.
+        """
+        missing = wanted.count - (len(self.chosen[claim]) - first)
+        if not self._bounds.enough(wanted, start, missing):
+            return -1
         for position in range(start, self._size):
             self._tries += 1
             if self._tries % _CLOCK_EVERY == 0:

@@ -76,8 +76,8 @@ class _Answers:
     def of(self, content: Content) -> bool | str:
         """The answer for a content; a text is an error."""
         assert self._program is not None
-        if content.device.error is not None:
-            return content.device.error
+        if content.error is not None:
+            return content.error
         if self._paths is None:
             return _evaluate(self._program, content)
         values = content.project(self._paths)

@@ -15,13 +15,28 @@ from dataclasses import dataclass
 import msgspec
 
 from bayplan.api.node import Node
-from bayplan.api.resource import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
-from bayplan.cache.journal import Journal
+from bayplan.api.resource import (
+    Device,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
+)
 from bayplan.cache.node_table.column import ABSENT, CodedColumn
-from bayplan.devices.content import content, content_key
+from bayplan.devices.content import Content, content_key
 from bayplan.devices.pools import Pool, PoolId, SliceRows, gather
 from bayplan.devices.taints import applies
 from bayplan.devices.usage import DeviceId, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What many devices have in common and the allocator counts with."""
+
+    capacity: Mapping[str, DeviceCapacity]
+    draws: tuple[DeviceCounterConsumption, ...]
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +71,33 @@ class DeviceTable:
     Args:
         layout_changed: called with the name of a node whose pools changed; None stands for all
             nodes, because a slice without a node name changed.
+        device_changed: called with the row of a device that came, went, or has another content,
+            taint or usage.
 
     Attributes:
         content: per row, what a selector can see of the device: values are `Content`.
         taints: per row, its taints with those that rules add.
-        capacity: per row, its capacity with request policies.
+        traits: per row, its `Traits`.
         usage_code: per row, `FREE`, `IN_USE`, or the code of what its shares consume.
         usage: who holds what.
         slices: all slices by pool.
-        journal: rows whose columns changed.
     """
 
-    def __init__(self, layout_changed: Callable[[str | None], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        layout_changed: Callable[[str | None], None] = lambda _: None,
+        device_changed: Callable[[DeviceRow], None] = lambda _: None,
+    ) -> None:
         self.content = CodedColumn(0)
         self.taints = CodedColumn(0)
-        self.capacity = CodedColumn(0)
+        self.traits = CodedColumn(0)
         self.usage_code = CodedColumn(0)
         self.usage_code.code(DeviceState(), FREE)
         self.usage_code.code(DeviceState(exclusive=True), IN_USE)
         self.usage = Usage(self._usage_changed)
         self.slices: dict[PoolId, list[SliceRows]] = {}
-        self.journal = Journal()
         self._layout_changed = layout_changed
+        self._device_changed = device_changed
         self._rows: list[DeviceRow | None] = []
         self._free: dict[int, list[int]] = {}
         self._by_id: dict[DeviceId, list[int]] = {}
@@ -140,7 +160,6 @@ class DeviceTable:
         self._forget(entry)
         for row in entry.rows:
             self._rows[row] = None
-            self.journal.append(row)
         if entry.rows:
             self._free.setdefault(len(entry.rows), []).append(entry.first_row)
 
@@ -189,24 +208,30 @@ class DeviceTable:
         return first
 
     def _columns(self) -> tuple[CodedColumn, ...]:
-        return self.content, self.taints, self.capacity, self.usage_code
+        return self.content, self.taints, self.traits, self.usage_code
 
     def _write(self, row: int) -> None:
         """Set all columns of a row from the device that stands there."""
         entry = self.row(row)
-        device = entry.device
         self.content.codes[row] = self._content_code(entry)
-        capacity_key = msgspec.json.encode(device.capacity)
-        self.capacity.codes[row] = self.capacity.code(device.capacity, capacity_key)
+        self.traits.codes[row] = self._traits_code(entry.device)
         self.taints.codes[row] = self.taints.code(self._all_taints(entry))
         self.usage_code.codes[row] = self._usage_code(entry.id)
-        self.journal.append(row)
+        self._device_changed(entry)
 
     def _content_code(self, entry: DeviceRow) -> int:
         key = content_key(entry.id.driver, entry.device)
         code = self.content.find(key)
         if code == ABSENT:
-            code = self.content.code(content(entry.id.driver, entry.device), key)
+            code = self.content.code(Content(entry.id.driver, entry.device), key)
+        return code
+
+    def _traits_code(self, device: Device) -> int:
+        draws, shared = device.consumes_counters, device.allow_multiple_allocations
+        key = msgspec.json.encode((device.capacity, draws, shared))
+        code = self.traits.find(key)
+        if code == ABSENT:
+            code = self.traits.code(Traits(device.capacity, draws, shared), key)
         return code
 
     def _all_taints(self, entry: DeviceRow) -> tuple[DeviceTaint, ...]:
@@ -219,12 +244,12 @@ class DeviceTable:
             if any(applies(rule, device_id) for rule in rules):
                 for row in rows:
                     self.taints.codes[row] = self.taints.code(self._all_taints(self.row(row)))
-                    self.journal.append(row)
+                    self._device_changed(self.row(row))
 
     def _usage_changed(self, device: DeviceId) -> None:
         for row in self.rows_of(device):
             self.usage_code.codes[row] = self._usage_code(device)
-            self.journal.append(row)
+            self._device_changed(self.row(row))
 
     def _usage_code(self, device: DeviceId) -> int:
         usage = self.usage.of(device)

@@ -1,0 +1,98 @@
+"""Signatures: nodes on which a search would do the same, position by position.
+
+The search sees a device through codes: what the requests' selectors say, taints, traits, usage, and
+the attributes that constraints compare. Two nodes that agree on these, on the pools' borders and on
+what is left of counters have the same answer, whatever their devices are called. Values of compared
+attributes are numbered by first appearance, for only their equality counts, and many (a PCIe root)
+are different on every node. An error names a device, so where a selector may fail nothing is
+shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayplan.devices.candidates import NodeDevices
+from bayplan.devices.constraints import lookup
+from bayplan.devices.content import Content
+from bayplan.devices.counters import Counters
+from bayplan.devices.requests import ClaimShape
+from bayplan.devices.selectors import NO, Mask, Selectors
+from bayplan.devices.table import DeviceTable
+
+_MISSING = -1
+
+
+class Signatures:
+    """Makes signatures for claims of certain shapes."""
+
+    def __init__(
+        self,
+        shapes: Sequence[ClaimShape],
+        table: DeviceTable,
+        selectors: Selectors,
+        counters: Counters,
+    ) -> None:
+        requests = [r for shape in shapes for listed in shape.requests for r in listed]
+        constraints = [c for shape in shapes for c in shape.constraints]
+        names = [c.match_attribute or c.distinct_attribute for c in constraints]
+        self._table = table
+        self._counters = counters
+        self._masks: list[Mask] = [
+            selectors.mask(key) for key in dict.fromkeys(r.selectors for r in requests)
+        ]
+        self._attributes = [_AttributeCodes(name) for name in dict.fromkeys(names) if name]
+
+    def of(self, devices: NodeDevices) -> bytes | None:
+        """The signature of a node; None where a selector may fail there."""
+        table, rows = self._table, devices.rows
+        parts = [
+            column.codes[rows].tobytes()
+            for column in (table.taints, table.traits, table.usage_code)
+        ]
+        for mask in self._masks:
+            codes = mask.codes(table, rows)
+            if codes.size and codes.min() < NO:
+                return None
+            parts.append(codes.tobytes())
+        contents = table.content.codes[rows].tolist() if self._attributes else []
+        parts += [a.renumbered(table, contents).tobytes() for a in self._attributes]
+        sizes = np.array([len(rows), len(devices.excluded)], np.int32)
+        return b"".join([sizes.tobytes(), *parts, devices.excluded.tobytes(), self._pools(devices)])
+
+    def _pools(self, devices: NodeDevices) -> bytes:
+        said = []
+        for pool in devices.pools:
+            left = self._counters.available(pool).left if pool.counters else {}
+            said.append((pool.incomplete, pool.invalid, len(pool.rows), sorted(left.items())))
+        return repr(said).encode()
+
+
+class _AttributeCodes:
+    """Values of one attribute as numbers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._by_content: dict[int, int] = {}
+        self._numbers: dict[object, int] = {}
+
+    def renumbered(self, table: DeviceTable, contents: Sequence[int]) -> np.ndarray:
+        """Numbers of the values of these contents, by first appearance."""
+        seen = {_MISSING: _MISSING}
+        numbers = [self._number(table, content) for content in contents]
+        return np.array([seen.setdefault(n, len(seen) - 1) for n in numbers], np.int32)
+
+    def _number(self, table: DeviceTable, code: int) -> int:
+        number = self._by_content.get(code)
+        if number is None:
+            content: Content = table.content.values[code]
+            attribute = lookup(content.wire, content.driver, self._name)
+            value = attribute.typed if attribute is not None else None
+            if attribute is None:
+                number = _MISSING
+            else:
+                number = self._numbers.setdefault(value, len(self._numbers))
+            self._by_content[code] = number
+        return number

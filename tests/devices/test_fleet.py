@@ -1,0 +1,156 @@
+"""Answers for all nodes: kept ones equal fresh ones, and like nodes are searched once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from tests.devices.support import claim, color, device, exactly, held, node, piece, selected
+
+from bayplan.api.resource import DeviceClass, ResourceClaim
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.devices.fleet import DOES_NOT_FIT, ERROR, FITS, TIMEOUT, Fleet
+
+MATCH = [{"matchAttribute": "gpu.example.com/color"}]
+
+
+class Clock:
+    """Stands still unless a step is set, which every look at it adds."""
+
+    def __init__(self) -> None:
+        self.time, self.step = 0.0, 0.0
+
+    def __call__(self) -> float:
+        self.time += self.step
+        return self.time
+
+
+def fleet_of(*names: str, timeout: float = 0, clock: Clock | None = None) -> Fleet:
+    nodes = LiveNodeTable()
+    for name in names:
+        nodes.set_node(node(name, zone=name[-1]))
+    return Fleet(nodes, {"any": DeviceClass()}.get, clock or Clock(), timeout)
+
+
+def local(name: str, *devices: dict[str, Any], **spec: Any) -> Any:
+    """A slice and pool of node ``name``."""
+    return piece(f"slice-{name}", *devices, pool=name, nodeName=name, **spec)
+
+
+def codes(fleet: Fleet, *claims: ResourceClaim) -> list[int]:
+    return fleet.answers(fleet.shapes(claims)).codes[fleet.nodes.exists].tolist()
+
+
+def test_every_node_has_its_answer() -> None:
+    fleet = fleet_of("n1", "n2", "n3")
+    fleet.table.set_slice(local("n1", device("a")))
+    fleet.table.set_slice(local("n2", device("a"), device("b")))
+    assert codes(fleet, claim(exactly(count=2))) == [DOES_NOT_FIT, FITS, DOES_NOT_FIT]
+
+
+def test_claims_of_the_same_shape_share_their_answers() -> None:
+    fleet = fleet_of("n1")
+    fleet.table.set_slice(local("n1", device("a")))
+    shapes = [fleet.shapes([claim(name=name)]) for name in ("c1", "c2")]
+    assert fleet.answers(shapes[0]) is fleet.answers(shapes[1])
+
+
+def test_the_devices_of_a_node_are_those_of_its_own_pool() -> None:
+    fleet = fleet_of("n1", "n2")
+    for name in ("n1", "n2"):
+        fleet.table.set_slice(local(name, device("a")))
+    asked = [claim()]
+    answers = fleet.answers(fleet.shapes(asked))
+    n2 = fleet.nodes.node("n2")
+    choices = answers.choices(1)
+    assert n2 is not None
+    assert choices is not None
+    (result,) = fleet.results(n2, asked, choices)
+    assert result.devices.results[0].pool == "n2"
+
+
+def test_an_error_is_told_with_the_name_of_the_claim_that_asks() -> None:
+    fleet = fleet_of("n1", "n2")
+    fleet.table.set_slice(local("n1", device("a")))
+    failing = exactly(selectors=selected('device.attributes["x"].y'))
+    assert codes(fleet, claim(failing)) == [ERROR, DOES_NOT_FIT]
+
+
+def test_a_search_that_takes_too_long_ends_the_update_and_is_tried_again() -> None:
+    clock = Clock()
+    fleet = fleet_of("n1", "n2", timeout=10, clock=clock)
+    fleet.table.set_slice(local("n1", device("a")))
+    shapes = fleet.shapes([claim()])
+    clock.step = 11.0
+    answers = fleet.answers(shapes)
+    assert (answers.codes[:2].tolist(), answers.late_node) == ([TIMEOUT, TIMEOUT], "n1")
+    clock.step = 0.0
+    assert codes(fleet, claim()) == [FITS, DOES_NOT_FIT]
+
+
+def test_an_earlier_alternative_scores_more() -> None:
+    subs = [{"name": f"s{n}", "deviceClassName": "any", "count": 3 - n} for n in range(3)]
+    fleet = fleet_of("n1", "n2")
+    fleet.table.set_slice(local("n1", device("a")))
+    fleet.table.set_slice(local("n2", device("a"), device("b")))
+    asked = claim({"name": "r", "firstAvailable": subs})
+    assert fleet.answers(fleet.shapes([asked])).scores[:2].tolist() == [6, 7]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kept_answers_equal_fresh_ones_after_every_change(seed: int) -> None:
+    rng = random.Random(seed)
+    names = ["n1", "n2", "n3"]
+    fleet = fleet_of(*names)
+    asked = [
+        [claim(exactly(count=2))],
+        [claim(exactly(count=2, selectors=color("red")))],
+        [claim(exactly(count=2), constraints=MATCH), claim(name="d")],
+        [claim(exactly(capacity={"requests": {"memory": "1Gi"}}))],
+    ]
+    for _ in range(25):
+        change(fleet, rng, names)
+        for claims in asked:
+            assert codes(fleet, *claims) == [
+                FITS if allocated(fleet, name, claims) else DOES_NOT_FIT for name in names
+            ]
+
+
+def allocated(fleet: Fleet, name: str, claims: list[ResourceClaim]) -> bool:
+    found = fleet.nodes.node(name)
+    assert found is not None
+    return fleet.allocate(found, claims) is not None
+
+
+def change(fleet: Fleet, rng: random.Random, names: list[str]) -> None:
+    table, name = fleet.table, rng.choice(names)
+    match rng.randint(0, 6):
+        case 0 | 1:
+            table.set_slice(random_slice(rng, name))
+        case 2:
+            table.remove_slice(f"slice-{name}")
+        case 3 | 4:
+            result = held(f"d{rng.randint(0, 3)}", pool=rng.choice([*names, "all"]))
+            table.usage.set_claim(f"holder-{rng.randint(0, 4)}", [result])
+        case 5:
+            table.usage.remove_claim(f"holder-{rng.randint(0, 4)}")
+        case _:
+            fleet.nodes.set_node(node(name, zone=rng.choice("123")))
+
+
+def random_slice(rng: random.Random, name: str) -> Any:
+    devices = [
+        device(
+            f"d{n}",
+            attributes={"color": {"string": rng.choice(("red", "blue"))}},
+            capacity={"memory": {"value": "1Gi"}},
+            allowMultipleAllocations=rng.random() < 0.2,
+        )
+        for n in range(rng.randint(1, 4))
+    ]
+    if rng.random() < 0.3:
+        term = {"key": "zone", "operator": "In", "values": [rng.choice("123")]}
+        selector = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+        return piece("slice-all", *devices, pool="all", nodeSelector=selector)
+    return local(name, *devices)
