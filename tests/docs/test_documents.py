@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from tests.docs.kinds_table import kinds_table
 from tests.docs.plugin_methods import plugin_methods
 from tests.docs.queue_diagram import queue_diagram
 from typer.testing import CliRunner
@@ -54,6 +55,11 @@ def anchors(path: Path) -> set[str]:
 def test_the_picture_of_the_queue_is_drawn_from_its_table():
     text = (ROOT / "docs" / "architecture.md").read_text()
     assert f"begin -->\n{queue_diagram()}\n<!-- queue diagram: end" in text
+
+
+def test_the_table_of_kinds_is_made_from_their_types():
+    text = (ROOT / "docs" / "plugins.md").read_text()
+    assert f"begin -->\n{kinds_table()}\n<!-- kinds: end" in text
 
 
 def test_the_table_of_plugin_methods_is_made_from_the_protocols():

@@ -12,7 +12,8 @@ import pytest
 from tests.builders import make_node, make_pod
 from tests.docs.guide import PROFILE, SOURCES, rig
 
-from bayplan.api.kinds import NAMESPACE, NODE, POD
+from bayplan.api.kinds import NAMESPACE, NODE, POD, Kind
+from bayplan.api.meta import GenericObject
 from bayplan.api.workloads import Namespace
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
@@ -36,6 +37,7 @@ TESTED = {
     "NewestKernel",
     "CheapZones",
     "OnlySigned",
+    "NoMaintenance",
     "PowerPrice",
     "OneLoudPod",
     "Curfew",
@@ -262,6 +264,29 @@ def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path):
     assert guide.place(waiting) == "unschedulable"
     guide.set(NODE, node("c", signed="true").obj())
     assert guide.place(waiting) != "unschedulable"
+
+
+def test_no_maintenance_follows_objects_of_a_kind_of_its_own(tmp_path: Path):
+    zone = {"topology.kubernetes.io/zone": "z"}
+    guide = rig(tmp_path, "NoMaintenance", [node("a", **zone).obj()])
+    [kind] = guide.plugin.kinds
+    waiting = pod().obj()
+    guide.set(kind, _maintenance(kind, "z", "1"))
+    guide.set(POD, waiting)
+    queued = guide.core.queue.pop()
+    assert queued is not None
+    assert guide.select(waiting).node_name == ""
+    guide.core.queue.add_unschedulable_if_not_present(queued, {"NoMaintenance"})
+    guide.set(kind, _maintenance(kind, "z", "2"))
+    assert guide.place(waiting) == "unschedulable"
+    guide.set(kind, _maintenance(kind, "y", "3"))
+    assert guide.place(waiting) != "unschedulable"
+    assert guide.select(waiting).node_name == "a"
+
+
+def _maintenance(kind: Kind[GenericObject], zone: str, version: str) -> GenericObject:
+    metadata = {"name": "m", "resourceVersion": version}
+    return kind.decode(msgspec.json.encode({"metadata": metadata, "spec": {"zone": zone}}))
 
 
 def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: Path):

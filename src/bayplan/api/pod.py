@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import attrgetter
+from types import MethodType
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -112,10 +113,19 @@ class PodShape:
         self.id = PodShape._count
 
     def memo(self, compute: Callable[[PodShape], T]) -> T:
-        """``compute(self)``, computed once per shape; ``compute`` must be a long-lived function."""
+        """``compute(self)``, computed once per shape.
+
+        Shapes outlive plugins, so ``compute`` is a function of a module. What depends on a plugin's
+        settings is cached by the plugin itself.
+
+        Raises:
+            TypeError: ``compute`` is a method.
+        """
         try:
             return self._memo[compute]  # type: ignore[no-any-return]
         except KeyError:
+            if isinstance(compute, MethodType):
+                raise TypeError(f"{compute} would keep its object alive in every shape") from None
             value = self._memo[compute] = compute(self)
             return value
 

@@ -10,6 +10,9 @@ from bayplan.api.pod import PodShape
 
 V = TypeVar("V")
 
+SHAPES_KEPT = 4096
+"""For how many shapes a plugin keeps what it works out of them with its settings."""
+
 
 class ShapeCache(Generic[V]):
     """Values by shape, at most ``capacity`` of them.

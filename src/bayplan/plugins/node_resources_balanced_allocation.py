@@ -8,6 +8,7 @@ order of float operations is kube-scheduler's, because the results are truncated
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from bayplan.api.pod import Pod, PodShape, PodStatus
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import exact_requests
+from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
@@ -39,6 +41,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._specs = args.resources
+        self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
 
     def pre_score(
         self,
@@ -48,11 +51,11 @@ class NodeResourcesBalancedAllocation(Plugin):
         feasible: BoolArray,
     ) -> Status | None:
         """Skip for a Pod that requests none of the resources: it changes no balance."""
-        return None if any(r.amount for r in pod.shape.memo(self._scored)) else SKIP
+        return None if any(r.amount for r in self._scored_of(pod.shape)) else SKIP
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
-        resources = pod.shape.memo(self._scored)
+        resources = self._scored_of(pod.shape)
         if not any(resource.amount for resource in resources):
             return np.zeros(len(nodes), np.int64)
         before, after = _balance(resources, nodes)

@@ -7,6 +7,7 @@ too small.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape, PodStatus
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import DEFAULT_NON_ZERO, exact_requests, pod_requests, units
+from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesFitArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -55,10 +57,12 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._specs = args.scoring_strategy.resources
         self._strategy = strategy(args.scoring_strategy)
+        self._needs_of = lru_cache(SHAPES_KEPT)(self._checked_needs)
+        self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """What each node lacks, as bits; see the module's docstring."""
-        needs = pod.shape.memo(self._checked_needs)
+        needs = self._needs_of(pod.shape)
         lacking = nodes.pod_count >= nodes.allowed_pods
         for name, amount in needs:
             lacking |= nodes.allocatable(name) - nodes.requested(name) < amount
@@ -68,7 +72,7 @@ class NodeResourcesFit(Plugin):
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """Everything that a node lacks; unresolvable where it is too small."""
-        needs = pod.shape.memo(self._checked_needs)
+        needs = self._needs_of(pod.shape)
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
         reasons += [f"Insufficient {name}" for name in lacking]
@@ -83,7 +87,7 @@ class NodeResourcesFit(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100 by the strategy, with the Pod on the node."""
-        return self._strategy(pod.shape.memo(self._scored), nodes)
+        return self._strategy(self._scored_of(pod.shape), nodes)
 
     def _scored(self, shape: PodShape) -> tuple[ScoredResource, ...]:
         # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.

@@ -13,6 +13,7 @@ from tests.builders_storage import make_class, make_csi_node, make_pv, make_pvc
 from tests.handles import RefusingWriter
 from tests.plugins.storage_world import StorageWorld
 
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import Conflict
 from bayplan.framework.cycle_state import CycleState
@@ -44,9 +45,9 @@ class Server(RefusingWriter):
         self.patches.append((path, msgspec.json.decode(body)))
         if self._error is not None:
             raise self._error
-        kind = "PersistentVolume" if "persistentvolumes/" in path else "PersistentVolumeClaim"
+        kind = PERSISTENT_VOLUME if "persistentvolumes/" in path else PERSISTENT_VOLUME_CLAIM
         key = path.rpartition("/")[2]
-        key = key if kind == "PersistentVolume" else f"default/{key}"
+        key = f"default/{key}" if kind.namespaced else key
         stored = msgspec.to_builtins(self._world.objects.get(kind, key))
         merged = merge(stored, msgspec.json.decode(body))
         merged["metadata"]["resourceVersion"] = "10"

@@ -1,0 +1,44 @@
+"""Permissions: everything that bayplan asks of the API server, by resource as RBAC rules name it.
+
+deploy/rbac.yaml grants exactly this, which a test checks; the end-to-end tests check both against
+the audit log of a real API server. Whoever adds a request adds its verb here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bayplan.api.kinds import EVENT, LEASE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+
+Resource = tuple[str, str]
+"""API group, and plural with a subresource if any."""
+Permissions = Mapping[Resource, frozenset[str]]
+
+
+def _of(kind: Kind[Any], subresource: str = "") -> Resource:
+    return kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural
+
+
+REQUESTS: Permissions = {
+    _of(POD, "binding"): frozenset({"create"}),
+    _of(POD, "status"): frozenset({"patch"}),
+    # A binding whose answer was lost is looked up; extenders get complete Pods; preemption deletes.
+    _of(POD): frozenset({"get", "delete"}),
+    _of(EVENT): frozenset({"create", "patch"}),
+    _of(PERSISTENT_VOLUME): frozenset({"patch"}),
+    _of(PERSISTENT_VOLUME_CLAIM): frozenset({"patch"}),
+}
+"""What is asked for beside watching, anywhere in the cluster."""
+
+ELECTION: Permissions = {_of(LEASE): frozenset({"create", "get", "update"})}
+"""What leader election asks for, in the namespace of its Lease."""
+
+
+def cluster_wide(kinds: Iterable[Kind[Any]]) -> Permissions:
+    """All that is needed cluster-wide where ``kinds`` are watched."""
+    verbs: dict[Resource, frozenset[str]] = defaultdict(frozenset, REQUESTS)
+    for kind in kinds:
+        verbs[_of(kind)] |= {"list", "watch"}
+    return dict(verbs)
