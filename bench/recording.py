@@ -18,15 +18,12 @@ import msgspec
 
 from bayplan.api.kinds import KINDS, NODE, POD
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.app.assembly import Core, Surroundings
-from bayplan.attempt.report import Report
-from bayplan.binding.cycle import Binder
+from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
-from bayplan.scheduler import Scheduler
 from bayplan.telemetry.metrics import Metrics
 from bench.objects import PLACED, Item, Objects
 from bench.workloads import Churn, Workload
@@ -115,25 +112,17 @@ class CoreWorld:
         self._objects = objects
         self._inbox = Inbox()
         self._pool = ThreadPoolExecutor(2)
-        metrics, events = Metrics(), NoEvents()
-        around = Surroundings(
-            events=events,
-            client=self.client,
-            pool=self._pool,
-            activate=self._activate,
+        ports = Ports(
+            events=NoEvents(),
+            writer=self.client,
+            statuses=StatusWriter(self.client),
+            inbox=self._inbox,
+            instrument=Metrics(),
+            plugin_workers=self._pool,
+            binding_workers=self._pool,
         )
-        self._core = core = Core(config, registry, around, metrics)
-        self._scheduler = Scheduler(
-            core.cache,
-            core.queue,
-            self._inbox,
-            core.handlers,
-            core.profiles,
-            core.selector,
-            Binder(self._pool, self._inbox, core.waiting, core.preparing, core.extenders, metrics),
-            Report(events, StatusWriter(self.client)),
-            metrics,
-        )
+        self._core = build(config, registry, ports)
+        self._scheduler = self._core.scheduler
         self._scheduler.active = True
         self._placed: dict[str, Pod] = {}
         self._decisions = 0
@@ -150,7 +139,7 @@ class CoreWorld:
 
     def place(self, pods: int, seconds: float) -> Placing:
         """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
-        client, pop = self.client, self._core.queue.pop
+        client, pop = self.client, self._core.world.queue.pop
         before, started, cpu = client.bound, perf_counter(), process_time()
         goal, deadline = before + pods, started + seconds
         while client.bound < goal and perf_counter() < deadline:
@@ -184,7 +173,7 @@ class CoreWorld:
         self.feed(self._objects.gated())
 
     def _apply(self, message: WatchMessage) -> None:
-        self._core.handlers.apply(message)
+        self._core.world.handlers.apply(message)
 
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""

@@ -19,9 +19,7 @@ from tests.handles import RefusingWriter
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodCondition
-from bayplan.app.assembly import Core, Surroundings
-from bayplan.attempt.report import Report
-from bayplan.binding.cycle import Binder
+from bayplan.app.assembly import Ports, build
 from bayplan.config import parse_config
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import Plugin
@@ -29,7 +27,6 @@ from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Command, Message, Removed
 from bayplan.queue.places import Place
-from bayplan.scheduler import Scheduler
 from bayplan.simulation.name_order import NameOrder
 from bayplan.telemetry.metrics import Metrics
 
@@ -218,31 +215,23 @@ class Cluster:
         self.metrics = Metrics()
         self.inbox = Inbox()
         self.pool = Inline()
-        around = Surroundings(
+        ports = Ports(
             events=self.recorder,
-            client=self.client,
-            extenders=extenders,
+            writer=self.client,
+            statuses=self.recorder,
+            inbox=self.inbox,
+            instrument=self.metrics,
+            binding_workers=self.pool,
+            extenders=extenders or Extenders(),
             tie_break=NameOrder(),
             clock=self.clock,
             now=self.clock,
         )
         effective = parse_config(msgspec.json.encode(config).decode(), registry.known)
-        self.core = core = Core(effective, registry, around, self.metrics)
-        self.queue, self.cache, self.handlers = core.queue, core.cache, core.handlers
-        self.scheduler = Scheduler(
-            core.cache,
-            core.queue,
-            self.inbox,
-            core.handlers,
-            core.profiles,
-            core.selector,
-            Binder(
-                self.pool, self.inbox, core.waiting, core.preparing, core.extenders, self.metrics
-            ),
-            Report(self.recorder, self.recorder),
-            self.metrics,
-            self.clock,
-        )
+        self.core = core = build(effective, registry, ports)
+        self.ports = ports
+        self.scheduler, world = core.scheduler, core.world
+        self.queue, self.cache, self.handlers = world.queue, world.cache, world.handlers
         self.scheduler.active = True
 
     def plugin(self, cls: type[T]) -> T:

@@ -7,12 +7,11 @@ from typing import Any
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core, Surroundings
+from bayplan.app.assembly import Ports, build
 from bayplan.binding.waiting import WaitingPods
 from bayplan.config import IN_TREE, load_config
 from bayplan.framework import NodeInfo, NodeTable
 from bayplan.framework.registry import Registry
-from bayplan.telemetry.metrics import Metrics
 
 
 class NoEvents:
@@ -49,9 +48,9 @@ def load(folder: Path, nodes: Iterable[Node]) -> Rig:
     registry.load_folder(folder)
     [name] = registry.known.keys() - IN_TREE.keys()
     config = load_config(folder / "config.yaml", registry.known)
-    core = Core(config, registry, Surroundings(NoEvents()), Metrics())
+    core = build(config, registry, Ports(events=NoEvents()))
     [framework] = core.profiles.values()
     for node in nodes:
-        core.cache.set_node(node)
+        core.world.cache.set_node(node)
     [plugin] = [plugin for plugin in framework.plugins.all if plugin.name == name]
-    return Rig(plugin, core.cache.nodes, core.waiting)
+    return Rig(plugin, core.world.cache.nodes, core.world.waiting)

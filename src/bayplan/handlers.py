@@ -9,7 +9,7 @@ Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from bayplan.api import kinds
@@ -39,13 +39,24 @@ class Handlers:
         cache: Cache,
         queue: SchedulingQueue,
         waiting: WaitingPods,
-        profiles: Container[str],
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._waiting = waiting
-        self._profiles = profiles
+        self._profiles: frozenset[str] = frozenset()
         self.pods: dict[str, Pod] = {}
+
+    def adopt(self, profiles: frozenset[str]) -> None:
+        """Pods of these schedulerNames are ours from now on, all others are not."""
+        previous, self._profiles = self._profiles, profiles
+        for pod in self.pods.values():
+            name = pod.spec.scheduler_name
+            if pod.node_name or (name in previous) == (name in profiles):
+                continue
+            if name in profiles:
+                self._queue.add(pod)
+            else:
+                self._queue.delete(pod)
 
     def apply(self, message: WatchMessage) -> None:
         """Apply one message."""

@@ -16,7 +16,7 @@ its event and condition say why (`bayplan.attempt.report`). Answers to kube-sche
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import structlog
 
@@ -28,12 +28,10 @@ from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.report import Report
 from bayplan.attempt.selection import NodeSelector
 from bayplan.binding.cycle import Binder, Binding
-from bayplan.cache.cache import Cache
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
-from bayplan.handlers import Handlers
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import (
     Activate,
@@ -46,12 +44,13 @@ from bayplan.inbox.messages import (
     Replaced,
     WakeUp,
 )
+from bayplan.profiles import Profiles
 from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
+from bayplan.world import World
 
 log = structlog.get_logger("scheduler")
 
@@ -64,10 +63,8 @@ DRAIN_SECONDS = 10.0
 class Scheduler:
     """Places Pods; see the module's docstring.
 
-    Args:
-        profiles: frameworks by schedulerName.
-
     Attributes:
+        profiles: what decides at present; see `adopt`.
         active: whether Pods may be scheduled now (this process leads).
         stopping: whether it takes no new Pod any more; see `stop`.
         pulse: what it does right now.
@@ -75,24 +72,20 @@ class Scheduler:
 
     def __init__(
         self,
-        cache: Cache,
-        queue: SchedulingQueue,
-        inbox: Inbox,
-        handlers: Handlers,
-        profiles: Mapping[str, Framework],
+        world: World,
+        profiles: Profiles,
         selector: NodeSelector,
+        inbox: Inbox,
         binder: Binder,
         report: Report,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cache = cache
-        self._queue = queue
+        self._world = world
+        self._cache, self._queue = world.cache, world.queue
         self._inbox = inbox
-        self._handlers = handlers
-        self._profiles = profiles
         self._selector = selector
-        self._commit = Commit(cache, queue.nominator)
+        self._commit = Commit(world.cache, world.nominator)
         self._binder = binder
         self._report = report
         self._instrument = instrument
@@ -102,6 +95,26 @@ class Scheduler:
         self.stopping = False
         self.pulse = Pulse()
         self._end_by = float("inf")
+        self.profiles = profiles
+        self._retired: list[Profiles] = []
+        world.adopt(profiles)
+
+    def adopt(self, profiles: Profiles) -> None:
+        """Decide by these profiles from now on. Between two Pods, scheduling thread only.
+
+        Binding cycles go on with the plugins that they began with; these are closed after that.
+        """
+        self._retired.append(self.profiles)
+        self.profiles = profiles
+        self._world.adopt(profiles)
+        self._close_retired()
+
+    def _close_retired(self) -> None:
+        in_use = {id(binding.framework) for _, binding in self._in_flight.values()}
+        for profiles in self._retired.copy():
+            if not any(id(framework) in in_use for framework in profiles.values()):
+                self._retired.remove(profiles)
+                profiles.close()
 
     @property
     def in_flight(self) -> int:
@@ -159,9 +172,11 @@ class Scheduler:
     def _apply(self, message: Message) -> None:
         match message:
             case Changed() | Removed() | Replaced():
-                self._handlers.apply(message)
+                self._world.handlers.apply(message)
             case Bound(pod, status):
                 self._binding_ended(*self._in_flight.pop(pod.uid), status)
+                if self._retired:
+                    self._close_retired()
             case Activate(pods):
                 self._queue.activate(pods)
             case Lead():
@@ -179,7 +194,7 @@ class Scheduler:
         started = time.perf_counter()
         pod = queued.pod
         self.pulse.step(pod)
-        framework = self._profiles[pod.spec.scheduler_name]
+        framework = self.profiles.frameworks[pod.spec.scheduler_name]
         if self._skip(framework, pod):
             self._queue.done(pod.uid)
             return

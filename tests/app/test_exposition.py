@@ -51,7 +51,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
         on_stopped=lambda: None,
     )
     elector._lease = {"spec": {"holderIdentity": "somebody"}}
-    expose_world(metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
+    expose_world(metrics, cluster.core.world, Pulse())
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
     text = metrics.render().decode()
@@ -77,7 +77,7 @@ def test_dropped_events_are_shown(server: FaultServer) -> None:
 
 def test_pods_that_wait_in_permit_are_shown_by_plugin() -> None:
     cluster = Cluster(Later, profiles=[profile("Later", bare=True)])
-    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
+    expose_world(cluster.metrics, cluster.core.world, Pulse())
     cluster.add(make_node("n").capacity(cpu="1", pods=9), make_pod("p").uid("p"))
     cluster.run()
     assert samples(cluster.metrics)["bayplan_permit_waiting_pods", "Later"] == 1
@@ -86,7 +86,7 @@ def test_pods_that_wait_in_permit_are_shown_by_plugin() -> None:
 def test_pods_that_a_pre_enqueue_plugin_holds_are_shown_by_plugin() -> None:
     hold = scripted("Hold", pre_enqueue=Status.unschedulable("not today"))
     cluster = Cluster(hold, bare=True)
-    expose_world(cluster.metrics, cluster.queue, cluster.cache, cluster.core.waiting, Pulse())
+    expose_world(cluster.metrics, cluster.core.world, Pulse())
     pod = make_pod("p")
     cluster.add(pod, make_pod("q"))
     assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 2

@@ -58,7 +58,7 @@ def test_a_pod_that_waits_in_permit_is_nominated_and_occupies_no_worker() -> Non
     assert cluster.node_of(pods[0]) == "n1"
     assert not cluster.bound
     cluster.pool.held = False
-    for waiting in cluster.core.waiting:
+    for waiting in cluster.core.world.waiting:
         assert waiting.pending_plugins() == ["Hold"]
         assert waiting.node_name == "n1"
         waiting.allow("Hold")
@@ -73,7 +73,7 @@ def test_a_waiting_pod_may_be_allowed_by_another_thread() -> None:
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
-    waiting = cluster.core.waiting.get(uid_of(pod))
+    waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
     thread = threading.Thread(target=waiting.allow, args=("Hold",))
     thread.start()
@@ -95,7 +95,7 @@ def test_a_rejected_wait_frees_the_node_and_does_not_wake_the_pod_itself() -> No
     cluster.add(other)
     cluster.run()
     assert cluster.place(other) is Place.UNSCHEDULABLE
-    waiting = cluster.core.waiting.get(uid_of(pod))
+    waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
     waiting.reject("Hold", "changed my mind")
     cluster.take_in()
@@ -126,7 +126,7 @@ def test_a_waiting_pod_that_is_preempted_is_tried_again_after_a_backoff() -> Non
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
-    waiting = cluster.core.waiting.get(uid_of(pod))
+    waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
     assert waiting.preempt("Preemptor", "preempted")
     assert not waiting.preempt("Preemptor", "preempted")

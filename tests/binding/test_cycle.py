@@ -107,11 +107,11 @@ def test_a_pod_that_was_allowed_is_prepared_and_bound_on_a_worker() -> None:
     pod = make_pod("p")
     cluster.add(make_node("n1").capacity(pods=10), pod)
     cluster.run()
-    waiting = cluster.core.waiting.get(uid_of(pod))
+    waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
     cluster.pool.held = True
     waiting.allow("Hold")
-    assert cluster.core.waiting.get(uid_of(pod)) is None, "its wait is over at once"
+    assert cluster.core.world.waiting.get(uid_of(pod)) is None, "its wait is over at once"
     assert not cluster.bound
     cluster.pool.release()
     cluster.take_in()
@@ -127,7 +127,7 @@ def test_a_wait_is_limited(seconds: float, kept: float) -> None:
     cluster = Cluster(scripted("Hold", permit=(WAIT, seconds)), bare=True)
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
-    assert cluster.core.waiting.next_timer() == kept
+    assert cluster.core.world.waiting.next_timer() == kept
 
 
 @pytest.mark.parametrize("status", [SKIP, Status.error("oh")], ids=["skip", "error"])
@@ -148,7 +148,7 @@ def test_one_rejection_in_permit_outweighs_all_waits() -> None:
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
     assert cluster.verdict == ("Unschedulable", "0/1 nodes are available: 1 no.")
-    assert list(cluster.core.waiting) == []
+    assert list(cluster.core.world.waiting) == []
 
 
 def test_a_pod_that_is_called_back_during_pre_bind_is_not_bound() -> None:
@@ -157,13 +157,13 @@ def test_a_pod_that_is_called_back_during_pre_bind_is_not_bound() -> None:
     cluster.pool.held = True
     cluster.add(make_node("n1").capacity(pods=10), pod)
     cluster.run()
-    assert cluster.core.preparing[uid_of(pod)].call_back("preempted by Somebody")
+    assert cluster.core.world.preparing[uid_of(pod)].call_back("preempted by Somebody")
     cluster.pool.release()
     cluster.take_in()
     assert not cluster.bound
     assert cluster.verdict == ("SchedulerError", "preempted by Somebody")
     assert cluster.node_of(pod) == ""
-    assert cluster.core.preparing == {}
+    assert cluster.core.world.preparing == {}
     assert cluster.is_at_rest()
 
 
@@ -172,7 +172,7 @@ def test_a_pod_for_which_nothing_is_prepared_cannot_be_called_back() -> None:
     cluster.pool.held = True
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
-    assert cluster.core.preparing == {}
+    assert cluster.core.world.preparing == {}
     cluster.pool.release()
     cluster.take_in()
     assert cluster.bound == [("p", "n1")]

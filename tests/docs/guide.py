@@ -13,7 +13,7 @@ import yaml
 from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Ports, build
 from bayplan.attempt.selection import Selection
 from bayplan.config import parse_config
 from bayplan.framework.cycle_state import CycleState
@@ -60,11 +60,11 @@ class Rig:
 
     def set(self, kind: Kind[Any], obj: Any) -> None:
         """An object appears, or changes."""
-        self.core.handlers.apply(Changed(kind, obj))
+        self.core.world.handlers.apply(Changed(kind, obj))
 
     def place(self, pod: Pod) -> str:
         """Where the queue has the Pod."""
-        places = self.core.queue.pending_pods().items()
+        places = self.core.world.queue.pending_pods().items()
         return next((place.value for place, pods in places for q in pods if q.uid == pod.uid), "")
 
 
@@ -90,10 +90,10 @@ def rig(folder: Path, name: str, nodes: Iterable[Node], config: Any = None, **ar
     }
     events = Events()
     metrics = Metrics()
-    around = Surroundings(events, tie_break=NameOrder())
-    core = Core(parse_config(yaml.safe_dump(document), registry.known), registry, around, metrics)
+    ports = Ports(events=events, tie_break=NameOrder(), instrument=metrics)
+    core = build(parse_config(yaml.safe_dump(document), registry.known), registry, ports)
     framework = core.profiles[PROFILE]
     for node in nodes:
-        core.handlers.apply(Changed(NODE, node))
+        core.world.handlers.apply(Changed(NODE, node))
     [plugin] = [p for p in framework.plugins.all if p.name == name]
     return Rig(core, framework, plugin, events, metrics)

@@ -84,7 +84,7 @@ def test_youngest_last_orders_by_priority_and_creation(tmp_path: Path):
     for name, year, priority in [("new", 2026, 0), ("old", 2020, 0), ("vip", 2026, 5)]:
         created = f"{year}-01-01T00:00:00Z"
         guide.set(POD, pod(name).created(created).priority(priority).obj())
-    order = [guide.core.queue.pop() for _ in range(3)]
+    order = [guide.core.world.queue.pop() for _ in range(3)]
     assert [q and q.pod.name for q in order] == ["vip", "old", "new"]
 
 
@@ -153,7 +153,7 @@ def test_fewest_pods_prefers_the_emptiest_node(tmp_path: Path):
 def test_licences_turns_down_one_pod_too_many(tmp_path: Path):
     guide = rig(tmp_path, "Licences", [node("a").obj()], count=2)
     for number, reasons in enumerate([(), (), ("no licence is free",)]):
-        assumed = guide.core.cache.assume(pod(f"p{number}", licence="true").obj(), "a")
+        assumed = guide.core.world.cache.assume(pod(f"p{number}", licence="true").obj(), "a")
         status = guide.framework.lifecycle.reserve(CycleState(), assumed, "a")
         assert status.reasons == reasons
 
@@ -170,7 +170,7 @@ def test_pairs_lets_two_go_together(tmp_path: Path):
     status, waits = permit(CycleState(), first, "a")
     assert (status, waits) == (WAIT, {"Pairs": 60.0})
     verdicts: list[object] = []
-    guide.core.waiting.add(first, waits, lambda verdict, _: verdicts.append(verdict))
+    guide.core.world.waiting.add(first, waits, lambda verdict, _: verdicts.append(verdict))
     assert permit(CycleState(), second, "a") == (SUCCESS, {})
     assert verdicts == [SUCCESS]
 
@@ -232,8 +232,8 @@ def test_newest_kernel_scores_by_label(tmp_path: Path):
     heavy = {"score": {"enabled": [{"name": "NewestKernel", "weight": 100}]}}
     nodes = [node("a").obj(), node("b", kernel="6.1").obj(), node("c", kernel="6.12").obj()]
     guide = rig(tmp_path, "NewestKernel", nodes, heavy)
-    scores = guide.plugin.score_nodes(CycleState(), pod().obj(), guide.core.cache.nodes)
-    assert scores[[guide.core.cache.nodes.row(n) for n in "abc"]].tolist() == [0, 50, 100]
+    scores = guide.plugin.score_nodes(CycleState(), pod().obj(), guide.core.world.cache.nodes)
+    assert scores[[guide.core.world.cache.nodes.row(n) for n in "abc"]].tolist() == [0, 50, 100]
     assert guide.select(pod().obj()).node_name == "c"
 
 
@@ -256,10 +256,10 @@ def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path):
     guide = rig(tmp_path, "OnlySigned", [node("a").obj()])
     waiting = pod().obj()
     guide.set(POD, waiting)
-    queued = guide.core.queue.pop()
+    queued = guide.core.world.queue.pop()
     assert queued is not None
     assert guide.select(waiting).node_name == ""
-    guide.core.queue.add_unschedulable_if_not_present(queued, {"OnlySigned"})
+    guide.core.world.queue.add_unschedulable_if_not_present(queued, {"OnlySigned"})
     guide.set(NODE, node("b").obj())
     assert guide.place(waiting) == "unschedulable"
     guide.set(NODE, node("c", signed="true").obj())

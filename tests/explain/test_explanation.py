@@ -25,7 +25,9 @@ def explained(cluster: Cluster, pod: PodBuilder) -> dict[str, Any]:
     cluster.add(pod)
     core = cluster.core
     framework = core.profiles["bayplan"]
-    return explain(framework, core.selector, Commit(core.cache, core.queue.nominator), pod.obj())
+    return explain(
+        framework, core.selector, Commit(core.world.cache, core.world.queue.nominator), pod.obj()
+    )
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])

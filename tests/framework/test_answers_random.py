@@ -126,7 +126,7 @@ class AnswersMachine(RuleBasedStateMachine):
     @invariant()
     def columns_and_counters_are_right(self) -> None:
         assert self.kept.cache.nodes.recount() == {}
-        assert not self.kept.core.counters.recount()
+        assert not self.kept.core.world.counters.recount()
 
 
 TestAnswersMachine = AnswersMachine.TestCase

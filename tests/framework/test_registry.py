@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from tests.builders import make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile
+from tests.handles import NoEvents
 from tests.scripted import scripted
 
-from bayplan.app.assembly import Core, Surroundings
+from bayplan.app.assembly import Ports, build
 from bayplan.config import ConfigError, parse_config
 from bayplan.framework import Plugin
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.plugins.node_name import NodeName
-from bayplan.telemetry.metrics import Metrics
 
 AVOID = """
     from bayplan.framework import Plugin, Status
@@ -242,7 +242,7 @@ def test_a_plugin_that_bayplan_does_not_have_is_named(monkeypatch: pytest.Monkey
     config = parse_config(text, registry.known)
     monkeypatch.setattr("bayplan.framework.registry.importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError) as caught:
-        Core(config, registry, Surroundings(events=None), Metrics())  # type: ignore[arg-type]
+        build(config, registry, Ports(events=NoEvents()))
     lines = caught.value.lines()
     missing = 'plugin "NodeResourcesFit" is not part of this version of bayplan'
     assert f"profiles[0].plugins.filter: {missing}" in lines

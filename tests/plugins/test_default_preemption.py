@@ -7,39 +7,9 @@ from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
-from bayplan.attempt.report import Report
-from bayplan.binding.cycle import Binding
 from bayplan.framework.cluster_events import Action, Hint, Resource
-from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.queue.places import Place
-from bayplan.scheduler import Scheduler
-
-
-class Patches:
-    """Writes down nominations."""
-
-    def __init__(self) -> None:
-        self.nominated: list[tuple[str, str | None]] = []
-
-    def patch(self, pod: Pod, condition: object, nominated: str | None) -> None:
-        """See `bayplan.attempt.report.StatusWriter`."""
-        self.nominated.append((pod.name, nominated))
-
-
-class Bindings:
-    """Keeps the bindings that were begun."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, str]] = []
-
-    def pre_flight(self, _: Binding) -> bool:
-        """Nothing takes a while."""
-        return False
-
-    def start(self, binding: Binding) -> None:
-        """A Pod has got its node."""
-        self.begun.append((binding.pod.name, binding.pod.node_name))
 
 
 class Pipeline(World):
@@ -47,21 +17,7 @@ class Pipeline(World):
 
     def __init__(self, *pods: PodBuilder) -> None:
         super().__init__(node("n1"))
-        core = self.core
-        self.patches = Patches()
-        self.bindings = Bindings()
-        self.scheduler = Scheduler(
-            core.cache,
-            core.queue,
-            Inbox(),
-            core.handlers,
-            core.profiles,
-            core.selector,
-            self.bindings,  # type: ignore[arg-type]
-            Report(self.events, self.patches),
-            self.metrics,
-            clock=lambda: self.time,
-        )
+        self.scheduler = self.core.scheduler
         self.version = 0
         for pod in pods:
             self.see(pod.node("n1"))
@@ -70,29 +26,29 @@ class Pipeline(World):
         """The API server shows ``pod`` as it is now."""
         self.version += 1
         seen = pod.meta(resourceVersion=str(self.version)).spec(schedulerName=PROFILE).obj()
-        self.core.handlers.apply(Changed(POD, seen))
+        self.core.world.handlers.apply(Changed(POD, seen))
         return seen
 
     def gone(self, pod: PodBuilder) -> None:
         """The API server has deleted ``pod``."""
-        self.core.handlers.apply(Removed(POD, pod.obj()))
+        self.core.world.handlers.apply(Removed(POD, pod.obj()))
 
     def cycle(self) -> None:
         """One scheduling cycle."""
-        queued = self.core.queue.pop()
+        queued = self.core.world.queue.pop()
         assert queued is not None
         self.scheduler.schedule_one(queued)
 
     def place(self, pod: Pod) -> Place:
         """Where ``pod`` is."""
-        queued = self.core.queue.get(pod.uid)
+        queued = self.core.world.queue.get(pod.uid)
         assert queued is not None
         return queued.place
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.time += seconds
-        self.core.queue.flush()
+        self.core.world.queue.flush()
 
 
 def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
@@ -102,7 +58,7 @@ def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
     pod = world.see(asks)
     world.cycle()
     assert world.patches.nominated == [("preemptor", "n1")]
-    assert world.core.queue.nominator.nominated_node(pod.uid) == "n1"
+    assert world.core.world.queue.nominator.nominated_node(pod.uid) == "n1"
     assert world.place(pod) is Place.UNSCHEDULABLE
 
     # The first victim is gone, the second has not even been asked to go: held back.
@@ -118,7 +74,7 @@ def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
     world.gone(b)
     assert world.place(pod) is Place.ACTIVE
     world.cycle()
-    assert world.bindings.begun == [("preemptor", "n1")]
+    assert world.client.bound == [("preemptor", "n1")]
 
 
 def test_a_victim_seen_to_leave_before_the_answer_came_frees_the_preemptor() -> None:
@@ -150,7 +106,7 @@ def test_while_its_victims_are_leaving_the_preemptor_takes_no_others() -> None:
     assert world.place(pod) is Place.UNSCHEDULABLE
     note = world.events.told[-1][5]
     assert note.endswith("not eligible due to a terminating pod on the nominated node.")
-    assert world.core.queue.nominator.nominated_node(pod.uid) == "n1"
+    assert world.core.world.queue.nominator.nominated_node(pod.uid) == "n1"
 
 
 def test_a_nomination_that_came_to_nothing_is_cleared() -> None:

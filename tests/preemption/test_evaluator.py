@@ -117,7 +117,7 @@ def test_a_nomination_that_the_api_server_does_not_know_yet_counts() -> None:
     world = World(node("n1"))
     world.put("n1", leaving().condition("DisruptionTarget", "True", **PREEMPTED), victim("v", 2))
     pod = preemptor().spec(schedulerName="bayplan").obj()
-    world.core.queue.nominator.nominate(pod, "n1")
+    world.core.world.queue.nominator.nominate(pod, "n1")
     assert world.preempt(pod).status.message.startswith(NOT_ELIGIBLE)
 
 
@@ -298,7 +298,7 @@ def test_the_search_goes_on_until_a_node_without_protected_victims_is_found() ->
     protected = [victim(f"g{i}").label("app", "web") for i in range(5)]
     world.budget("web", labels_are({"app": "web"}), allowed=0)
     for i, pod in enumerate(protected):
-        world.core.cache.remove(next(iter(world.core.cache.nodes.pods[i])))
+        world.core.world.cache.remove(next(iter(world.core.world.cache.nodes.pods[i])))
         world.put(f"n{i:02}", pod.req(cpu="3"))
     assert world.preempt(preemptor()).nominated_node == "n05"
 

@@ -72,22 +72,22 @@ def test_the_preemptor_is_held_back_until_its_victims_are_seen_to_leave() -> Non
     assert gated(world, pod)
     assert not gated(world, make_pod("somebody else").obj())
     for gone in (a, b):
-        world.core.cache.remove(gone.uid)
+        world.core.world.cache.remove(gone.uid)
     assert not gated(world, pod)
 
 
 def test_the_preemptor_is_free_when_all_victims_leave_even_before_the_last_answer() -> None:
     world, pod, (a, b) = two_victims()
-    world.core.cache.remove(a.uid)
+    world.core.world.cache.remove(a.uid)
     assert gated(world, pod)
     leaving = victim("b", 2).uid(b.uid).terminating().node("n1")
-    world.core.cache.add(leaving.obj())
+    world.core.world.cache.add(leaving.obj())
     assert not gated(world, pod)
 
 
 def test_the_preemptor_is_free_when_the_node_is_gone() -> None:
     world, pod, _ = two_victims()
-    world.core.cache.remove_node("n1")
+    world.core.world.cache.remove_node("n1")
     assert not gated(world, pod)
 
 
@@ -96,7 +96,7 @@ def test_a_victim_that_is_gone_already_is_nothing_to_tell() -> None:
     world.client.answer(not_found())
     assert world.client.calls == world.events.told == world.activated == []
     for gone in victims:
-        world.core.cache.remove(gone.uid)
+        world.core.world.cache.remove(gone.uid)
     assert not gated(world, pod)
 
 
@@ -163,7 +163,7 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
     world = World(node("n1"), node("n2"))
     world.put("n1", victim("a", 4))
     world.put("n2", victim("top", 4, priority=2000))
-    nominator = world.core.queue.nominator
+    nominator = world.core.world.queue.nominator
     for name, priority, where in (("low", 1, "n1"), ("equal", 1000, "n1"), ("far", 1, "n2")):
         nominator.nominate(make_pod(name).priority(priority).nominated(where).obj())
     world.preempt(preemptor())
@@ -180,7 +180,9 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
 def waiting(world: World, pod: Pod) -> list[Status]:
     """Let ``pod`` wait in Permit; the list gets its verdict."""
     verdicts: list[Status] = []
-    world.core.waiting.add(pod, {"Gatekeeper": 60.0}, lambda verdict, _: verdicts.append(verdict))
+    world.core.world.waiting.add(
+        pod, {"Gatekeeper": 60.0}, lambda verdict, _: verdicts.append(verdict)
+    )
     return verdicts
 
 
@@ -203,7 +205,7 @@ def test_a_victim_that_was_let_go_meanwhile_is_deleted() -> None:
     world = World(node("n1"))
     (a,) = world.put("n1", victim("a", 4))
     waiting(world, a)
-    waits = world.core.waiting.get(a.uid)
+    waits = world.core.world.waiting.get(a.uid)
     assert waits is not None
     waits.allow("Gatekeeper")
     world.preempt(preemptor())
@@ -222,7 +224,7 @@ def test_where_all_victims_wait_the_preemptor_is_not_held_back() -> None:
 
 def preparing(world: World, pod: Pod) -> PreparingPod:
     """Let ``pod`` be in PreBind."""
-    return world.core.preparing.get(pod.uid) or world.core.preparing.begin(pod.uid)
+    return world.core.world.preparing.get(pod.uid) or world.core.world.preparing.begin(pod.uid)
 
 
 def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:

@@ -13,13 +13,16 @@ from tests.handles import RefusingWriter
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.api.workloads import PodDisruptionBudget
-from bayplan.app.assembly import Core, Surroundings
+from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
 from bayplan.client.writer import Done
 from bayplan.config import parse_config
+from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.registry import Registry
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Activate
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
 from bayplan.telemetry.metrics import Metrics
@@ -35,6 +38,7 @@ class Client(RefusingWriter):
 
     calls: list[tuple[str, Pod, Done]] = field(default_factory=list)
     conditions: dict[str, PodCondition] = field(default_factory=dict)
+    bound: list[tuple[str, str]] = field(default_factory=list)
 
     def patch_pod_status(
         self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done
@@ -43,6 +47,10 @@ class Client(RefusingWriter):
         if condition is not None:
             self.conditions[pod.name] = condition
         self.calls.append(("mark" if condition else f"nominate {nominated!r}", pod, on_done))
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
+        """A binding; it is never answered."""
+        self.bound.append((pod.name, node_name))
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
         """A deletion."""
@@ -71,6 +79,17 @@ class Events:
         self.told.append(event)
 
 
+class Patches:
+    """Keeps nominations."""
+
+    def __init__(self) -> None:
+        self.nominated: list[tuple[str, str | None]] = []
+
+    def patch(self, pod: Pod, condition: object, nominated: str | None) -> None:
+        """See `bayplan.attempt.report.StatusWriter`."""
+        self.nominated.append((pod.name, nominated))
+
+
 class World:
     """Nodes, Pods, budgets, and one profile."""
 
@@ -84,23 +103,35 @@ class World:
     ) -> None:
         self.client = Client()
         self.events = Events()
-        self.activated: list[Pod] = []
+        self.patches = Patches()
+        self.inbox = Inbox()
+        self._activated: list[Pod] = []
         self.metrics = Metrics()
         self.time = NOW
         registry = registry or Registry()
-        around = Surroundings(
+        ports = Ports(
             events=self.events,
-            client=self.client,
-            activate=self.activated.extend,
-            extenders=extenders,
+            writer=self.client,
+            statuses=self.patches,
+            inbox=self.inbox,
+            instrument=self.metrics,
+            extenders=extenders or Extenders(),
             clock=lambda: self.time,
             now=lambda: self.time,
         )
         config = parse_config(_config(plugins, args), registry.known)
-        self.core = Core(config, registry, around, self.metrics)
+        self.core = build(config, registry, ports)
         self.framework = self.core.profiles[PROFILE]
         for node in nodes:
-            self.core.cache.set_node(node.obj())
+            self.core.world.cache.set_node(node.obj())
+
+    @property
+    def activated(self) -> list[Pod]:
+        """The Pods that were to be tried at once, so far."""
+        for message in self.inbox.drain():
+            assert isinstance(message, Activate)
+            self._activated += message.pods
+        return self._activated
 
     @property
     def plugin(self) -> DefaultPreemption:
@@ -112,7 +143,7 @@ class World:
         """Add Pods that are on ``node``."""
         placed = [pod.node(node).spec(schedulerName=PROFILE).obj() for pod in pods]
         for pod in placed:
-            self.core.cache.add(pod)
+            self.core.world.cache.add(pod)
         return placed
 
     def budget(
@@ -127,7 +158,7 @@ class World:
                 "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
             },
         }
-        self.core.cache.objects.set(
+        self.core.world.cache.objects.set(
             POD_DISRUPTION_BUDGET, msgspec.convert(budget, PodDisruptionBudget)
         )
 
@@ -138,7 +169,7 @@ class World:
         diagnosis = selection.diagnosis
         assert diagnosis is not None, f"{pod} fits on {selection.node_name}"
         rows = diagnosis.rows_with(unresolvable=False)
-        return state, FilterFailure(self.core.cache.nodes, diagnosis, rows)
+        return state, FilterFailure(self.core.world.cache.nodes, diagnosis, rows)
 
     def analyse(self, pod: PodBuilder) -> Analysis:
         """What preemption could do, on all nodes."""

@@ -13,6 +13,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
+from bayplan.queue.policy import QueuePolicy
 from bayplan.telemetry.instrument import Instrument
 
 PROFILE = "test"
@@ -88,12 +89,14 @@ class Bench:
         self.recorder = Recorder()
         self.gates = Gates()
         self.queue = SchedulingQueue(
-            by_priority,
             self.clock,
-            HintTable({PROFILE: registrations}, extenders=extenders),
-            {PROFILE: [("Gates", self.gates)]},
+            QueuePolicy(
+                by_priority,
+                HintTable({PROFILE: registrations}, extenders=extenders),
+                {PROFILE: [("Gates", self.gates)]},
+                settings or QueueSettings(),
+            ),
             instrument=self.recorder,
-            settings=settings,
         )
 
     def place(self, uid: str) -> Place:

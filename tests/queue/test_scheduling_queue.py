@@ -19,6 +19,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueueSettings, SchedulingQueue
+from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.update_events import UNSCHEDULABLE_TIMEOUT
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
@@ -494,10 +495,12 @@ def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next
 
     events = {"First": on(NODE_LABEL), "Second": on(NODE_ADD)}
     queue = SchedulingQueue(
-        by_priority,
         Clock(),
-        HintTable({PROFILE: list(events.items())}),
-        {PROFILE: [plugin("First"), plugin("Second")]},
+        QueuePolicy(
+            by_priority,
+            HintTable({PROFILE: list(events.items())}),
+            {PROFILE: [plugin("First"), plugin("Second")]},
+        ),
     )
     queue.add(pod("a").obj())
     queued = queue.get("a")

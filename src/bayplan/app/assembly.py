@@ -1,22 +1,20 @@
 """Assembly: the one file that knows all parts, and how they fit together.
 
-`Core` is what every mode has: cache, queue, profiles, selection. `bayplan.cli.run` puts an API
-server around it, `bayplan.simulation` a file.
+`build` makes a scheduler from a configuration, plugins and `Ports`, which are all that differs
+between a cluster (`bayplan.app.process`), a file (`bayplan.simulation`), a test and a benchmark.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
 
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeSelector, TieBreak, pick_at_random
-from bayplan.binding.preparing import PreparingPods
-from bayplan.binding.waiting import WaitingPods
-from bayplan.cache.cache import Cache
-from bayplan.cache.counters import DomainCounters
+from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.config.points import Point
 from bayplan.extenders.extenders import Extenders
@@ -34,24 +32,45 @@ from bayplan.framework.points import extension_points
 from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
 from bayplan.framework.what_if import WhatIf
-from bayplan.handlers import Handlers
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Activate
+from bayplan.profiles import Profiles, close
 from bayplan.queue.active import sort_key
 from bayplan.queue.hints import HintTable, registrations
-from bayplan.queue.nominator import Nominator
-from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.settings import QueueSettings
+from bayplan.scheduler import Scheduler
 from bayplan.telemetry.instrument import Instrument
+from bayplan.world import World
+
+BINDING_WORKERS = 512
+"""Most threads that prepare and bind Pods; made when needed. They are apart from those of blocking
+plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
 
 
-@dataclass
-class Surroundings:
-    """What differs between a cluster and a file.
+class NoStatuses:
+    """Writes no conditions."""
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """See `bayplan.attempt.report.StatusWriter`."""
+
+
+def _binding_workers() -> Executor:
+    return ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
+
+
+@dataclass(kw_only=True)
+class Ports:
+    """What connects a scheduler with the world outside of it.
 
     Attributes:
         events: recorder of Kubernetes events.
-        client: API access for plugins; None without a cluster.
-        pool: worker threads for plugins that block; None runs them in line.
-        activate: hand Pods to the queue from any thread.
+        writer: API access for plugins; None without a cluster.
+        statuses: writes conditions and nominations of Pods.
+        inbox: where the messages come from.
+        instrument: what is told about everything that happens.
+        plugin_workers: threads for plugins that block; None runs them in line.
+        binding_workers: threads for binding cycles.
         extenders: webhooks.
         tie_break: picks among equally good nodes.
         clock: monotonic seconds.
@@ -59,102 +78,149 @@ class Surroundings:
     """
 
     events: EventRecorder
-    client: ClusterWriter | None = None
-    pool: Executor | None = None
-    activate: Callable[[Iterable[Pod]], None] = lambda _: None
-    extenders: Extenders | None = None
+    writer: ClusterWriter | None = None
+    statuses: StatusWriter = field(default_factory=NoStatuses)
+    inbox: Inbox = field(default_factory=Inbox)
+    instrument: Instrument = field(default_factory=Instrument)
+    plugin_workers: Executor | None = None
+    binding_workers: Executor = field(default_factory=_binding_workers)
+    extenders: Extenders = field(default_factory=Extenders)
     tie_break: TieBreak = pick_at_random
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
 
+@dataclass(frozen=True)
 class Core:
-    """Cache, queue, profiles and selection, made from a configuration.
+    """A scheduler, ready to run.
+
+    Attributes:
+        world: what it knows of the cluster.
+        selector: chooses nodes; for simulations, which make no full attempts.
+        scheduler: runs the cycles.
+    """
+
+    world: World
+    selector: NodeSelector
+    scheduler: Scheduler
+
+    @property
+    def profiles(self) -> Profiles:
+        """The profiles that decide at present."""
+        return self.scheduler.profiles
+
+
+def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
+    """Put a scheduler together.
+
+    Raises:
+        ConfigError: see `make_profiles`.
+    """
+    world = World(ports.clock, ports.instrument)
+    selector = NodeSelector(world.cache.nodes, ports.extenders, ports.tie_break)
+    binder = Binder(
+        ports.binding_workers,
+        ports.inbox,
+        world.waiting,
+        world.preparing,
+        ports.extenders,
+        ports.instrument,
+    )
+    scheduler = Scheduler(
+        world,
+        make_profiles(config, registry, world, ports),
+        selector,
+        ports.inbox,
+        binder,
+        Report(ports.events, ports.statuses),
+        ports.instrument,
+        ports.clock,
+    )
+    return Core(world, selector, scheduler)
+
+
+def make_profiles(
+    config: EffectiveConfig, registry: Registry, world: World, ports: Ports
+) -> Profiles:
+    """A new generation of plugins over this world. Nothing decides by it yet.
 
     Raises:
         ConfigError: a profile names a plugin that bayplan does not have yet, or a plugin refuses
-            its arguments.
+            its arguments. Plugins that were made by then are closed.
     """
-
-    def __init__(
-        self,
-        config: EffectiveConfig,
-        registry: Registry,
-        around: Surroundings,
-        instrument: Instrument,
-    ) -> None:
-        registry.check(config)
-        self.cache = Cache()
-        self.waiting = WaitingPods(around.clock)
-        self.preparing = PreparingPods()
-        self.instrument = instrument
-        self.extenders = around.extenders or Extenders()
-        nominator = Nominator()
-        self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
-        self.profiles: dict[str, Framework] = {}
-        for index, profile in enumerate(config.profiles):
-            handle = InTreeHandle(
-                nodes=self.cache.nodes,
-                objects=self.cache.objects,
-                counters=self.counters,
-                nominator=nominator,
-                waiting=self.waiting,
-                preparing=self.preparing,
-                events=around.events,
-                extenders=self.extenders,
-                instrument=instrument,
-                what_if=WhatIf(nominator),
-                writer=around.client,
-                logger=plugin_logger("", profile.scheduler_name),
-                metrics=PluginMetrics(instrument, ""),
-                profile=profile.scheduler_name,
-                now=around.now,
-                monotonic=around.clock,
-                activate=around.activate,
+    registry.check(config)
+    made: list[Plugin] = []
+    try:
+        frameworks = {
+            profile.scheduler_name: _make_framework(
+                config, profile, f"profiles[{index}]", registry, world, ports, made
             )
-            percentage = profile.percentage_of_nodes_to_score
-            if percentage is None:
-                percentage = config.config.percentage_of_nodes_to_score
-            self.profiles[profile.scheduler_name] = Framework(
-                profile.scheduler_name,
-                _instances(profile, registry, handle, f"profiles[{index}]"),
-                handle,
-                instrument,
-                trusted=registry.trusted,
-                percentage=percentage or 100,
-                pool=around.pool,
-            )
-        self.queue = self._make_queue(config, nominator, around)
-        self.handlers = Handlers(self.cache, self.queue, self.waiting, self.profiles)
-        self.selector = NodeSelector(self.cache.nodes, self.extenders, around.tie_break)
+            for index, profile in enumerate(config.profiles)
+        }
+        return Profiles(frameworks, _policy(config, frameworks, bool(ports.extenders)))
+    except ConfigError:
+        close(made)
+        raise
 
-    def _make_queue(
-        self, config: EffectiveConfig, nominator: Nominator, around: Surroundings
-    ) -> SchedulingQueue:
-        frameworks = self.profiles.values()
-        first = next(iter(frameworks))
-        return SchedulingQueue(
-            sort_key(first.lifecycle.queue_sort()),
-            around.clock,
-            HintTable(
-                {f.name: _registrations(f) for f in frameworks},
-                extenders=bool(self.extenders),
-            ),
-            {f.name: f.lifecycle.gates() for f in frameworks},
-            nominator=nominator,
-            instrument=self.instrument,
-            settings=QueueSettings(
-                initial_backoff=config.config.pod_initial_backoff_seconds,
-                max_backoff=config.config.pod_max_backoff_seconds,
-            ),
-        )
+
+def _make_framework(
+    config: EffectiveConfig,
+    profile: ResolvedProfile,
+    path: str,
+    registry: Registry,
+    world: World,
+    ports: Ports,
+    made: list[Plugin],
+) -> Framework:
+    handle = _handle(profile.scheduler_name, world, ports)
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = config.config.percentage_of_nodes_to_score
+    return Framework(
+        profile.scheduler_name,
+        _instances(profile, registry, handle, path, made),
+        handle,
+        ports.instrument,
+        trusted=registry.trusted,
+        percentage=percentage or 100,
+        pool=ports.plugin_workers,
+    )
+
+
+def _handle(profile: str, world: World, ports: Ports) -> InTreeHandle:
+    def activate(pods: Iterable[Pod]) -> None:
+        ports.inbox.post(Activate(tuple(pods)))
+
+    return InTreeHandle(
+        nodes=world.cache.nodes,
+        objects=world.cache.objects,
+        counters=world.counters,
+        nominator=world.nominator,
+        waiting=world.waiting,
+        preparing=world.preparing,
+        events=ports.events,
+        extenders=ports.extenders,
+        instrument=ports.instrument,
+        what_if=WhatIf(world.nominator),
+        writer=ports.writer,
+        logger=plugin_logger("", profile),
+        metrics=PluginMetrics(ports.instrument, ""),
+        profile=profile,
+        now=ports.now,
+        monotonic=ports.clock,
+        activate=activate,
+    )
 
 
 def _instances(
-    profile: ResolvedProfile, registry: Registry, handle: InTreeHandle, path: str
+    profile: ResolvedProfile,
+    registry: Registry,
+    handle: InTreeHandle,
+    path: str,
+    made: list[Plugin],
 ) -> dict[Point, list[tuple[Plugin, int]]]:
     """The profile's plugins, each made once, at the points where they run."""
-    made: dict[str, Plugin] = {}
+    plugins: dict[str, Plugin] = {}
     points: dict[Point, list[tuple[Plugin, int]]] = {}
     for point, enabled in profile.plugins.items():
         for entry in enabled:
@@ -162,24 +228,13 @@ def _instances(
             assert cls is not None, "the registry was asked to check the configuration"
             if point not in extension_points(cls):
                 continue
-            if entry.name not in made:
+            if entry.name not in plugins:
                 trusted = entry.name in registry.trusted
                 own = handle if trusted else handle.for_user(entry.name)
-                made[entry.name] = _make(cls, profile, own, path)
-            points.setdefault(point, []).append((made[entry.name], entry.weight))
+                plugins[entry.name] = _make(cls, profile, own, path)
+                made.append(plugins[entry.name])
+            points.setdefault(point, []).append((plugins[entry.name], entry.weight))
     return points
-
-
-def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
-    """What may wake the Pods that this profile's plugins reject."""
-    found: list[tuple[str, EventRegistration]] = []
-    for plugin in framework.plugins.rejecting:
-        try:
-            found += registrations([plugin])
-        except (Exception, SystemExit) as exc:
-            text = f'plugin "{plugin.name}": events_to_register: {type(exc).__name__}: {exc}'
-            raise ConfigError([FieldError("profiles", text)]) from exc
-    return found
 
 
 def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:
@@ -189,3 +244,30 @@ def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str
         text = f'plugin "{cls.name}": {type(exc).__name__}: {exc}'
         error = FieldError(f"{path}.pluginConfig", text)
         raise ConfigError([error]) from exc
+
+
+def _policy(
+    config: EffectiveConfig, frameworks: dict[str, Framework], extenders: bool
+) -> QueuePolicy:
+    first = next(iter(frameworks.values()))
+    return QueuePolicy(
+        sort_key(first.lifecycle.queue_sort()),
+        HintTable({n: _registrations(f) for n, f in frameworks.items()}, extenders=extenders),
+        {n: f.lifecycle.gates() for n, f in frameworks.items()},
+        QueueSettings(
+            initial_backoff=config.config.pod_initial_backoff_seconds,
+            max_backoff=config.config.pod_max_backoff_seconds,
+        ),
+    )
+
+
+def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
+    """What may wake the Pods that this profile's plugins reject."""
+    registered: list[tuple[str, EventRegistration]] = []
+    for plugin in framework.plugins.rejecting:
+        try:
+            registered += registrations([plugin])
+        except (Exception, SystemExit) as exc:
+            text = f'plugin "{plugin.name}": events_to_register: {type(exc).__name__}: {exc}'
+            raise ConfigError([FieldError("profiles", text)]) from exc
+    return registered

@@ -92,13 +92,13 @@ class Debugger:
 
     def dump(self) -> None:
         """Log what is held, and what of it differs from a recount."""
-        for node in self._core.cache.nodes:
+        for node in self._core.world.cache.nodes:
             pods = [p.key for p in node.pods]
             log.info("Node in cache", node=node.name, row=node.row, pods=pods)
-        for place, queued in self._core.queue.pending_pods().items():
+        for place, queued in self._core.world.queue.pending_pods().items():
             for pod in queued:
                 log.info("Pod in queue", pod=pod.pod.key, place=place.value, **_about(pod))
-        for waiting in self._core.waiting:
+        for waiting in self._core.world.waiting:
             log.info(
                 "Pod waits in Permit",
                 pod=waiting.pod.key,
@@ -110,14 +110,14 @@ class Debugger:
     def recount(self) -> dict[str, Any]:
         """What differs between columns and counters as kept and as counted afresh."""
         return {
-            "columns": self._core.cache.nodes.recount(),
-            "counters": self._core.counters.recount(),
+            "columns": self._core.world.cache.nodes.recount(),
+            "counters": self._core.world.counters.recount(),
         }
 
     def compare(self, listed: Listed) -> dict[str, list[str]]:
         """Nodes and Pods that only one side has. A change under way shows here, too."""
-        nodes = self._core.cache.node_names()
-        pods = {p.uid for p in self._core.handlers.pods.values()}
+        nodes = self._core.world.cache.node_names()
+        pods = {p.uid for p in self._core.world.handlers.pods.values()}
         return {
             "missing nodes": sorted(listed.nodes - nodes),
             "surplus nodes": sorted(nodes - listed.nodes),

@@ -8,34 +8,42 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bayplan.binding.waiting import WaitingPods
-from bayplan.cache.cache import Cache
+from bayplan.app.api_client import ApiClient
+from bayplan.app.assembly import Core
+from bayplan.app.feed import Feed
+from bayplan.app.leadership import Leadership
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
 from bayplan.client.request import Lane
 from bayplan.informers.factory import Informers
-from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import Values
 from bayplan.telemetry.pulse import Pulse
+from bayplan.world import World
 
 _LANES = {lane: lane.name.lower() for lane in Lane}
 
 
-def expose_world(
-    metrics: Metrics, queue: SchedulingQueue, cache: Cache, waiting: WaitingPods, pulse: Pulse
-) -> None:
+def expose(feed: Feed, core: Core, api: ApiClient, leadership: Leadership) -> None:
+    """All of a process."""
+    expose_world(feed.metrics, core.world, core.scheduler.pulse)
+    expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
+    if leadership.elector is not None:
+        expose_election(feed.metrics, leadership.elector)
+
+
+def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:
     """How many Pods and nodes are held, and where; what the scheduling thread does."""
 
     def in_permit() -> Counter[str]:
-        return Counter(plugin for pod in waiting for plugin in pod.pending_plugins())
+        return Counter(plugin for pod in world.waiting for plugin in pod.pending_plugins())
 
-    metrics.poll_by(polled.PENDING_PODS, queue.counts)
-    metrics.poll_by(polled.CACHE_SIZE, cache.counts)
+    metrics.poll_by(polled.PENDING_PODS, world.queue.counts)
+    metrics.poll_by(polled.CACHE_SIZE, world.cache.counts)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)
-    metrics.poll_by(polled.GATED_PODS, queue.gated_by)
+    metrics.poll_by(polled.GATED_PODS, world.queue.gated_by)
     metrics.poll(polled.ATTEMPT_AGE, lambda: {(): pulse.age()})
 
 

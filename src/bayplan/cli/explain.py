@@ -87,7 +87,7 @@ def _key(pod: str | None, namespace: str) -> str | None:
 
 def _explain(cluster: Cluster, core: Core, only: str | None) -> list[Verdict]:
     pods = judged(cluster, core)
-    commit = Commit(core.cache, core.queue.nominator)
+    commit = Commit(core.world.cache, core.world.queue.nominator)
 
     def verdict_on(pod: Pod) -> Verdict:
         framework = core.profiles[pod.spec.scheduler_name]

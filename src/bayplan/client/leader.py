@@ -130,6 +130,11 @@ class LeaderElector:
         return _spec(self._lease).get("holderIdentity") or ""
 
     @property
+    def lease(self) -> Lease:
+        """The Lease as last seen; empty before that."""
+        return self._lease
+
+    @property
     def lease_name(self) -> str:
         """Name of the Lease."""
         return self._lock.name

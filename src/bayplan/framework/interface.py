@@ -95,6 +95,13 @@ class Plugin:
         self.args = args
         self.handle = handle
 
+    def close(self) -> None:
+        """Called once when the plugin is no longer used: replaced by a reload, or at the end.
+
+        Stop threads and close connections here. Every Pod that the plugin had to do with is
+        bound or back in the queue by then; PostBind alone may still run. On the scheduling thread.
+        """
+
 
 @dataclass(frozen=True)
 class PreFilterResult:

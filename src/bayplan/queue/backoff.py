@@ -41,6 +41,12 @@ class BackoffQueue:
         self._rejected = PodHeap(self._window_then_order)
         self._errors = PodHeap(self.expiration)
 
+    def reorder(self, initial: float, maximum: float, sort_key: Key) -> None:
+        """Use these from now on; who backs off already does so for as long as it was to."""
+        self._initial, self._maximum, self._sort_key = initial, maximum, sort_key
+        self._rejected.reorder(self._window_then_order)
+        self._errors.reorder(self.expiration)
+
     def _window_then_order(self, queued: QueuedPod) -> tuple[float, Any]:
         return self.expiration(queued), self._sort_key(queued)
 

@@ -68,6 +68,11 @@ class Board:
         }
         self._instrument = instrument
 
+    def reorder(self, sort_key: Key, settings: QueueSettings) -> None:
+        """Order Pods by this key, and let them back off by these times, from now on."""
+        self.active.reorder(sort_key)
+        self.backoff.reorder(settings.initial_backoff, settings.max_backoff, sort_key)
+
     def move(self, queued: QueuedPod, to: Place, event: str) -> None:
         """The Pod goes to another place, or to its first one, because of ``event``."""
         came_from = queued.place

@@ -29,6 +29,14 @@ class PodHeap:
         self._entries: dict[str, _Entry] = {}
         self._count = count()
 
+    def reorder(self, key: Key) -> None:
+        """Order the Pods by this key from now on."""
+        self._key = key
+        pods = list(self)
+        self._heap, self._entries = [], {}
+        for queued in pods:
+            self.add(queued)
+
     def add(self, queued: QueuedPod) -> None:
         """Put a Pod in, or give it the place of its present key."""
         entry = (self._key(queued), next(self._count), queued)

@@ -6,9 +6,11 @@ for it holds the Pod. `MOVES` is the whole truth about how it gets on; drawn fro
     outside       --> active        : added
     outside       --> gated         : added, held by a PreEnqueue plugin
     active        --> in flight     : popped
+    active        --> gated         : held by a PreEnqueue plugin that a reload brought
     active        --> outside       : deleted
     backoff       --> active        : backoff completed, or activated
     backoff       --> in flight     : popped while no Pod is active
+    backoff       --> gated         : held by a PreEnqueue plugin that a reload brought
     backoff       --> outside       : deleted
     unschedulable --> active        : woken, or activated
     unschedulable --> backoff       : woken before its backoff completed
@@ -60,11 +62,13 @@ MOVES: Mapping[Place, Mapping[Place, str]] = {
     },
     Place.ACTIVE: {
         Place.IN_FLIGHT: "popped",
+        Place.GATED: "held by a PreEnqueue plugin that a reload brought",
         Place.OUTSIDE: "deleted",
     },
     Place.BACKOFF: {
         Place.ACTIVE: "backoff completed, or activated",
         Place.IN_FLIGHT: "popped while no Pod is active",
+        Place.GATED: "held by a PreEnqueue plugin that a reload brought",
         Place.OUTSIDE: "deleted",
     },
     Place.UNSCHEDULABLE: {

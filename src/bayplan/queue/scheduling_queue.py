@@ -14,7 +14,7 @@ Answers to kube-scheduler's ``pkg/scheduler/backend/queue``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -24,14 +24,14 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.queue import update_events
 from bayplan.queue.board import Board
-from bayplan.queue.gate import Gate, PreEnqueue
-from bayplan.queue.heap import Key
-from bayplan.queue.hints import HintTable, Strategy
+from bayplan.queue.gate import Gate
+from bayplan.queue.hints import Strategy
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.places import Place
+from bayplan.queue.policy import NO_POLICY, QueuePolicy
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.settings import QueueSettings, QueueStatistics
+from bayplan.queue.settings import QueueStatistics
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("queue")
@@ -49,33 +49,44 @@ class SchedulingQueue:
 
     def __init__(
         self,
-        sort_key: Key,
         clock: Callable[[], float],
-        hints: HintTable,
-        pre_enqueue: Mapping[str, Sequence[PreEnqueue]],
+        policy: QueuePolicy = NO_POLICY,
         *,
         nominator: Nominator | None = None,
         instrument: Instrument | None = None,
-        settings: QueueSettings | None = None,
     ) -> None:
         """An empty queue.
 
         Args:
-            sort_key: the order of QueueSort; see `bayplan.queue.active.sort_key`.
             clock: monotonic seconds.
-            hints: what wakes the Pods that a plugin rejected.
-            pre_enqueue: PreEnqueue plugins by profile, in order.
+            policy: how Pods are ordered, held back and woken; see `adopt`.
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
             instrument: told of moves and rejections.
-            settings: times.
         """
-        self._settings = settings or QueueSettings()
+        self._settings = policy.settings
         self._clock = clock
-        self._hints = hints
-        self._gate = Gate(pre_enqueue)
-        self._board = Board(sort_key, clock, self._settings, instrument or Instrument())
+        self._hints = policy.hints
+        self._gate = Gate(policy.pre_enqueue)
+        self._board = Board(policy.sort_key, clock, self._settings, instrument or Instrument())
         self._next_leftover = clock() + LEFTOVER_PERIOD
         self.nominator = nominator if nominator is not None else Nominator()
+
+    def adopt(self, policy: QueuePolicy) -> None:
+        """This policy holds from now on: Pods are ordered by it, and asked about and tried anew.
+
+        Who waits, waits for plugins of the previous policy; Pods in flight come back to this one.
+        """
+        self._settings, self._hints = policy.settings, policy.hints
+        self._gate = Gate(policy.pre_enqueue)
+        self._board.reorder(policy.sort_key, policy.settings)
+        event = update_events.CONFIGURATION_RELOADED
+        for queued in (*self._board.gated, *self._board.unschedulable):
+            self._requeue(queued, Strategy.AFTER_BACKOFF, event.label)
+        for queued in (*self._board.active, *self._board.backoff):
+            self._ask_gate(queued)
+            if queued.gating_plugin:
+                self._board.move(queued, Place.GATED, event.label)
+        self._board.in_flight.record(event, None, None)
 
     # The scheduling cycle
 

@@ -6,14 +6,15 @@ nothing to write to: events are dropped, plugins get no client, ties go to the f
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import Core, Surroundings
+from bayplan.app.assembly import Core, Ports, build
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import Cluster
 from bayplan.simulation.name_order import NameOrder
-from bayplan.telemetry.instrument import Instrument
 
 
 class NoEvents:
@@ -43,12 +44,11 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     """
     if config.config.extenders:
         cluster.notes.add("the extenders of the configuration are not asked")
-    around = Surroundings(events=NoEvents(), tie_break=NameOrder())
-    core = Core(config, registry, around, Instrument())
-    for framework in core.profiles.values():
-        framework.percentage = 100
+    all_nodes = [replace(profile, percentage_of_nodes_to_score=100) for profile in config.profiles]
+    config = replace(config, profiles=tuple(all_nodes))
+    core = build(config, registry, Ports(events=NoEvents(), tie_break=NameOrder()))
     for kind, objects in cluster.objects.items():
-        core.handlers.apply(Replaced(kind, objects))
+        core.world.handlers.apply(Replaced(kind, objects))
     return core
 
 

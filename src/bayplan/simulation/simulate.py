@@ -45,7 +45,7 @@ class Usage:
 
 def usage(core: Core) -> list[Usage]:
     """The usage of every resource that a node offers, by name; Pods count as one, too."""
-    nodes = core.cache.nodes
+    nodes = core.world.cache.nodes
     names = {name for node in nodes for name in node.node.status.allocatable} - {"pods"}
     used = [
         Usage(name, int(nodes.allocatable(name).sum()), int(nodes.requested(name).sum()))
@@ -81,7 +81,7 @@ def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
 class _Simulation:
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._commit = Commit(core.cache, core.queue.nominator)
+        self._commit = Commit(core.world.cache, core.world.queue.nominator)
         self._order = NameOrder()
 
     def place(self, pod: Pod) -> Result:
@@ -106,7 +106,7 @@ class _Simulation:
                 message = diagnose_fault(framework, pod, fault).message
             result["message"] = cut_note(message)
             return
-        result["best"] = self._order.names(self._core.cache.nodes, placement.best)
+        result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
         committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
         if isinstance(committed, Rejection):
             result["message"] = cut_note(committed.message)
@@ -121,11 +121,11 @@ class _Simulation:
         waits = result["waits"] = dict(member.waits)
         plugins = ", ".join(f"{name} (at most {waits[name]:g} s)" for name in sorted(waits))
         result["message"] = f"waits in Permit for {plugins}"
-        self._core.waiting.add(member.pod, waits, partial(self._decided, result, member))
+        self._core.world.waiting.add(member.pod, waits, partial(self._decided, result, member))
 
     def _decided(self, result: Result, member: Member, verdict: Status, _timed_out: bool) -> None:
         """Permit plugins have let a waiting Pod go, or rejected it."""
-        self._core.waiting.remove(member.pod.uid)
+        self._core.world.waiting.remove(member.pod.uid)
         del result["waits"]
         result["message"] = ""
         if not verdict.ok:

@@ -1,0 +1,73 @@
+"""ApiClient: what a scheduler writes to the API server, and the ports made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.app.assembly import Ports
+from bayplan.app.feed import Feed
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.event_recorder import EventRecorder
+from bayplan.client.http import Http
+from bayplan.client.writer import Writer
+from bayplan.config import EffectiveConfig
+from bayplan.extenders.extenders import Extenders, HttpExtender
+from bayplan.extenders.full_objects import FullObjects
+
+log = structlog.get_logger("client")
+
+
+class PodStatusWriter:
+    """The scheduler's writes of conditions and nominations: sent later, trouble is logged."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """See `bayplan.attempt.report.StatusWriter`."""
+
+        def done(error: ApiError | None) -> None:
+            if error is not None and not isinstance(error, NotFound):
+                log.warning("Pod status not written", pod=pod.key, error=str(error))
+
+        self._writer.patch_pod_status(pod, condition, nominated, done)
+
+
+class ApiClient:
+    """Plain calls, and the dispatcher with its users.
+
+    Args:
+        may_write: asked before each write that goes through the dispatcher.
+
+    Attributes:
+        http: calls that wait.
+        dispatcher: sends bindings, conditions and events.
+        events: records events.
+    """
+
+    def __init__(self, config: EffectiveConfig, feed: Feed, may_write: Callable[[], bool]) -> None:
+        limits = config.config.client_connection
+        self.http = Http(feed.connection)
+        self.dispatcher = Dispatcher(
+            feed.connection, qps=limits.qps, burst=limits.burst, may_send=may_write
+        )
+        self.events = EventRecorder(self.dispatcher, config.profiles[0].scheduler_name)
+
+    def ports(self, config: EffectiveConfig, feed: Feed) -> Ports:
+        """The ports of a scheduler that runs against this API server."""
+        writer, objects = Writer(self.dispatcher, self.http), FullObjects(self.http)
+        workers = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
+        return Ports(
+            events=self.events,
+            writer=writer,
+            statuses=PodStatusWriter(writer),
+            inbox=feed.inbox,
+            instrument=feed.metrics,
+            plugin_workers=workers,
+            extenders=Extenders(HttpExtender(e, objects) for e in config.config.extenders),
+        )

@@ -1,0 +1,103 @@
+"""Leadership: whether this process may schedule, and who tells it so.
+
+Without leader election it always may. With it, it begins when the Lease is held, and ends at once
+when that is lost: two leaders would bind twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from bayplan.app.api_client import ApiClient
+from bayplan.client.event_recorder import ObjectReference
+from bayplan.client.leader import LeaderElector, Lease, LeaseLock, new_identity
+from bayplan.config.types import LeaderElectionConfiguration
+from bayplan.inbox.inbox import Inbox
+from bayplan.inbox.messages import Lead
+
+log = structlog.get_logger("leadership")
+
+
+class Leadership:
+    """The right to schedule.
+
+    Args:
+        on_lost: called at once when we led and do not any more; on another thread.
+
+    Attributes:
+        elector: None where leader election is off.
+    """
+
+    def __init__(
+        self,
+        settings: LeaderElectionConfiguration,
+        api: ApiClient,
+        inbox: Inbox,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._events = api.events
+        self._inbox = inbox
+        self.elector: LeaderElector | None = None
+        if settings.leader_elect:
+            lock = LeaseLock(
+                settings.resource_name,
+                settings.resource_namespace,
+                settings.lease_duration,
+                settings.renew_deadline,
+                settings.retry_period,
+            )
+            self.elector = LeaderElector(
+                api.http,
+                lock,
+                new_identity(),
+                on_started=lambda: inbox.post(Lead()),
+                on_stopped=on_lost,
+                on_new_leader=lambda who: log.info("New leader", leader=who),
+                record=self._record,
+            )
+
+    def seek(self) -> None:
+        """Lead as soon as possible; `Lead` comes into the inbox then."""
+        if self.elector is None:
+            self._inbox.post(Lead())
+        else:
+            self.elector.start()
+
+    def give_up(self) -> None:
+        """Let another process lead, at once."""
+        if self.elector is not None:
+            self.elector.stop()
+
+    @property
+    def may_write(self) -> bool:
+        """Not when the Lease has run out and nobody has noticed yet, as after a long sleep."""
+        return self.elector is None or self.elector.is_leader
+
+    @property
+    def problem(self) -> str:
+        """Why the Lease can be neither read nor written; "" while it can."""
+        return self.elector.problem if self.elector is not None else ""
+
+    def event(self, type_: str, reason: str, note: str) -> None:
+        """Record an event about the Lease, if we hold it."""
+        if self.elector is not None and self.elector.is_leader:
+            about = _reference(self.elector.lease)
+            self._events.event(about, None, type_, reason, reason, note)
+
+    def _record(self, lease: Lease, note: str) -> None:
+        about = _reference(lease)
+        self._events.event(about, None, "Normal", "LeaderElection", "LeaderElection", note)
+
+
+def _reference(lease: Lease) -> ObjectReference:
+    meta = lease["metadata"]
+    return ObjectReference(
+        "Lease",
+        meta["namespace"],
+        meta["name"],
+        meta["uid"],
+        "coordination.k8s.io/v1",
+        meta["resourceVersion"],
+    )

@@ -1,0 +1,32 @@
+"""QueuePolicy: what profiles and settings decide about the queue; a reload replaces all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bayplan.queue.gate import PreEnqueue
+from bayplan.queue.heap import Key
+from bayplan.queue.hints import HintTable
+from bayplan.queue.settings import QueueSettings
+
+
+@dataclass(frozen=True)
+class QueuePolicy:
+    """How Pods are ordered, held back, woken and tried again.
+
+    Attributes:
+        sort_key: the order of QueueSort; see `bayplan.queue.active.sort_key`.
+        hints: what wakes the Pods that a plugin rejected.
+        pre_enqueue: PreEnqueue plugins by profile, in order.
+        settings: times.
+    """
+
+    sort_key: Key
+    hints: HintTable
+    pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
+    settings: QueueSettings = field(default_factory=QueueSettings)
+
+
+NO_POLICY = QueuePolicy(lambda queued: queued.timestamp, HintTable({}), {})
+"""That of a queue without profiles."""

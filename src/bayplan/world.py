@@ -1,0 +1,47 @@
+"""World: what the scheduler knows of the cluster. It lives as long as the process.
+
+Nodes, Pods and other objects, the queue, Pods that wait in Permit or are being prepared: none of it
+depends on the configuration, so a reload leaves it alone; see `bayplan.profiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bayplan.binding.preparing import PreparingPods
+from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.cache import Cache
+from bayplan.cache.counters import DomainCounters
+from bayplan.handlers import Handlers
+from bayplan.profiles import Profiles
+from bayplan.queue.nominator import Nominator
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.telemetry.instrument import Instrument
+
+
+class World:
+    """The state of one scheduler; scheduling thread only, `waiting` excepted.
+
+    Attributes:
+        cache: nodes, the Pods on them, every other object.
+        counters: matching Pods per topology domain.
+        nominator: Pods nominated to nodes.
+        waiting: Pods that wait in Permit.
+        preparing: Pods in PreBind, by uid.
+        queue: Pods that wait for a node.
+        handlers: apply what the API server shows.
+    """
+
+    def __init__(self, clock: Callable[[], float], instrument: Instrument) -> None:
+        self.cache = Cache()
+        self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
+        self.nominator = Nominator()
+        self.waiting = WaitingPods(clock)
+        self.preparing = PreparingPods()
+        self.queue = SchedulingQueue(clock, nominator=self.nominator, instrument=instrument)
+        self.handlers = Handlers(self.cache, self.queue, self.waiting)
+
+    def adopt(self, profiles: Profiles) -> None:
+        """These profiles decide from now on."""
+        self.queue.adopt(profiles.policy)
+        self.handlers.adopt(frozenset(profiles))
