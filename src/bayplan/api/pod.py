@@ -4,20 +4,26 @@ A Pod of a Deployment differs from its siblings in name, uid, node and perhaps i
 volumes name, not in what it asks for. So everything scheduling-relevant that siblings share is
 interned as one `PodShape`: memory and the work of deriving requests or compiling terms are paid
 once per shape, and results that depend on the shape alone are cached by it.
+
+Pods of a StatefulSet or an indexed Job have a label each, others differ in size alone. So the spec
+of a shape has two parts that are interned apart, `PodShape.requests` and `PodShape.constraints`:
+results that follow from one of them are cached by that, and serve every shape that shares it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from operator import attrgetter
 from types import MethodType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from bayplan.api.meta import ObjectMeta, Wire
 from bayplan.api.pod_spec import (
+    Container,
     PodSpec,
     PvcVolumeSource,
     ResourceRequirements,
@@ -90,30 +96,20 @@ class WirePod(Wire, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class PodShape:
-    """What Pods of one template in one namespace share; equal shapes are the same object.
+class _Interned:
+    """Something of which equal ones are the same object; `id` is never used twice."""
 
-    Whoever computes something from the shape alone (requests, compiled terms) keeps it with `memo`.
-    """
+    __slots__ = ("_memo", "id", "spec")
 
-    __slots__ = ("_memo", "id", "labels", "namespace", "owner", "spec")
+    _ids: ClassVar[Iterator[int]] = itertools.count(1)
 
-    _interned: ClassVar[dict[bytes, PodShape]] = {}
-    _count: ClassVar[int] = 0
-
-    def __init__(
-        self, namespace: str, labels: dict[str, str], owner: tuple[str, str], spec: PodSpec
-    ) -> None:
-        self.namespace = namespace
-        self.labels = labels
-        self.owner = owner
+    def __init__(self, spec: PodSpec) -> None:
         self.spec = spec
+        self.id = next(_Interned._ids)
         self._memo: dict[Any, Any] = {}
-        PodShape._count += 1
-        self.id = PodShape._count
 
-    def memo(self, compute: Callable[[PodShape], T]) -> T:
-        """``compute(self)``, computed once per shape.
+    def memo(self, compute: Callable[[Self], T]) -> T:
+        """``compute(self)``, computed once.
 
         Shapes outlive plugins, so ``compute`` is a function of a module. What depends on a plugin's
         settings is cached by the plugin itself.
@@ -129,24 +125,114 @@ class PodShape:
             value = self._memo[compute] = compute(self)
             return value
 
+
+class SpecPart(_Interned):
+    """A part of a spec: `spec` has nothing but the fields of that part."""
+
+    __slots__ = ()
+
+
+class Spec(_Interned):
+    """A whole spec, and its two parts, which have all its fields between them.
+
+    Attributes:
+        requests: what the containers request, overhead, and Pod-level resources.
+        constraints: everything else.
+    """
+
+    __slots__ = ("constraints", "requests")
+
+    _specs: ClassVar[dict[bytes, Spec]] = {}
+    _parts: ClassVar[dict[bytes, SpecPart]] = {}
+
+    def __init__(self, spec: PodSpec) -> None:
+        super().__init__(spec)
+        self.requests = self._part(_only_requests(spec))
+        self.constraints = self._part(_without_requests(spec))
+
+    @classmethod
+    def of(cls, spec: PodSpec) -> Spec:
+        """The one object for ``spec``."""
+        return _intern(cls._specs, _encode(spec), lambda: cls(spec))
+
+    @classmethod
+    def _part(cls, spec: PodSpec) -> SpecPart:
+        return _intern(cls._parts, _encode(spec), lambda: SpecPart(spec))
+
+
+class PodShape(_Interned):
+    """What Pods of one template in one namespace share; equal shapes are the same object.
+
+    Whoever computes something from the shape alone (compiled terms) keeps it with `memo`; what
+    follows from a part of it is kept with the `memo` of `requests` or `constraints`.
+    """
+
+    __slots__ = ("constraints", "labels", "namespace", "owner", "requests")
+
+    _interned: ClassVar[dict[bytes, PodShape]] = {}
+
+    def __init__(
+        self, namespace: str, labels: dict[str, str], owner: tuple[str, str], spec: Spec
+    ) -> None:
+        super().__init__(spec.spec)
+        self.namespace = namespace
+        self.labels = labels
+        self.owner = owner
+        self.requests = spec.requests
+        self.constraints = spec.constraints
+
     @classmethod
     def of(cls, wire: WirePod) -> PodShape:
         """The one shape of this Pod and its siblings."""
         meta, spec = wire.metadata, wire.spec
         owner = _owner(meta)
         volumes = tuple(_nameless(v) for v in spec.volumes if v.matters) if spec.volumes else ()
-        shared = _shared(spec, volumes)
-        key = _encode((meta.namespace, meta.labels, owner, shared))
-        shape = cls._interned.get(key)
-        if shape is None:
-            if len(cls._interned) >= MAX_SHAPES:
-                cls._interned.clear()
-            shape = cls._interned[key] = cls(meta.namespace, meta.labels, owner, shared)
-        return shape
+        shared = Spec.of(_shared(spec, volumes))
+        key = _encode((meta.namespace, meta.labels, owner, shared.id))
+        return _intern(cls._interned, key, lambda: cls(meta.namespace, meta.labels, owner, shared))
 
 
 MAX_SHAPES = 65536
 """Interned shapes kept; past it the table starts anew (equal Pods then get a second shape)."""
+
+
+def _intern(interned: dict[bytes, T], key: bytes, make: Callable[[], T]) -> T:
+    value = interned.get(key)
+    if value is None:
+        if len(interned) >= MAX_SHAPES:
+            interned.clear()
+        value = interned[key] = make()
+    return value
+
+
+def _only_requests(spec: PodSpec) -> PodSpec:
+    def requests(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(
+            Container(resources=c.resources, restart_policy=c.restart_policy) for c in containers
+        )
+
+    return PodSpec(
+        containers=requests(spec.containers),
+        init_containers=requests(spec.init_containers),
+        overhead=spec.overhead,
+        resources=spec.resources,
+    )
+
+
+def _without_requests(spec: PodSpec) -> PodSpec:
+    def constraints(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(msgspec.structs.replace(c, resources=_NO_RESOURCES) for c in containers)
+
+    return msgspec.structs.replace(
+        spec,
+        containers=constraints(spec.containers),
+        init_containers=constraints(spec.init_containers),
+        overhead={},
+        resources=None,
+    )
+
+
+_NO_RESOURCES = ResourceRequirements()
 
 _encode = msgspec.json.Encoder().encode
 _SOME_CLAIM = PvcVolumeSource()

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from bayplan.api import quantity
-from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.api.pod import Pod, PodStatus, SpecPart
 from bayplan.api.pod_spec import Container, PodSpec, Resources
 
 Exact = dict[str, Fraction]
@@ -45,7 +45,7 @@ def pod_requests(pod: Pod) -> Requests:
     """What ``pod`` takes on its node, its resize state considered."""
     if _has_resize_state(pod.status):
         return _requests(pod.spec, pod.status)
-    return pod.shape.memo(_shape_requests)
+    return pod.shape.requests.memo(_part_requests)
 
 
 def _has_resize_state(status: PodStatus) -> bool:
@@ -56,8 +56,8 @@ def _has_resize_state(status: PodStatus) -> bool:
     )
 
 
-def _shape_requests(shape: PodShape) -> Requests:
-    return _requests(shape.spec, _NO_STATUS)
+def _part_requests(requests: SpecPart) -> Requests:
+    return _requests(requests.spec, _NO_STATUS)
 
 
 def _requests(spec: PodSpec, status: PodStatus) -> Requests:

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart
 from bayplan.framework.points import EXTRAS, FORMS, extension_points, has, methods
 
 _FORMS = (*(form for forms in FORMS.values() for form in forms), *EXTRAS)
@@ -25,6 +25,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "Args": (type, type(None)),
     "filter_depends": (Depends,),
     "score_depends": (Depends,),
+    "reads": (PodPart,),
     "normalizer": (Normalizer, type(None)),
     "blocking": (bool,),
 }

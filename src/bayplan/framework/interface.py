@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.kinds import Kind
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodShape, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
@@ -51,6 +51,29 @@ class Depends(enum.Flag):
     """Anything else: other nodes, other objects, time, the Pod's name and those of its claims."""
 
 
+class PodPart(enum.Enum):
+    """What a row-local plugin reads of a Pod, so that Pods that agree in it share its answers.
+
+    Where a plugin needs two of these, it reads the whole shape.
+    """
+
+    SHAPE = "shape"
+    """Anything that `PodShape` has: namespace, labels, owner and the whole spec."""
+    CONSTRAINTS = "constraints"
+    """`PodShape.constraints`: the spec without what is requested."""
+    REQUESTS = "requests"
+    """`PodShape.requests`: what containers request and limit, overhead, Pod-level resources."""
+
+    def of(self, shape: PodShape) -> PodShape | SpecPart:
+        """That part of ``shape``."""
+        match self:
+            case PodPart.CONSTRAINTS:
+                return shape.constraints
+            case PodPart.REQUESTS:
+                return shape.requests
+        return shape
+
+
 @dataclass(frozen=True)
 class Normalizer:
     """Scales scores so that the highest becomes 100 (``reverse``: becomes 0, and 0 becomes 100).
@@ -80,6 +103,8 @@ class Plugin:
     Namespaces are watched without being named here."""
     filter_depends: ClassVar[Depends] = Depends.CLUSTER
     score_depends: ClassVar[Depends] = Depends.CLUSTER
+    reads: ClassVar[PodPart] = PodPart.SHAPE
+    """What the answers depend on, besides rows, where none depends on CLUSTER."""
     normalizer: ClassVar[Normalizer | None] = None
     """How to normalize scores, where dividing by the highest one is all there is to it."""
     blocking: ClassVar[bool] = False

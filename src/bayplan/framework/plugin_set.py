@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.points import (
     FORMS,
     REJECTING,
@@ -42,7 +44,7 @@ from bayplan.framework.points import (
     Unreserve,
 )
 from bayplan.framework.stages import Caller
-from bayplan.framework.status import SUCCESS, Status
+from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
@@ -86,7 +88,7 @@ class PluginSet:
     Attributes:
         profile: schedulerName of the profile.
         weights: of the Score plugins, by name.
-        local: names of the plugins that are row-local, see `is_local`.
+        local: the plugins that are row-local (see `is_local`), with what they read of a Pod.
         trusted: see above.
         all: every plugin once, in the order of the points.
         rejecting: those that can reject a Pod.
@@ -145,7 +147,7 @@ class PluginSet:
         self.weights = {plugin.name: weight for plugin, weight in enabled.get(Point.SCORE, ())}
         self.all = _once(points.values())
         self.rejecting = _once(points[point] for point in REJECTING)
-        self.local = {p.name for p in self.all if is_local(p)}
+        self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.call: Caller = self._timed_call if instrument.times_plugins else self._call
         """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""
 
@@ -197,6 +199,29 @@ class PluginSet:
         status = self.ask(_STATUS, plugin, point, method, *args)
         return SUCCESS if status is None else status
 
+    def ask_pre_filter(
+        self, plugin: PreFilter, state: CycleState, pod: Pod, nodes: NodeTable
+    ) -> PreFilterResult | Status | None:
+        """What ``plugin`` answers at PreFilter; notes a Skip in ``state``."""
+        answer = self.ask(
+            _PRE_FILTER_ANSWERS, plugin, Point.PRE_FILTER, plugin.pre_filter, state, pod, nodes
+        )
+        if isinstance(answer, Status) and answer.code is Code.SKIP:
+            state.skip_filter.add(plugin.name)
+        return answer
+
+    def ask_pre_score(
+        self, plugin: PreScore, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> AttemptFault | None:
+        """Run PreScore of ``plugin``; returns the fault if it reports an error."""
+        status = self.status(plugin, Point.PRE_SCORE, plugin.pre_score, state, pod, nodes, feasible)
+        if status.ok:
+            return None
+        if status.code is Code.SKIP:
+            state.skip_score.add(plugin.name)
+            return None
+        return AttemptFault(Point.PRE_SCORE, plugin.name, status)
+
     def time(
         self, state: CycleState, point: Point, started: float, status: str = "Success"
     ) -> None:
@@ -207,6 +232,7 @@ class PluginSet:
 
 
 _STATUS = (Status, type(None))
+_PRE_FILTER_ANSWERS = (Status, PreFilterResult, type(None))
 
 
 def _once(points: Iterable[Sequence[Plugin]]) -> tuple[Plugin, ...]:

@@ -1,7 +1,7 @@
 """NodeSearch: PreFilter and Filter, then PreScore, Score and NormalizeScore of one profile.
 
-It joins the kept `Answers` of row-local plugins with fresh ones of all others. Everything it says
-about a node - feasible, why not, how good - comes out of the same arrays.
+It joins the kept `RowAnswers` of row-local plugins with fresh answers of all others. Everything it
+says about a node - feasible, why not, how good - comes out of the same arrays.
 """
 
 from __future__ import annotations
@@ -16,24 +16,16 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.points import Point
-from bayplan.framework.answers import (
-    AnswerBook,
-    Answers,
-    LocalStages,
-    PreFilterAnswer,
-    masked,
-)
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers, PreFilterResult
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.points import PreFilter, PreScore
+from bayplan.framework.row_answers import AnswerBook, RowAnswers, masked
+from bayplan.framework.row_answers.part import PreFilterAnswer
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
-
-_PRE_FILTER_ANSWERS = (Status, PreFilterResult, type(None))
 
 
 @dataclass
@@ -47,6 +39,7 @@ class Fit:
         nominated: the row of the nominated node, where the Pod is taken there unscored.
         among: (n,) bool, the nodes that PreFilter left; None where it left all.
         diagnosis: why not elsewhere; made only where nothing is feasible.
+        answers: what the row-local plugins said.
     """
 
     feasible: BoolArray
@@ -55,6 +48,7 @@ class Fit:
     nominated: int | None = None
     among: BoolArray | None = None
     diagnosis: Diagnosis | None = None
+    answers: RowAnswers | None = None
 
 
 @dataclass
@@ -144,7 +138,7 @@ class NodeSearch:
         self._pre_filters = [(p, p.name in plugins.local) for p in plugins.pre_filter]
         self._fresh_pre_scores = [p for p in plugins.pre_score if p.name not in plugins.local]
         self._unprepared = _unprepared(plugins)
-        self._book = AnswerBook()
+        self._book = AnswerBook(plugins, self._filters, self._scores, self._nodes)
         self.what_if = handle.what_if
         self.what_if.adopt(plugins, self._filters)
 
@@ -152,68 +146,6 @@ class NodeSearch:
     def scores_anything(self) -> bool:
         """Whether the profile has Score plugins."""
         return bool(self._scores)
-
-    # The row-local plugins' kept answers
-
-    def _answers(self, pod: Pod) -> Answers:
-        answers = self._book.get(pod.shape)
-        if answers is None:
-            answers = self._ask_local(pod)
-            answers.refresh(pod, self._nodes)
-            self._book.put(pod.shape, answers)
-        else:
-            answers.refresh(pod, self._nodes)
-        return answers
-
-    def _ask_local(self, pod: Pod) -> Answers:
-        """The first questions about a new shape: PreFilter and PreScore of row-local plugins."""
-        local = self._plugins.local
-        state = CycleState()
-        pre_filter = {
-            p.name: self._pre_filter_answer(p, state, pod)
-            for p in self._plugins.pre_filter
-            if p.name in local
-        }
-        pre_score = [p for p in self._plugins.pre_score if p.name in local]
-        faults = [self._pre_score_one(p, state, pod, self._nodes.exists) for p in pre_score]
-        fault = next((f for f in faults if f), None)
-        filters = [f for f in self._filters if f.name in local and f.name not in state.skip_filter]
-        scores = [s for s in self._scores if s.name in local and s.name not in state.skip_score]
-        hopeless = any(isinstance(a, Status) and a.rejected for a in pre_filter.values())
-        stages = LocalStages(
-            static_filters=[f for f in filters if not f.on_pods and not hopeless],
-            pod_filters=[f for f in filters if f.on_pods and not hopeless],
-            scores=[] if fault or hopeless else scores,
-        )
-        return Answers(state, stages, pre_filter, fault, self._plugins.call)
-
-    def _pre_filter_answer(self, plugin: PreFilter, state: CycleState, pod: Pod) -> PreFilterAnswer:
-        answer = self._plugins.ask(
-            _PRE_FILTER_ANSWERS,
-            plugin,
-            Point.PRE_FILTER,
-            plugin.pre_filter,
-            state,
-            pod,
-            self._nodes,
-        )
-        if isinstance(answer, Status) and answer.code is Code.SKIP:
-            state.skip_filter.add(plugin.name)
-        return answer
-
-    def _pre_score_one(
-        self, plugin: PreScore, state: CycleState, pod: Pod, feasible: BoolArray
-    ) -> AttemptFault | None:
-        """Run one PreScore plugin; returns the fault if it reports an error."""
-        status = self._plugins.status(
-            plugin, Point.PRE_SCORE, plugin.pre_score, state, pod, self._nodes, feasible
-        )
-        if status.ok:
-            return None
-        if status.code is Code.SKIP:
-            state.skip_score.add(plugin.name)
-            return None
-        return AttemptFault(Point.PRE_SCORE, plugin.name, status)
 
     # PreFilter and Filter
 
@@ -225,7 +157,7 @@ class NodeSearch:
         started = perf_counter()
         for stage in self._one_node_filters:
             stage.begin()
-        answers = self._answers(pod)
+        answers = self._book.answers(pod)
         allowed = self._pre_filter(state, pod, answers)
         self._plugins.time(state, Point.PRE_FILTER, started, str((allowed.status or SUCCESS).code))
         if allowed.status is not None:
@@ -236,19 +168,19 @@ class NodeSearch:
         if nominated is not None:
             feasible = np.zeros(len(self._nodes), np.bool_)
             feasible[nominated] = True
-            fit = Fit(feasible, 1, 1, nominated=nominated)
+            fit = Fit(feasible, 1, 1, nominated=nominated, answers=answers)
         else:
             fit = self._filter(state, pod, answers, allowed)
         self._plugins.time(state, Point.FILTER, started)
         return fit
 
-    def _pre_filter(self, state: CycleState, pod: Pod, answers: Answers) -> _Allowed:
+    def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> _Allowed:
         allowed = _Allowed()
         for plugin, local in self._pre_filters:
             answer = (
                 answers.pre_filter[plugin.name]
                 if local
-                else self._pre_filter_answer(plugin, state, pod)
+                else self._plugins.ask_pre_filter(plugin, state, pod, self._nodes)
             )
             if answer is SKIP or answer is None:
                 continue
@@ -258,7 +190,7 @@ class NodeSearch:
         state.adopt(answers.state)
         return allowed
 
-    def _filter(self, state: CycleState, pod: Pod, answers: Answers, allowed: _Allowed) -> Fit:
+    def _filter(self, state: CycleState, pod: Pod, answers: RowAnswers, allowed: _Allowed) -> Fit:
         nodes = self._nodes
         feasible = answers.fits
         failed = answers.failed
@@ -276,6 +208,7 @@ class NodeSearch:
             feasible[list(taken)] = False
             failed = failed or any(status.code is Code.ERROR for status in taken.values())
         fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count, among=among)
+        fit.answers = answers
         if fit.count == 0 or failed:
             fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
             fault = fit.diagnosis.fault()
@@ -290,7 +223,7 @@ class NodeSearch:
 
         ``tried``: where PreFilter excludes the nominated node, tell what trying it came to.
         """
-        answers = self._answers(pod)
+        answers = self._book.answers(pod)
         allowed = self._pre_filter(state, pod, answers)
         taken = {}
         if allowed.status is None:
@@ -371,7 +304,7 @@ class NodeSearch:
             PluginScores(
                 s.name, rows, s.weight * answers.normalized(s, pod, self._nodes, fit.feasible)
             )
-            for s in answers.stages.scores
+            for s in answers.scores
         ]
         fresh = self._fresh(state, pod, fit.feasible)
         parts += [
@@ -381,12 +314,14 @@ class NodeSearch:
         order = {s.name: i for i, s in enumerate(self._scores)}
         return sorted(parts, key=lambda part: order[part.plugin])
 
-    def _pre_score(self, state: CycleState, pod: Pod, fit: Fit) -> Answers:
-        answers = self._book.get(pod.shape)
+    def _pre_score(self, state: CycleState, pod: Pod, fit: Fit) -> RowAnswers:
+        answers = fit.answers
         assert answers is not None, "score comes after find"
         fault = answers.score_fault
         for plugin in self._fresh_pre_scores:
-            fault = fault or self._pre_score_one(plugin, state, pod, fit.feasible)
+            fault = fault or self._plugins.ask_pre_score(
+                plugin, state, pod, self._nodes, fit.feasible
+            )
         fault = fault or self._unprepared
         if fault is not None:
             raise fault.with_traceback(None)  # it may have been raised before

@@ -163,7 +163,7 @@ class ScoreStage:
         trusted: whether scores need not be checked before they are normalized.
 
     Attributes:
-        local, on_pods, by_load, epoch: as in `FilterStage`.
+        local, on_pods, by_load, epoch, one_node: as in `FilterStage`.
     """
 
     def __init__(
@@ -185,6 +185,7 @@ class ScoreStage:
         self.on_pods = on_pods(plugin.score_depends)
         self.by_load = plugin.score_depends == Depends.RESOURCES
         self.epoch = plugin if isinstance(plugin, HasEpoch) else None
+        self.one_node = not isinstance(plugin, ScoreNodes)
         self._pool = pool if plugin.blocking else None
         self._trusted = trusted
         self._columns: ScoreNodes | None = None

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
 from bayplan.framework.points import HasEpoch, ScoreNodes
 
 _MB = 1024 * 1024
@@ -27,6 +27,7 @@ class ImageLocality(Plugin):
     """Scores by the images of a Pod's containers and image volumes."""
 
     score_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
 
     def epoch(self, pod: Pod) -> int:
         """Changes with the share of nodes that have any of the Pod's images."""
@@ -34,7 +35,7 @@ class ImageLocality(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100, linear in the sum of the image sizes."""
-        wanted = pod.shape.memo(_wanted)
+        wanted = pod.shape.constraints.memo(_wanted)
         total = np.zeros(len(nodes), np.int64)
         for image, value in self._values(pod).items():
             has = self._has(image, nodes)
@@ -45,10 +46,11 @@ class ImageLocality(Plugin):
     def _values(self, pod: Pod) -> dict[str, int]:
         """What each image counts: its size times the share of nodes that have it."""
         nodes = self.handle.nodes
-        held = [(i, r) for i in pod.shape.memo(_wanted).images if (r := nodes.images.sizes(i))]
+        rows = {i: nodes.images.sizes(i) for i in pod.shape.constraints.memo(_wanted).images}
         return {
-            image: int(next(iter(rows.values())) * (len(rows) / nodes.node_count))
-            for image, rows in held
+            image: int(next(iter(sizes.values())) * (len(sizes) / nodes.node_count))
+            for image, sizes in rows.items()
+            if sizes
         }
 
     def _has(self, image: str, nodes: NodeTable) -> IntArray:
@@ -62,9 +64,9 @@ class _Wanted(NamedTuple):
     most: int
 
 
-def _wanted(shape: PodShape) -> _Wanted:
+def _wanted(constraints: SpecPart) -> _Wanted:
     """How often each image is named, and the sum of sizes that scores 100."""
-    spec = shape.spec
+    spec = constraints.spec
     containers = (*spec.init_containers, *spec.containers)
     references = [c.image for c in containers]
     references += [v.image.reference for v in spec.volumes if v.image is not None]

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import NodeAffinity as NodeAffinitySpec
 from bayplan.api.pod_spec import NodeSelectorTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
@@ -21,7 +21,7 @@ from bayplan.config.args import NodeAffinityArgs
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Depends, Normalizer, Plugin, PreFilterResult
+from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart, PreFilterResult
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter, PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.node_selectors import (
@@ -47,6 +47,7 @@ class NodeAffinity(Plugin):
     Args = NodeAffinityArgs
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
     normalizer = Normalizer()
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -62,7 +63,7 @@ class NodeAffinity(Plugin):
         nodes: NodeTable,
     ) -> PreFilterResult | Status | None:
         """Skip where nothing is required; name the nodes where affinity does."""
-        required = _affinity(pod.shape).required
+        required = _affinity(pod.shape.constraints).required
         if required is None and self._added is None and not pod.spec.node_selector:
             return SKIP
         names = _named_nodes(required.node_selector_terms) if required else None
@@ -71,7 +72,7 @@ class NodeAffinity(Plugin):
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the added affinity does not match, else 2 where the Pod's own does not."""
         codes: IntArray = np.where(
-            pod.shape.memo(required_node_affinity).mask(nodes), 0, _UNMATCHED
+            pod.shape.constraints.memo(required_node_affinity).mask(nodes), 0, _UNMATCHED
         )
         if self._added is not None:
             codes[~self._added.mask(nodes)] = _ENFORCED
@@ -89,14 +90,14 @@ class NodeAffinity(Plugin):
         feasible: BoolArray,
     ) -> Status | None:
         """Skip where nothing is preferred; an error for faulty preferences."""
-        if not _affinity(pod.shape).preferred and self._added_preferences is None:
+        if not _affinity(pod.shape.constraints).preferred and self._added_preferences is None:
             return SKIP
-        faults = pod.shape.memo(_preferences).faults
+        faults = pod.shape.constraints.memo(_preferences).faults
         return Status.error(joined(faults)) if faults else None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """The weights of the preferred terms that match, summed."""
-        scores = pod.shape.memo(_preferences).scores(nodes)
+        scores = pod.shape.constraints.memo(_preferences).scores(nodes)
         if self._added_preferences is not None:
             scores += self._added_preferences.scores(nodes)
         return scores
@@ -109,22 +110,22 @@ class NodeAffinity(Plugin):
     def _node_matches_now(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         if self._added is not None and not self._added.matches(new):
             return Hint.SKIP
-        required = pod.shape.memo(required_node_affinity)
+        required = pod.shape.constraints.memo(required_node_affinity)
         if not required.matches(new):
             return Hint.SKIP
         return Hint.SKIP if old is not None and required.matches(old) else Hint.QUEUE
 
 
-def _affinity(shape: PodShape) -> NodeAffinitySpec:
-    affinity = shape.spec.affinity
+def _affinity(constraints: SpecPart) -> NodeAffinitySpec:
+    affinity = constraints.spec.affinity
     return affinity.node_affinity or _NONE if affinity else _NONE
 
 
 _NONE = NodeAffinitySpec()
 
 
-def _preferences(shape: PodShape) -> Preferences:
-    return compile_preferences(_affinity(shape).preferred)
+def _preferences(constraints: SpecPart) -> Preferences:
+    return compile_preferences(_affinity(constraints).preferred)
 
 
 def _named_nodes(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:

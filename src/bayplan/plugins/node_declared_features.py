@@ -12,7 +12,7 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -22,7 +22,7 @@ from bayplan.framework.cluster_events import (
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers
@@ -34,14 +34,15 @@ class NodeDeclaredFeatures(Plugin):
     """Filters nodes whose status.declaredFeatures lack what the Pod needs."""
 
     filter_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip for a Pod that needs no feature."""
-        return None if pod.shape.memo(_needed) else SKIP
+        return None if pod.shape.constraints.memo(_needed) else SKIP
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a needed feature is not declared."""
-        return pod.shape.memo(_lacking).of(nodes.features).astype(np.int64)
+        return pod.shape.constraints.memo(_lacking).of(nodes.features).astype(np.int64)
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
@@ -56,8 +57,8 @@ class NodeDeclaredFeatures(Plugin):
         ]
 
 
-def _needed(shape: PodShape) -> frozenset[str]:
-    spec = shape.spec
+def _needed(constraints: SpecPart) -> frozenset[str]:
+    spec = constraints.spec
     needed = set()
     rules = (r for c in (*spec.containers, *spec.init_containers) for r in c.restart_policy_rules)
     if any(rule.action == "RestartAllContainers" for rule in rules):
@@ -67,8 +68,8 @@ def _needed(shape: PodShape) -> frozenset[str]:
     return frozenset(needed)
 
 
-def _lacking(shape: PodShape) -> CodedAnswers:
-    needed = shape.memo(_needed)
+def _lacking(constraints: SpecPart) -> CodedAnswers:
+    needed = constraints.memo(_needed)
     return CodedAnswers(lambda declared: not needed <= declared, absent=False)
 
 
@@ -80,7 +81,8 @@ def _declares_others(_pod: Pod, old: Node | None, new: Node) -> Hint:
 def _needs_others(pod: Pod, old: Pod, new: Pod) -> Hint:
     if new.uid != pod.uid:
         return Hint.SKIP
-    return Hint.SKIP if old.shape.memo(_needed) == new.shape.memo(_needed) else Hint.QUEUE
+    before, after = (p.shape.constraints.memo(_needed) for p in (old, new))
+    return Hint.SKIP if before == after else Hint.QUEUE
 
 
 class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):

@@ -15,7 +15,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes
 from bayplan.framework.status import Status
 
@@ -26,6 +26,7 @@ class NodeName(Plugin):
     """Filters nodes other than spec.nodeName, if that is set."""
 
     filter_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the node is not the one that the Pod names."""

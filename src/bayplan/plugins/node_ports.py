@@ -21,7 +21,7 @@ from bayplan.framework.cluster_events import (
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 
@@ -33,14 +33,15 @@ class NodePorts(Plugin):
     """Filters nodes where a host port of the Pod is taken."""
 
     filter_depends = Depends.NODE | Depends.PODS
+    reads = PodPart.CONSTRAINTS
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Skip for a Pod without host ports."""
-        return None if pod.shape.memo(host_ports) else SKIP
+        return None if pod.shape.constraints.memo(host_ports) else SKIP
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a port is taken."""
-        wanted = pod.shape.memo(host_ports)
+        wanted = pod.shape.constraints.memo(host_ports)
         codes = np.zeros(len(nodes), np.int64)
         taken = [r for r, used in enumerate(nodes.host_ports) if used and _conflict(wanted, used)]
         codes[taken] = 1
@@ -70,8 +71,8 @@ def _conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
 def _port_freed(pod: Pod, old: Pod, _new: Pod | None) -> Hint:
     if not old.node_name and not old.status.nominated_node_name:
         return Hint.SKIP
-    freed = _conflict(pod.shape.memo(host_ports), old.shape.memo(host_ports))
-    return Hint.QUEUE if freed else Hint.SKIP
+    ports, freed = (p.shape.constraints.memo(host_ports) for p in (pod, old))
+    return Hint.QUEUE if _conflict(ports, freed) else Hint.SKIP
 
 
 class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.api.pod import Pod, PodStatus, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import exact_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
 from bayplan.framework.points import PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
@@ -37,6 +37,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     Args = NodeResourcesBalancedAllocationArgs
     score_depends = Depends.RESOURCES
+    reads = PodPart.REQUESTS
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -51,19 +52,19 @@ class NodeResourcesBalancedAllocation(Plugin):
         feasible: BoolArray,
     ) -> Status | None:
         """Skip for a Pod that requests none of the resources: it changes no balance."""
-        return None if any(r.amount for r in self._scored_of(pod.shape)) else SKIP
+        return None if any(r.amount for r in self._scored_of(pod.shape.requests)) else SKIP
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
-        resources = self._scored_of(pod.shape)
+        resources = self._scored_of(pod.shape.requests)
         if not any(resource.amount for resource in resources):
             return np.zeros(len(nodes), np.int64)
         before, after = _balance(resources, nodes)
         scores: IntArray = _HALF + (_HALF + after - before) // 2
         return scores
 
-    def _scored(self, shape: PodShape) -> tuple[ScoredResource, ...]:
-        return scored_resources(self._specs, exact_requests(shape.spec, _NO_STATUS, {}))
+    def _scored(self, requests: SpecPart) -> tuple[ScoredResource, ...]:
+        return scored_resources(self._specs, exact_requests(requests.spec, _NO_STATUS, {}))
 
 
 def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:

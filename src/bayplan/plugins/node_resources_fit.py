@@ -15,7 +15,7 @@ import numpy as np
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodShape, PodStatus
+from bayplan.api.pod import Pod, PodStatus, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.requests import DEFAULT_NON_ZERO, exact_requests, pod_requests, units
 from bayplan.cache.shape_cache import SHAPES_KEPT
@@ -29,7 +29,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
@@ -50,6 +50,7 @@ class NodeResourcesFit(Plugin):
     Args = NodeResourcesFitArgs
     filter_depends = Depends.RESOURCES
     score_depends = Depends.RESOURCES
+    reads = PodPart.REQUESTS
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -62,7 +63,7 @@ class NodeResourcesFit(Plugin):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """What each node lacks, as bits; see the module's docstring."""
-        needs = self._needs_of(pod.shape)
+        needs = self._needs_of(pod.shape.requests)
         lacking = nodes.pod_count >= nodes.allowed_pods
         for name, amount in needs:
             lacking |= nodes.allocatable(name) - nodes.requested(name) < amount
@@ -72,14 +73,14 @@ class NodeResourcesFit(Plugin):
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """Everything that a node lacks; unresolvable where it is too small."""
-        needs = self._needs_of(pod.shape)
+        needs = self._needs_of(pod.shape.requests)
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
         reasons += [f"Insufficient {name}" for name in lacking]
         return (Status.unresolvable if code & _TOO_SMALL else Status.unschedulable)(*reasons)
 
-    def _checked_needs(self, shape: PodShape) -> Needs:
-        return tuple((n, a) for n, a in shape.memo(_needs) if not self._is_ignored(n))
+    def _checked_needs(self, requests: SpecPart) -> Needs:
+        return tuple((n, a) for n, a in requests.memo(_needs) if not self._is_ignored(n))
 
     def _is_ignored(self, name: str) -> bool:
         group = name.partition("/")[0]
@@ -87,11 +88,11 @@ class NodeResourcesFit(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100 by the strategy, with the Pod on the node."""
-        return self._strategy(self._scored_of(pod.shape), nodes)
+        return self._strategy(self._scored_of(pod.shape.requests), nodes)
 
-    def _scored(self, shape: PodShape) -> tuple[ScoredResource, ...]:
+    def _scored(self, part: SpecPart) -> tuple[ScoredResource, ...]:
         # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.
-        requests = exact_requests(shape.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
+        requests = exact_requests(part.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
         return scored_resources(self._specs, requests)
 
     def events_to_register(self) -> list[EventRegistration]:
@@ -113,8 +114,8 @@ def _codes(nodes: NodeTable, needs: Needs) -> IntArray:
     return codes
 
 
-def _needs(shape: PodShape) -> Needs:
-    exact = exact_requests(shape.spec, _NO_STATUS, {})
+def _needs(requests: SpecPart) -> Needs:
+    exact = exact_requests(requests.spec, _NO_STATUS, {})
     amounts = {name: units(name, amount) for name, amount in exact.items()}
     scalars = sorted(name for name in amounts if name not in CORE and is_scalar(name))
     return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
@@ -129,13 +130,13 @@ def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     if not new.node_name:
         return Hint.SKIP
     before, after = pod_requests(old).amounts, pod_requests(new).amounts
-    freed = any(before.get(n, 0) > after.get(n, 0) for n, _ in pod.shape.memo(_needs))
+    freed = any(before.get(n, 0) > after.get(n, 0) for n, _ in pod.shape.requests.memo(_needs))
     return Hint.QUEUE if freed else Hint.SKIP
 
 
 def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
-    names = ("pods", *(n for n, _ in pod.shape.memo(_needs)))
-    wanted = {"pods": 1, **dict(pod.shape.memo(_needs))}
+    names = ("pods", *(n for n, _ in pod.shape.requests.memo(_needs)))
+    wanted = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
     if any(_offered(new, n) < wanted[n] for n in names):
         return Hint.SKIP
     more = old is None or any(_offered(new, n) > _offered(old, n) for n in names)

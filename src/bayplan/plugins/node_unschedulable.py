@@ -8,7 +8,7 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -18,7 +18,7 @@ from bayplan.framework.cluster_events import (
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Plugin
+from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated
@@ -30,10 +30,11 @@ class NodeUnschedulable(Plugin):
     """Filters nodes with spec.unschedulable."""
 
     filter_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the node is cordoned and the Pod does not tolerate that."""
-        if pod.shape.memo(_tolerates_cordon):
+        if pod.shape.constraints.memo(_tolerates_cordon):
             return np.zeros(len(nodes), np.int64)
         return nodes.unschedulable.astype(np.int64)
 
@@ -50,8 +51,8 @@ class NodeUnschedulable(Plugin):
         ]
 
 
-def _tolerates_cordon(shape: PodShape) -> bool:
-    return tolerated(UNSCHEDULABLE_TAINT, shape.spec.tolerations)
+def _tolerates_cordon(constraints: SpecPart) -> bool:
+    return tolerated(UNSCHEDULABLE_TAINT, constraints.spec.tolerations)
 
 
 def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
@@ -60,7 +61,8 @@ def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
 
 
 def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-    return Hint.QUEUE if new.uid == pod.uid and _tolerates_cordon(new.shape) else Hint.SKIP
+    tolerates = new.shape.constraints.memo(_tolerates_cordon)
+    return Hint.QUEUE if new.uid == pod.uid and tolerates else Hint.SKIP
 
 
 class _Implements(FilterNodes, EnqueueExtensions, Protocol):

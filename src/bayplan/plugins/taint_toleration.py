@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node, Taint
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -23,7 +23,7 @@ from bayplan.framework.cluster_events import (
     any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreScore, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.coded_answers import CodedAnswers
@@ -38,11 +38,12 @@ class TaintToleration(Plugin):
 
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
     normalizer = Normalizer(reverse=True)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a NoSchedule or NoExecute taint is not tolerated."""
-        return pod.shape.memo(repelling_taints).of(nodes.taints).astype(np.int64)
+        return pod.shape.constraints.memo(repelling_taints).of(nodes.taints).astype(np.int64)
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
@@ -55,7 +56,7 @@ class TaintToleration(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """How many PreferNoSchedule taints the Pod does not tolerate."""
-        return pod.shape.memo(_discouragements).of(nodes.taints)
+        return pod.shape.constraints.memo(_discouragements).of(nodes.taints)
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node that lost the taint, or a toleration that the Pod got."""
@@ -66,8 +67,8 @@ class TaintToleration(Plugin):
         ]
 
 
-def _discouragements(shape: PodShape) -> CodedAnswers:
-    tolerations = [t for t in shape.spec.tolerations if t.effect in ("", _DISCOURAGING)]
+def _discouragements(constraints: SpecPart) -> CodedAnswers:
+    tolerations = [t for t in constraints.spec.tolerations if t.effect in ("", _DISCOURAGING)]
 
     def count(taints: Iterable[Taint]) -> int:
         discouraging = (t for t in taints if t.effect == _DISCOURAGING)

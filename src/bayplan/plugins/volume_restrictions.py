@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, Kind
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
@@ -52,9 +52,9 @@ class Disk(NamedTuple):
         )
 
 
-def disks(shape: PodShape) -> tuple[Disk, ...]:
+def disks(constraints: SpecPart) -> tuple[Disk, ...]:
     """The legacy disks of a Pod."""
-    return tuple(disk for volume in shape.spec.volumes for disk in _disks(volume))
+    return tuple(disk for volume in constraints.spec.volumes for disk in _disks(volume))
 
 
 def _disks(volume: Volume) -> Iterable[Disk]:
@@ -71,8 +71,9 @@ def _disks(volume: Volume) -> Iterable[Disk]:
 
 def disks_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
     """Whether a disk of ``pod`` excludes one of the ``others`` from the same node."""
-    mine = pod.shape.memo(disks)
-    return any(a.conflicts(b) for other in others for b in other.shape.memo(disks) for a in mine)
+    mine = pod.shape.constraints.memo(disks)
+    theirs = [disk for other in others for disk in other.shape.constraints.memo(disks)]
+    return any(a.conflicts(b) for a in mine for b in theirs)
 
 
 class VolumeUse:
@@ -110,7 +111,7 @@ class VolumeUse:
     def _count(self, row: int, pod: Pod, sign: int) -> None:
         for name in pod.claim_names:
             _add(self._claims, f"{pod.namespace}/{name}", sign)
-        for disk in pod.shape.memo(disks):
+        for disk in pod.shape.constraints.memo(disks):
             rows = self._disk_rows[disk.identity]
             _add(rows, row, sign)
             if not rows:
@@ -164,7 +165,7 @@ class VolumeRestrictions(Plugin):
             if "ReadWriteOncePod" in claim.spec.access_modes:
                 exclusive.add(name)
         used = sum(self._use.claim_in_use(f"{pod.namespace}/{name}") for name in exclusive)
-        if not used and not pod.shape.memo(disks):
+        if not used and not pod.shape.constraints.memo(disks):
             return SKIP
         state.write(self.name, _State(frozenset(exclusive), np.array(used, np.int64)))
         return None
@@ -185,7 +186,7 @@ class VolumeRestrictions(Plugin):
         """1 where a disk is in the way, 2 where a claim is."""
         conflicts = state.read(self.name).conflicts
         codes = np.broadcast_to(np.where(conflicts > 0, 2, 0), (len(nodes),)).astype(np.int64)
-        wanted = pod.shape.memo(disks)
+        wanted = pod.shape.constraints.memo(disks)
         if wanted:
             full = nodes.origin is None
             for row in self._use.rows(wanted) if full else range(len(nodes)):

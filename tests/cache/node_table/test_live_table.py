@@ -231,7 +231,7 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
         .init_container(ports=[port | {"hostPort": 82}])
         .obj()
     )
-    assert host_ports(pod.shape) == (("10.0.0.1", "UDP", 80), ("0.0.0.0", "TCP", 81))
+    assert host_ports(pod.shape.constraints) == (("10.0.0.1", "UDP", 80), ("0.0.0.0", "TCP", 81))
 
 
 @pytest.mark.parametrize("column", ["pod_count", "nonzero_cpu", "nonzero_memory", "cpu", "ports"])

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import ContainerPort
 from bayplan.cache.node_table.column import IntArray, Numbers, NumbersByKey
 from bayplan.cache.requests import Requests, pod_requests
@@ -101,7 +101,7 @@ class HostPorts(_ByRow[Counter[HostPort]]):
 
     def count(self, row: int, pod: Pod, sign: int) -> None:
         """See `PodColumn.count`."""
-        ports = pod.shape.memo(host_ports)
+        ports = pod.shape.constraints.memo(host_ports)
         if not ports:
             return
         taken = self.own(row)
@@ -180,12 +180,12 @@ class Requested(NumbersByKey):
         return {name: int((mine != its).sum()) for name, (mine, its) in pairs.items()}
 
 
-def host_ports(shape: PodShape) -> tuple[HostPort, ...]:
+def host_ports(constraints: SpecPart) -> tuple[HostPort, ...]:
     """The host ports of a Pod's containers and sidecars, as (IP, protocol, port)."""
-    sidecars = [c for c in shape.spec.init_containers if c.restart_policy == "Always"]
+    sidecars = [c for c in constraints.spec.init_containers if c.restart_policy == "Always"]
     return tuple(
         _host_port(port)
-        for container in (*shape.spec.containers, *sidecars)
+        for container in (*constraints.spec.containers, *sidecars)
         for port in container.ports
         if port.host_port > 0
     )

@@ -16,7 +16,7 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.interface import Depends, FilterFailure, Plugin, PodPart, PostFilterResult
 from bayplan.framework.points import EnqueueExtensions, PostFilter, PreFilter, ScoreNodes
 from bayplan.framework.status import SKIP, Status
 
@@ -31,6 +31,7 @@ class DynamicResources(Plugin):
     Args = DynamicResourcesArgs
     filter_depends = Depends.NODE
     score_depends = Depends.NODE
+    reads = PodPart.CONSTRAINTS
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Reject a Pod with claims, skip all others."""

@@ -114,7 +114,7 @@ class NodeVolumeLimits(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's CSI volumes; Skip when none of its volumes can be one."""
-        if not pod.spec.volumes or not pod.shape.memo(is_attachable):
+        if not pod.spec.volumes or not pod.shape.constraints.memo(is_attachable):
             return SKIP
         mine = _State()
         found = self._new_volumes(pod, migrated=True)
@@ -136,7 +136,7 @@ class NodeVolumeLimits(Plugin):
         As long as no fault is found their order does not matter; faults are told in the order of
         the Pod's volumes.
         """
-        inline = {v.name: v for v in pod.shape.memo(inline_volumes)} if migrated else {}
+        inline = {v.name: v for v in pod.shape.constraints.memo(inline_volumes)} if migrated else {}
         uses = iter(claim_uses(pod))
         found = set()
         for volume in pod.spec.volumes:
@@ -184,7 +184,7 @@ class NodeVolumeLimits(Plugin):
 
     def _world(self, state: CycleState, other: Pod, row: int) -> _World | None:
         mine: _State | None = state.get(self.name)
-        if mine is None or not other.shape.memo(is_attachable):
+        if mine is None or not other.shape.constraints.memo(is_attachable):
             return None
         assert mine.rows is not None
         if row not in mine.worlds:
@@ -267,7 +267,7 @@ def _csi_node_updated(_pod: Pod, old: CSINode, new: CSINode) -> Hint:
 
 def _pod_deleted(_pod: Pod, old: Pod, _new: object) -> Hint:
     was_placed = bool(old.node_name or old.status.nominated_node_name)
-    return Hint.QUEUE if was_placed and old.shape.memo(is_attachable) else Hint.SKIP
+    return Hint.QUEUE if was_placed and old.shape.constraints.memo(is_attachable) else Hint.SKIP
 
 
 def _claim_added(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:

@@ -22,7 +22,7 @@ from bayplan.api.kinds import (
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
 )
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import IntArray, LiveNodeTable
@@ -47,17 +47,17 @@ class NotOwnerError(ValueError):
     """The claim of an ephemeral volume belongs to somebody else."""
 
 
-def is_attachable(shape: PodShape) -> bool:
+def is_attachable(constraints: SpecPart) -> bool:
     """Whether any volume of the Pod can count against a limit."""
     return any(
         v.persistent_volume_claim is not None or v.ephemeral is not None or plugin_of(v) is not None
-        for v in shape.spec.volumes
+        for v in constraints.spec.volumes
     )
 
 
-def inline_volumes(shape: PodShape) -> tuple[Volume, ...]:
+def inline_volumes(constraints: SpecPart) -> tuple[Volume, ...]:
     """The Pod's inline in-tree volumes."""
-    return tuple(v for v in shape.spec.volumes if plugin_of(v))
+    return tuple(v for v in constraints.spec.volumes if plugin_of(v))
 
 
 @dataclass
@@ -129,7 +129,7 @@ class AttachedVolumes:
             NotOwnerError: an ephemeral volume's claim belongs to another.
             InlineError: an inline volume cannot be translated.
         """
-        found = {inline_volume(v) for v in pod.shape.memo(inline_volumes)}
+        found = {inline_volume(v) for v in pod.shape.constraints.memo(inline_volumes)}
         for use in claim_uses(pod):
             key = f"{pod.namespace}/{use.name}"
             if claims is not None:
@@ -163,7 +163,7 @@ class AttachedVolumes:
 
     def pod_added(self, row: int, pod: Pod) -> None:
         """Count its volumes."""
-        if pod.shape.memo(is_attachable):
+        if pod.shape.constraints.memo(is_attachable):
             self._hold(row, pod)
 
     def pod_removed(self, _row: int, pod: Pod) -> None:

@@ -102,9 +102,11 @@ class InclusionRule:
     @classmethod
     def of(cls, shape: PodShape, constraint: SpreadConstraint) -> InclusionRule:
         """The rule that ``constraint`` sets for Pods of ``shape``."""
-        affinity = shape.memo(required_node_affinity) if constraint.honor_affinity else None
-        if affinity and not affinity.labels and affinity.affinity is None:
-            affinity = None
+        affinity = None
+        if constraint.honor_affinity:
+            affinity = shape.constraints.memo(required_node_affinity)
+            if not affinity.labels and affinity.affinity is None:
+                affinity = None
         return cls(shape, affinity, constraint.honor_taints)
 
     @property
@@ -116,7 +118,7 @@ class InclusionRule:
         """See `NodeRule`."""
         admitted = nodes.exists if self._affinity is None else self._affinity.mask(nodes)
         if self._taints:
-            repelled: BoolArray = self._shape.memo(repelling_taints).of(nodes.taints)
+            repelled: BoolArray = self._shape.constraints.memo(repelling_taints).of(nodes.taints)
             admitted = admitted & ~repelled
         return admitted
 

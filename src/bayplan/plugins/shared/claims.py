@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -28,22 +28,22 @@ def claim_uses(pod: Pod) -> list[ClaimUse]:
         ClaimUse(next(named), False)
         if ephemeral is None
         else ClaimUse(f"{pod.name}-{ephemeral}", True)
-        for ephemeral in pod.shape.memo(_claim_volumes)
+        for ephemeral in pod.shape.constraints.memo(_claim_volumes)
     ]
 
 
-def _claim_volumes(shape: PodShape) -> tuple[str | None, ...]:
+def _claim_volumes(constraints: SpecPart) -> tuple[str | None, ...]:
     """Per volume that stands for a claim: its name if it is a generic ephemeral one, or None."""
     return tuple(
         v.name if v.persistent_volume_claim is None else None
-        for v in shape.spec.volumes
+        for v in constraints.spec.volumes
         if v.persistent_volume_claim is not None or v.ephemeral is not None
     )
 
 
 def has_claims(pod: Pod) -> bool:
     """Whether any volume of ``pod`` stands for a claim."""
-    return bool(pod.shape.memo(_claim_volumes))
+    return bool(pod.shape.constraints.memo(_claim_volumes))
 
 
 def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:

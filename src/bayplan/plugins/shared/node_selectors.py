@@ -18,7 +18,7 @@ import numpy as np
 from bayplan.api import selectors
 from bayplan.api.meta import LabelSelectorRequirement
 from bayplan.api.node import Node
-from bayplan.api.pod import PodShape
+from bayplan.api.pod import SpecPart
 from bayplan.api.pod_spec import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.plugins.shared.coded_answers import CodedAnswers
@@ -149,9 +149,9 @@ def compile_selector(spec: NodeSelector, path: str = "") -> Selector:
     return Selector(tuple(terms))
 
 
-def required_node_affinity(shape: PodShape) -> RequiredNodeAffinity:
-    """For `PodShape.memo`: what Pods of ``shape`` demand of their node."""
-    spec = shape.spec
+def required_node_affinity(constraints: SpecPart) -> RequiredNodeAffinity:
+    """For ``constraints.memo``: what such Pods demand of their node."""
+    spec = constraints.spec
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required if affinity else None
     labels = (_LabelCondition(k, selectors.equals(k, v)) for k, v in spec.node_selector.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.api.node import Taint
-from bayplan.api.pod import PodShape
+from bayplan.api.pod import SpecPart
 from bayplan.api.pod_spec import Toleration
 from bayplan.plugins.shared.coded_answers import CodedAnswers
 
@@ -43,7 +43,7 @@ def repels(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
     return any(t.effect in _REPELLING and not tolerated(t, tolerations) for t in taints)
 
 
-def repelling_taints(shape: PodShape) -> CodedAnswers:
-    """For `PodShape.memo`: per taint set (``nodes.taints``), whether it keeps the Pod away."""
-    tolerations = shape.spec.tolerations
+def repelling_taints(constraints: SpecPart) -> CodedAnswers:
+    """For ``constraints.memo``: whether a taint set (of ``nodes.taints``) keeps the Pod away."""
+    tolerations = constraints.spec.tolerations
     return CodedAnswers(lambda taints: repels(taints, tolerations), absent=False)

@@ -10,12 +10,10 @@ from tests.builders import NodeBuilder, make_node, make_pod
 from tests.core_harness import PROFILE, Cluster
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import LiveNodeTable
-from bayplan.framework import answers as answers_module
-from bayplan.framework.answers import AnswerBook, Answers, LocalStages
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.row_answers import part
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SKIP, Status
 
@@ -171,7 +169,7 @@ def test_a_failure_is_not_remembered_for_rows_as_full(monkeypatch: pytest.Monkey
 
 
 def test_loads_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "MAX_LOADS", 2)
+    monkeypatch.setattr(part, "MAX_LOADS", 2)
     bench = Bench(kind(RESOURCES, RESOURCES))
     bench.ask()
     asked = []
@@ -254,7 +252,7 @@ def test_a_part_of_the_feasible_nodes_is_normalized_by_itself() -> None:
     fit = bench.search.find(state, bench.pod)
     part = fit.feasible.copy()
     part[nodes.row("n04")] = False
-    fewer = Fit(part, 19, 20)
+    fewer = Fit(part, 19, 20, answers=fit.answers)
     totals = bench.search.score(state, bench.pod, fewer)
     assert totals[nodes.row("n03")] == 100
     assert totals[nodes.row("n04")] == -1
@@ -335,35 +333,6 @@ def test_a_row_local_pre_score_error_comes_when_it_matters() -> None:
     assert fit.count == 20
     with pytest.raises(AttemptFault, match=r'^running PreScore plugin "Mine": no list$'):
         bench.search.score(CycleState(), bench.pod, fit)
-
-
-def filled_answers(nodes: int) -> Answers:
-    """Answers of nobody."""
-    answers = Answers(CycleState(), LocalStages([], [], []), {}, None, lambda *_: None)  # type: ignore[arg-type]
-    answers.refresh(make_pod().obj(), LiveNodeTable(nodes))
-    return answers
-
-
-def test_the_book_drops_what_was_not_used_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 20 * filled_answers(100).nbytes)
-    book = AnswerBook()
-    shapes = [make_pod().namespace(f"ns{i}").obj().shape for i in range(25)]
-    for shape in shapes[:20]:
-        book.put(shape, filled_answers(100))
-    assert len(book) == 20
-    assert book.get(shapes[0]) is not None
-    book.put(shapes[20], filled_answers(100))
-    assert book.get(shapes[0]) is not None
-    assert book.get(shapes[1]) is None
-    assert book.get(shapes[20]) is not None
-
-
-def test_the_book_always_keeps_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "MEMORY_BUDGET", 0)
-    book = AnswerBook()
-    for i in range(40):
-        book.put(make_pod().namespace(f"few{i}").obj().shape, filled_answers(1))
-    assert len(book) == 16
 
 
 def test_a_profile_without_scores_has_totals_of_zero() -> None:

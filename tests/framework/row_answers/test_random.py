@@ -18,7 +18,12 @@ from tests.builders import (
 )
 from tests.core_harness import PROFILE, Cluster
 
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeInfo
+from bayplan.cache.requests import pod_requests
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import Depends, Normalizer, Plugin
+from bayplan.framework.status import Status
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = labels_are({"app": "web"})
@@ -41,9 +46,31 @@ def template(number: int, name: str) -> PodBuilder:
             pod.req(memory="2Gi").preferred_node_affinity(10, wants).image("db:1")
         case 5:
             pod.req(cpu="250m").spread(ZONE, WEB, when="ScheduleAnyway")
-        case _:
+        case 6:
             pod.req(cpu="2").spread(ZONE, labels_are({"app": "db"}))
+        case 7:
+            pod.req(cpu="1", memory="1Gi").label("index", name)
+        case _:
+            pod.req(cpu=f"{100 + 50 * len(name)}m").node_selector({"disk": "ssd"})
     return pod
+
+
+TEMPLATES = st.integers(0, 8)
+
+
+class Crowds(Plugin):
+    """A user's plugin that looks at labels, one node at a time: web Pods shun each other."""
+
+    filter_depends = score_depends = Depends.NODE | Depends.PODS
+    normalizer = Normalizer()
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        alike = sum(other.labels.get("app") == pod.labels.get("app") for other in node.pods)
+        assert node.free("cpu") >= pod_requests(pod).amounts.get("cpu", 0), "asked in vain"
+        return Status.unschedulable("crowded") if alike > 1 else None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return len(node.pods) + ("index" in pod.labels)
 
 
 def verdict(cluster: Cluster, number: int) -> Any:
@@ -71,9 +98,11 @@ def verdict(cluster: Cluster, number: int) -> Any:
 class AnswersMachine(RuleBasedStateMachine):
     """Random changes; after each of them, kept and fresh answers are compared."""
 
+    plugins: tuple[type[Plugin], ...] = ()
+
     def __init__(self) -> None:
         super().__init__()
-        self.kept = Cluster()
+        self.kept = Cluster(*self.plugins)
         self.nodes: dict[str, NodeBuilder] = {}
         self.pods: dict[str, PodBuilder] = {}
 
@@ -104,7 +133,7 @@ class AnswersMachine(RuleBasedStateMachine):
         if node is not None:
             self.kept.remove(node)
 
-    @rule(i=st.integers(0, 9), number=st.integers(0, 6), node=st.integers(0, 15))
+    @rule(i=st.integers(0, 9), number=TEMPLATES, node=st.integers(0, 15))
     def set_pod(self, i: int, number: int, node: int) -> None:
         self.remove_pod(i)
         pod = self.pods[f"p{i}"] = template(number, f"p{i}").node(f"n{node}")
@@ -116,9 +145,9 @@ class AnswersMachine(RuleBasedStateMachine):
         if pod is not None:
             self.kept.remove(pod)
 
-    @rule(numbers=st.lists(st.integers(0, 6), min_size=1, max_size=3))
+    @rule(numbers=st.lists(TEMPLATES, min_size=1, max_size=3))
     def ask(self, numbers: list[int]) -> None:
-        fresh = Cluster()
+        fresh = Cluster(*self.plugins)
         fresh.add(*self.nodes.values(), *self.pods.values())
         for number in numbers:
             assert verdict(self.kept, number) == verdict(fresh, number)
@@ -131,3 +160,13 @@ class AnswersMachine(RuleBasedStateMachine):
 
 TestAnswersMachine = AnswersMachine.TestCase
 TestAnswersMachine.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+
+
+class UserPluginMachine(AnswersMachine):
+    """The same with a plugin that reads labels, and so has answers by shape."""
+
+    plugins = (Crowds,)
+
+
+TestUserPluginMachine = UserPluginMachine.TestCase
+TestUserPluginMachine.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

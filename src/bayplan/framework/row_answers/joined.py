@@ -1,0 +1,171 @@
+"""RowAnswers: the parts of a Pod's kept answers, joined to what fits and to totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.framework.row_answers.kept_scores import Maxima, Rows
+from bayplan.framework.row_answers.part import PartAnswers, PreFilterAnswer, masked
+from bayplan.framework.stages import ScoreStage
+
+_ALL = slice(None)
+
+
+class RowAnswers:
+    """The kept answers for one kind of Pod.
+
+    Args:
+        shared: the parts that other kinds of Pods may share.
+        own: the part that reads all of the Pod. It comes last, so that users' plugins are asked
+            only about nodes that the others leave.
+
+    After `refresh`, ``totals()[row]`` is the sum of the row-local Score plugins' weighted,
+    normalized scores where ``fits`` holds, and -1 elsewhere.
+
+    Attributes:
+        fits: ``(n,)`` where there is a node and no row-local Filter plugin rejects it.
+        state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
+        pre_filter: what the row-local PreFilter plugins answered.
+        score_fault: why the Pod cannot be scored, if PreScore reported an error.
+    """
+
+    def __init__(self, shared: Sequence[PartAnswers], own: PartAnswers | None) -> None:
+        self._shared = shared
+        self._own = own
+        self._parts = parts = [*shared, own] if own else shared
+        self.fits: BoolArray = np.empty(0, np.bool_)
+        self.state = CycleState()
+        self.pre_filter: dict[str, PreFilterAnswer] = {}
+        for part in parts:
+            self.state.adopt(part.stages.state)
+            self.pre_filter |= part.stages.pre_filter
+        faults = (part.stages.score_fault for part in parts)
+        self.score_fault: AttemptFault | None = next((f for f in faults if f), None)
+        highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
+        self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
+        self._maxima: dict[str, int] = {}
+        self._generations: list[int] | None = None
+        self._node_position = self._pod_position = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a Filter plugin answered with an error for some row."""
+        return any(part.failed for part in self._parts)
+
+    @property
+    def scores(self) -> list[ScoreStage]:
+        """The row-local Score plugins that take part."""
+        return [stage for part in self._parts for stage in part.stages.scores]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the joined columns take."""
+        return self.fits.nbytes + self._totals.nbytes
+
+    def refresh(self, pod: Pod, nodes: LiveNodeTable) -> None:
+        """Bring the answers up to date with ``nodes``.
+
+        Raises:
+            AttemptFault: a plugin broke; the next refresh asks it again.
+        """
+        undecided = nodes.exists
+        for part in self._shared:
+            part.refresh(pod, nodes, nodes.exists)
+        if self._own is not None:
+            for part in self._shared:
+                undecided = undecided & part.fits
+            self._own.refresh(pod, nodes, undecided)
+        generations = [part.generation for part in self._parts]
+        moved = nodes.node_journal.since(self._node_position)
+        moved_pods = nodes.pod_journal.since(self._pod_position)
+        if (
+            generations != self._generations
+            or moved is None
+            or moved_pods is None
+            or len(nodes) != len(self.fits)
+            or len(rows := set(moved).union(moved_pods)) * 4 > len(nodes)
+        ):
+            self._join_all(nodes.exists)
+        elif len(rows) == 1:
+            self._join_row(rows.pop())
+        elif rows:
+            self._join_rows(np.array(sorted(rows)))
+        self._generations = generations
+        self._node_position = nodes.node_journal.position
+        self._pod_position = nodes.pod_journal.position
+
+    def _join_all(self, exists: BoolArray) -> None:
+        self.fits = exists.copy()
+        for part in self._parts:
+            self.fits &= part.fits
+        self._maxima = self._maxima_among(self.fits)
+        totals = masked(self.fits, self._sum(_ALL, self._maxima))
+        self._totals = totals.astype(self._totals.dtype)
+
+    def _join_row(self, row: int) -> None:
+        fits = self.fits[row] = all(part.fits.item(row) for part in self._parts)
+        self._renormalize()
+        self._totals[row] = self._sum(row, self._maxima) if fits else -1
+
+    def _join_rows(self, rows: IntArray) -> None:
+        fits = np.ones(len(rows), np.bool_)
+        for part in self._parts:
+            fits &= part.fits[rows]
+        self.fits[rows] = fits
+        self._renormalize()
+        self._totals[rows] = masked(fits, self._sum(rows, self._maxima))
+
+    def _renormalize(self) -> None:
+        """Compute all totals anew if the highest raw score of a stage has changed."""
+        maxima = self._maxima_among(self.fits)
+        if maxima != self._maxima:
+            self._maxima = maxima
+            totals = masked(self.fits, self._sum(_ALL, maxima))
+            self._totals = totals.astype(self._totals.dtype)
+
+    def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
+        maxima: dict[str, int] = {}
+        for part in self._parts:
+            maxima |= part.kept.maxima(feasible)
+        return maxima
+
+    def _sum(self, rows: Rows, maxima: Maxima) -> IntArray:
+        """The totals of ``rows``, whether they fit or not."""
+        total = np.zeros(np.shape(self.fits[rows]), self._totals.dtype)
+        for part in self._parts:
+            if part.scores is not None:
+                total = total + part.scores[rows]
+            total = total + part.kept.total(rows, maxima)
+        return np.asarray(total, self._totals.dtype)
+
+    # What is asked
+
+    def totals(self, feasible: BoolArray | None = None) -> IntArray:
+        """The local total of every node, -1 where not ``feasible`` (a subset of `fits`; None: it).
+
+        Plugins that normalize by the highest score use the highest among ``feasible``. The integers
+        may be too narrow to add to. With None the array is the one that is kept: read it only.
+        """
+        if feasible is None:
+            return self._totals
+        maxima = self._maxima_among(feasible)
+        totals = self._totals if maxima == self._maxima else self._sum(_ALL, maxima)
+        return masked(feasible, totals)
+
+    def normalized(
+        self, score: ScoreStage, pod: Pod, nodes: LiveNodeTable, feasible: BoolArray
+    ) -> IntArray:
+        """The normalized, not weighted scores of all nodes that are ``feasible``, in row order."""
+        rows = np.flatnonzero(feasible)
+        part = next(part for part in self._parts if score in part.stages.scores)
+        if score not in part.kept.stages:
+            return part.raw(score, pod, nodes)[rows]
+        scores = part.kept.normalized(score, rows, self._maxima_among(feasible))
+        return np.zeros(len(rows), np.int64) + scores

@@ -1,0 +1,229 @@
+"""PartAnswers: what the plugins that read one part of a Pod say about every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable, Load, NodeTable
+from bayplan.config.points import Point
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
+from bayplan.framework.row_answers.kept_scores import KeptScores
+from bayplan.framework.stages import Caller, FilterStage, ScoreStage
+from bayplan.framework.status import Status
+
+_NEVER = -1
+"""A position from which every journal answers: start over."""
+MAX_LOADS = 32
+"""Loads of a node that a part remembers the answers for."""
+_BYTES_BESIDE = MAX_LOADS * 600
+"""What a part takes beside its columns: mostly what is remembered by load."""
+
+PreFilterAnswer = PreFilterResult | Status | None
+
+
+@dataclass
+class PartStages:
+    """The row-local plugins that read one part of a Pod, after their PreFilter and PreScore.
+
+    Attributes:
+        state: what PreFilter and PreScore wrote, and who skips.
+        pre_filter: what PreFilter answered, by plugin.
+        score_fault: why the Pod cannot be scored, if PreScore reported an error.
+        filters: the Filter plugins that do not skip.
+        scores: the Score plugins that do not skip.
+    """
+
+    state: CycleState
+    pre_filter: dict[str, PreFilterAnswer]
+    score_fault: AttemptFault | None
+    filters: Sequence[FilterStage]
+    scores: Sequence[ScoreStage]
+
+
+class PartAnswers:
+    """The kept answers of one part; the package's docstring explains them.
+
+    Attributes:
+        fits: ``(n,)`` where there is a node and no Filter plugin of the part rejects it.
+        scores: ``(n,)`` the weighted sum of the scores that are not in `kept`; None if it is zero.
+        kept: raw scores that are normalized by the highest, or that Pods do not change.
+        failed: whether a Filter plugin answered with an error for some row.
+        generation: grows when the part starts over.
+    """
+
+    def __init__(self, stages: PartStages, call: Caller) -> None:
+        self.stages = stages
+        self.fits: BoolArray = np.empty(0, np.bool_)
+        self.scores: IntArray | None = None
+        self.failed = False
+        self.generation = 0
+        scores = stages.scores
+        self.kept = KeptScores([s for s in scores if s.normalizer is not None or not s.on_pods])
+        self._summed = [s for s in scores if s.normalizer is None and s.on_pods]
+        highest = MAX_NODE_SCORE * sum(stage.weight for stage in self._summed)
+        self._score_type = np.min_scalar_type(-1 - highest)
+        self._static_filters = [f for f in stages.filters if not f.on_pods]
+        self._pod_filters = [f for f in stages.filters if f.on_pods]
+        self._kept_on_pods = [s for s in self.kept if s.on_pods]
+        self._follows_pods = bool(self._pod_filters or self._summed or self._kept_on_pods)
+        filters_by_load = all(stage.by_load for stage in self._pod_filters)
+        self._by_load = filters_by_load and all(stage.by_load for stage in self._summed)
+        self._of_load: dict[Load, tuple[bool, int]] = {}
+        self._static: BoolArray = self.fits
+        """`fits` by the Filter plugins that Pods do not concern."""
+        one_node = [f.one_node for f in stages.filters] + [s.one_node for s in scores]
+        self._asked: BoolArray | None = self.fits if any(one_node) else None
+        """Rows that a one-node plugin was asked about; None where there is no such plugin."""
+        self._node_position = self._pod_position = _NEVER
+        with_epoch = [s.epoch for s in scores] + [f.epoch for f in stages.filters]
+        self._with_epoch = list({id(plugin): plugin for plugin in with_epoch if plugin}.values())
+        self._epochs: list[int] = []
+        self._call = call
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the part takes, roughly."""
+        columns = (self.fits, self._static, self._asked, self.scores)
+        held = sum(column.nbytes for column in columns if column is not None)
+        return _BYTES_BESIDE + held + self.kept.nbytes
+
+    def refresh(self, pod: Pod, nodes: LiveNodeTable, undecided: BoolArray) -> None:
+        """Bring the answers up to date with ``nodes``.
+
+        ``undecided`` are the rows with a node that no other part rejects, ``(n,)``: one-node
+        plugins are asked about those only.
+
+        Raises:
+            AttemptFault: a plugin broke; the next refresh starts over.
+        """
+        moved = nodes.node_journal.since(self._node_position)
+        moved_pods = nodes.pod_journal.since(self._pod_position) if self._follows_pods else []
+        self._node_position = self._pod_position = _NEVER
+        epochs = [self._call(p, Point.SCORE, p.epoch, pod) for p in self._with_epoch]
+        if (
+            moved is None
+            or moved_pods is None
+            or epochs != self._epochs
+            or len(nodes) != len(self.fits)
+        ):
+            self._start_over(pod, nodes, undecided)
+        else:
+            self._follow(pod, nodes, moved, moved_pods, undecided)
+        self._epochs = epochs
+        self._node_position = nodes.node_journal.position
+        self._pod_position = nodes.pod_journal.position
+
+    def _follow(
+        self,
+        pod: Pod,
+        nodes: LiveNodeTable,
+        moved: list[int],
+        moved_pods: list[int],
+        undecided: BoolArray,
+    ) -> None:
+        if self._asked is not None:
+            moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
+        rows = set(moved).union(moved_pods)
+        if len(rows) * 4 > len(nodes):
+            self._start_over(pod, nodes, undecided)
+        elif len(rows) == 1 and self._by_load and not moved:
+            self._take_by_load(pod, nodes, rows.pop(), undecided)
+        elif rows:
+            self._update(pod, nodes, np.array(sorted(rows)), undecided, static=not moved)
+
+    def _start_over(self, pod: Pod, nodes: LiveNodeTable, undecided: BoolArray) -> None:
+        self.failed = False
+        self._of_load.clear()
+        self._static = self._passing(self._static_filters, pod, nodes, undecided)
+        self.fits, summed = self._ask_on_pods(pod, nodes, self._static)
+        self.scores = None if summed is None else summed.astype(self._score_type)
+        self.kept.clear()
+        for score in self.kept:
+            raw = score.raw(self.stages.state, pod, nodes, self.fits)
+            self.kept.write(score, slice(None), raw, len(nodes))
+        if self._asked is not None:
+            self._asked = undecided.copy()
+        self.generation += 1
+
+    def _take_by_load(self, pod: Pod, nodes: LiveNodeTable, row: int, undecided: BoolArray) -> None:
+        """Only Pods of ``row`` changed; its answers are those of any row as full."""
+        if not (self._static[row] and undecided[row]):
+            if self._asked is not None:
+                self._asked[row] = undecided[row]
+            return
+        load = nodes.load(row)
+        answer = self._of_load.get(load)
+        if answer is None:
+            fits, summed = self._ask_on_pods(pod, nodes.take(np.array([row])), _YES)
+            answer = bool(fits[0]), 0 if summed is None else int(summed[0])
+            if len(self._of_load) >= MAX_LOADS:
+                self._of_load.clear()
+            if not self.failed:
+                self._of_load[load] = answer
+        if self._kept_on_pods or (answer[0] and not self.fits[row] and self.kept.stages):
+            self._update(pod, nodes, np.array([row]), undecided, static=True)
+            return
+        self.fits[row] = answer[0]
+        if self.scores is not None:
+            self.scores[row] = answer[1]
+
+    def _update(
+        self, pod: Pod, nodes: LiveNodeTable, rows: IntArray, undecided: BoolArray, *, static: bool
+    ) -> None:
+        """Ask about ``rows`` again; ``static``: what Pods do not change is known."""
+        table, undecided = nodes.take(rows), undecided[rows]
+        if not static:
+            self._static[rows] = self._passing(self._static_filters, pod, table, undecided)
+        fits, summed = self._ask_on_pods(pod, table, self._static[rows] & undecided)
+        # A one-node plugin was not asked for the score of nodes that did not fit.
+        again = not static or bool((fits > self.fits[rows]).any())
+        self.fits[rows] = fits
+        if self.scores is not None and summed is not None:
+            self.scores[rows] = summed
+        for score in self.kept if again else self._kept_on_pods:
+            raw = score.raw(self.stages.state, pod, table, fits)
+            self.kept.write(score, rows, raw, len(nodes))
+        if self._asked is not None:
+            self._asked[rows] = undecided
+
+    def _ask_on_pods(
+        self, pod: Pod, table: NodeTable, static: BoolArray
+    ) -> tuple[BoolArray, IntArray | None]:
+        """`fits` and `scores` of every row of ``table``."""
+        fits = self._passing(self._pod_filters, pod, table, static)
+        if not self._summed:
+            return fits, None
+        summed = np.zeros(len(table), np.int64)
+        for score in self._summed:
+            raw = score.raw(self.stages.state, pod, table, fits)
+            summed += score.weight * raw.astype(np.int64, copy=False)
+        return fits, summed
+
+    def _passing(
+        self, filters: Iterable[FilterStage], pod: Pod, table: NodeTable, undecided: BoolArray
+    ) -> BoolArray:
+        passing = undecided.copy()
+        for stage in filters:
+            codes = stage.codes(self.stages.state, pod, table, passing)
+            self.failed = self.failed or bool(codes.min(initial=0) < 0)
+            passing &= codes == 0
+        return passing
+
+    def raw(self, score: ScoreStage, pod: Pod, nodes: NodeTable) -> IntArray:
+        """Scores of every row by a stage that is not in `kept`; asks its plugin."""
+        raw = score.raw(self.stages.state, pod, nodes, self.fits)
+        return raw.astype(np.int64, copy=False)
+
+
+_YES: BoolArray = np.ones(1, np.bool_)
+
+
+def masked(feasible: BoolArray, totals: IntArray) -> IntArray:
+    """``totals``, but -1 where not ``feasible``; for large arrays much faster than `np.where`."""
+    return (totals + 1) * feasible - 1
