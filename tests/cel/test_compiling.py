@@ -76,3 +76,12 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
         return
     with contextlib.suppress(CelError):
         program.evaluate(GPU)
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("[", "]"), ("size(", ")"), ("!(", ")"), ("{1: ", "}")]
+)
+@pytest.mark.parametrize("depth", [100, 245, 5000])
+def test_deep_nesting_never_ends_a_thread(opening: str, closing: str, depth: int) -> None:
+    with contextlib.suppress(CelError):
+        Program(opening * depth + "1" + closing * depth).evaluate(GPU)

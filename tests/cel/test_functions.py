@@ -9,6 +9,11 @@ import yaml
 from tests.cel.devices import GPU
 from tests.cel.test_selectors import answer
 
+# b has a million elements, but making it takes few steps.
+MILLION = (
+    "cel.bind(a, lists.range(100).map(i, lists.range(100)),"
+    " cel.bind(b, lists.range(100).map(i, a), {}))"
+)
 CASES = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
 
 
@@ -32,6 +37,9 @@ def test_what_each_function_refuses(case: dict[str, str]) -> None:
         + "lists.range(900000).map(i, a).join(a).size() > 0"
         + ")" * 3,
         "'%.999999999f'.format([1.0]) == ''",
+        *[MILLION.format(use) for use in ("b == b", "b in [b]", "b.distinct() == []")],
+        *[MILLION.format(use) for use in ("'%s'.format([b]) == ''", "b.indexOf(1) == 0")],
+        MILLION.format("optional.unwrap([optional.none(), dyn(b)]) == []"),
     ],
 )
 def test_an_endless_expression_ends_by_its_budget(expression: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from bayplan.cel.errors import EvaluationError
-from bayplan.cel.golang import text_of
+from bayplan.cel.golang.printing import text_of
 from bayplan.cel.values import (
     INT_MAX,
     LISTS,

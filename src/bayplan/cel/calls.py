@@ -1,4 +1,4 @@
-"""Code for operators, functions, lists and maps: closures over the code of their operands."""
+"""Code for operators and functions: closures over the code of their operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayplan.cel.equality import equal, surely_equal
 from bayplan.cel.errors import CelError, EvaluationError, no_such_overload
 from bayplan.cel.functions.regex import all_matches, compile_pattern
 from bayplan.cel.functions.registry import FUNCTIONS, Overload, go_string, no_overload_for
-from bayplan.cel.golang import text_of
+from bayplan.cel.golang.quoting import printable
 from bayplan.cel.operators import BINARY, UNARY
 from bayplan.cel.values import (
     LISTS,
@@ -21,6 +21,7 @@ from bayplan.cel.values import (
     Uint,
     Value,
     map_key,
+    weight,
 )
 
 OPERATORS: Final = frozenset({*BINARY, *UNARY, "_==_", "_!=_"})
@@ -113,14 +114,12 @@ def operator(name: str, operands: tuple[Code, ...]) -> Code:
 
 
 def _compare(frame: Frame, left: Value, right: Value) -> bool:
-    if type(left) in LISTS:
-        spend(frame, len(left))
+    spend(frame, weight(left))
     return equal(left, right)
 
 
 def _surely_equal(frame: Frame, left: Value, right: Value) -> bool:
-    if type(left) in LISTS:
-        spend(frame, len(left))
+    spend(frame, weight(left))
     return surely_equal(left, right)
 
 
@@ -135,7 +134,7 @@ def _membership(left: Code, right: Code) -> Code:
     def run(frame: Frame) -> Value:
         value, container = _both(frame, left, right)
         if type(container) in LISTS:
-            spend(frame, len(container))
+            spend(frame, weight(container))
         return binary(value, container)
 
     return run
@@ -256,6 +255,7 @@ def _with_pattern(name: str, arguments: tuple[Code, ...], pattern: Any) -> Code:
         text = go_string(text)
         if text is None:
             no_such_overload()
+        text = printable(text)
         if name == "matches":
             return pattern.search(text) is not None
         if name == "find":
@@ -265,52 +265,5 @@ def _with_pattern(name: str, arguments: tuple[Code, ...], pattern: Any) -> Code:
         if type(count) is not int:
             no_such_overload()
         return all_matches(pattern, text, count)
-
-    return run
-
-
-# -- lists and maps
-
-
-def make_list(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
-    """A list; the elements at the indexes `optional` are left out when they have no value."""
-    if not optional:
-        return lambda frame: [element(frame) for element in elements]
-
-    def run(frame: Frame) -> list[Value]:
-        result = []
-        for index, element in enumerate(elements):
-            value = element(frame)
-            if index in optional:
-                if not isinstance(value, Optional):
-                    problem = "cannot initialize optional list element from non-optional value"
-                    raise EvaluationError(f"{problem} {text_of(value)}")
-                if not value.present:
-                    continue
-                value = value.value
-            result.append(value)
-        return result
-
-    return run
-
-
-def make_map(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
-    """A map; of equal keys the last one counts, and an optional one without value removes it."""
-
-    def run(frame: Frame) -> Map:
-        result = Map({})
-        for index, (key_code, value_code) in enumerate(entries):
-            key, value = key_code(frame), value_code(frame)
-            if index in optional:
-                if not isinstance(value, Optional):
-                    problem = f"cannot initialize optional entry '{text_of(key)}'"
-                    message = f"{problem} from non-optional value {text_of(value)}"
-                    raise EvaluationError(message)
-                if not value.present:
-                    result.entries.pop(map_key(key), None)
-                    continue
-                value = value.value
-            result.entries[map_key(key)] = key, value
-        return result
 
     return run

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bayplan.cel import access, calls, comprehensions
+from bayplan.cel import access, aggregates, calls, comprehensions
 from bayplan.cel.access import Code, Frame, Qualifier
 from bayplan.cel.calls import Constant
 from bayplan.cel.errors import CelError, CompileError, EvaluationError
@@ -196,14 +196,14 @@ class _Compiler:
 
     def list(self, node: ListNode, scope: Scope) -> Code:
         elements = tuple(self.node(element, scope) for element in node.elements)
-        code = calls.make_list(elements, node.optional)
+        code = aggregates.make_list(elements, node.optional)
         return self.folded(code) if all(isinstance(each, Constant) for each in elements) else code
 
     def map(self, node: MapNode, scope: Scope) -> Code:
         entries = tuple(
             (self.node(key, scope), self.node(value, scope)) for key, value in node.entries
         )
-        code = calls.make_map(entries, node.optional)
+        code = aggregates.make_map(entries, node.optional)
         constant = all(isinstance(part, Constant) for entry in entries for part in entry)
         return self.folded(code) if constant else code
 

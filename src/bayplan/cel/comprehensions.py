@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from bayplan.cel.access import Code, Frame
 from bayplan.cel.errors import EvaluationError, no_such_overload
-from bayplan.cel.functions.registry import BUDGET, no_overload_for, over_budget
-from bayplan.cel.golang import text_of
+from bayplan.cel.functions.registry import no_overload_for, over_budget
+from bayplan.cel.golang.printing import text_of
 from bayplan.cel.values import (
+    BUDGET,
     LISTS,
     MISSING,
     Accumulator,

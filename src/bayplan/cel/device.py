@@ -48,7 +48,11 @@ class Device:
         capacity: Mapping[str, str] | None = None,
         allow_multiple_allocations: bool = False,
     ) -> None:
-        """Convert the attributes."""
+        """Convert the attributes.
+
+        Raises:
+            CelError: a capacity is no quantity.
+        """
         self.error: str | None = None
         values: dict[str, Value] = {}
         for name, attribute in (attributes or {}).items():

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final
 
-from bayplan.cel.golang import short_int
+from bayplan.cel.golang.numbers import short_int
 from bayplan.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 _ESCAPE: Final = re.compile(

@@ -9,7 +9,7 @@ from typing import Final
 from bayplan.cel.equality import compare, contains
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import check_length
-from bayplan.cel.golang import checked_timestamp
+from bayplan.cel.golang.times import checked_timestamp
 from bayplan.cel.values import (
     COMPARABLE,
     INT_MAX,

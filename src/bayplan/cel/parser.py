@@ -86,12 +86,16 @@ def parse(source: str) -> Node:
             f"size: {len(source)}, limit {MAX_LENGTH}"
         )
     parser = _Parser(source)
-    try:
-        tree = parser.expression()
-    except RecursionError:
-        parser.too_deep()
+    tree = parser.expression()
     parser.expect("end")
     return tree
+
+
+def too_deep() -> CompileError:
+    """The error of an expression that nests too deeply."""
+    return CompileError(
+        f"compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}"
+    )
 
 
 class _Parser:
@@ -130,13 +134,7 @@ class _Parser:
     def enter(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self.too_deep()
-
-    def too_deep(self) -> NoReturn:
-        raise CompileError(
-            "compilation failed: ERROR: <input>:-1:0: "
-            f"expression recursion limit exceeded: {MAX_DEPTH}"
-        )
+            raise too_deep()
 
     # -- expressions; the recursion is kept flat, as Python bounds its depth
 

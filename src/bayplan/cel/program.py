@@ -11,7 +11,8 @@ from bayplan.cel.compiler import compile_tree
 from bayplan.cel.comprehensions import new_frame
 from bayplan.cel.device import Device
 from bayplan.cel.errors import AbortedError, CelError, EvaluationError
-from bayplan.cel.parser import parse
+from bayplan.cel.golang.quoting import printable
+from bayplan.cel.parser import parse, too_deep
 from bayplan.cel.paths import Path, paths_of
 from bayplan.cel.values import LISTS, Extension, Map, Optional, Uint, Value, type_name
 
@@ -55,10 +56,13 @@ class Program:
             CompileError: it is not valid; the text is the one of kube-scheduler, but for syntax
                 errors.
         """
-        tree = parse(expression)
         self.expression = expression
-        self._compiled = compile_tree(tree, expression)
-        self.paths: frozenset[Path] | None = paths_of(tree)
+        try:
+            tree = parse(expression)
+            self._compiled = compile_tree(tree, expression)
+            self.paths: frozenset[Path] | None = paths_of(tree)
+        except RecursionError:
+            raise too_deep() from None
 
     def evaluate(self, device: Device) -> bool:
         """Whether the device matches.
@@ -70,9 +74,8 @@ class Program:
         try:
             return self._evaluate(device)
         except CelError as error:
-            if "no such key:" in str(error):
-                raise EvaluationError(f"{error}{_ADVICE}") from None
-            raise
+            text = printable(str(error))
+            raise EvaluationError(text + _ADVICE if "no such key:" in text else text) from None
         except RecursionError:
             raise AbortedError("expression nests too deeply") from None
 

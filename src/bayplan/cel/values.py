@@ -24,6 +24,7 @@ from bayplan.cel.errors import AbortedError
 
 Value: TypeAlias = Any  # CEL is dynamic: which type it is, is a question at run time
 
+BUDGET: Final = 1_000_000  # steps of one evaluation: what kube-scheduler allows as cost
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 
@@ -253,6 +254,16 @@ def go_type(value: Value) -> str:
     return GO_TYPES.get(type(value)) or str(value.go_name())
 
 
-def is_list(value: Value) -> bool:
-    """Whether `value` is a list."""
-    return type(value) in LISTS
+def weight(value: Value, limit: int = BUDGET + 1) -> int:
+    """Steps that it takes to go through all of `value`, counted up to `limit`."""
+    if isinstance(value, (str, bytes)):
+        return 1 + len(value) // 10
+    if isinstance(value, Map):
+        value = [item for _, item in value.entries.values()]
+    total = 1
+    if type(value) in LISTS:
+        for element in value:
+            total += weight(element, limit - total)
+            if total > limit:
+                break
+    return total

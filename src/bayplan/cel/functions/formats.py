@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from bayplan.cel.functions.registry import STRING, exactly, function, method
 from bayplan.cel.functions.urls import uri_problem
-from bayplan.cel.golang import civil_from_days, days_from_civil
+from bayplan.cel.golang.quoting import utf8
+from bayplan.cel.golang.times import civil_from_days, days_from_civil
 from bayplan.cel.values import NONE, Extension, Optional, optional_of
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -79,7 +80,7 @@ def _mismatch(rule: str, pattern: str, *examples: str) -> str:
 
 def _check(text: str, longest: int, pattern: str, message: str) -> list[str]:
     problems = []
-    if len(text.encode()) > longest:
+    if len(utf8(text)) > longest:
         problems.append(f"must be no more than {longest} bytes")
     if not re.fullmatch(pattern, text):
         problems.append(message)

@@ -11,9 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bayplan.cel import golang
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.registry import check_length
+from bayplan.cel.golang.numbers import atoi, format_float
+from bayplan.cel.golang.printing import text_of
+from bayplan.cel.golang.quoting import quote, utf8
+from bayplan.cel.golang.times import seconds_text, timestamp_text
 from bayplan.cel.values import (
     LISTS,
     Duration,
@@ -157,7 +160,7 @@ def _clause(
             f"{problem}error while parsing precision: could not find end of precision specifier"
         )
     try:
-        formatter = formatter_of(letter, golang.atoi(digits) if digits is not None else 6)
+        formatter = formatter_of(letter, atoi(digits) if digits is not None else 6)
     except EvaluationError as reason:
         message = "error while parsing precision: error while converting precision to integer"
         raise EvaluationError(f"{problem}{message}: {reason}") from None
@@ -199,31 +202,31 @@ def string_clause(value: Value) -> str:
         except UnicodeDecodeError:
             # cel-go prints the error that it does not expect here.
             reason = "invalid UTF-8 in bytes, cannot convert to string"
-            message = f"could not convert argument {golang.quote(reason)} to string"
+            message = f"could not convert argument {quote(reason)} to string"
             raise EvaluationError(message) from None
     if isinstance(value, Timestamp):
-        return golang.timestamp_text(value)
+        return timestamp_text(value)
     if isinstance(value, Duration):
-        return f"{golang.seconds_text(value)}s"
+        return f"{seconds_text(value)}s"
     if isinstance(value, TypeValue) or type(value) in (str, bool, int, Uint, float):
-        return golang.text_of(value)
+        return text_of(value)
     raise _refuse(_TEXT, value)
 
 
 def _nested(value: Value) -> str:
     # An element of a list or a map.
     if isinstance(value, Timestamp):
-        return f"timestamp({golang.quote(golang.timestamp_text(value))})"
+        return f"timestamp({quote(timestamp_text(value))})"
     if isinstance(value, Duration):
-        return f"duration({golang.quote(golang.seconds_text(value) + 's')})"
+        return f"duration({quote(seconds_text(value) + 's')})"
     if type(value) is float:
         if math.isinf(value) or math.isnan(value):
-            return golang.quote(golang.format_float(value))
+            return quote(format_float(value))
         return f"{value:.6f}"
     if type(value) is str:
-        return golang.quote(value)
+        return quote(value)
     if type(value) is bytes:
-        return f"b{golang.quote(string_clause(value))}"
+        return f"b{quote(string_clause(value))}"
     if type(value) in LISTS or isinstance(value, (Map, TypeValue, bool, int)) or value is None:
         return string_clause(value)
     raise EvaluationError(f"no formatting function for {type_name(value)}")
@@ -260,7 +263,7 @@ def _octal(value: Value) -> str:
 
 def _hexadecimal(value: Value, letter: str) -> str:
     if isinstance(value, str):
-        value = value.encode()
+        value = utf8(value)
     if isinstance(value, bytes):
         return value.hex().upper() if letter == "X" else value.hex()
     if type(value) not in (int, Uint):

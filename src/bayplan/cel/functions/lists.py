@@ -34,8 +34,8 @@ from bayplan.cel.values import (
     Extension,
     Uint,
     Value,
-    is_list,
     type_name,
+    weight,
 )
 
 _MAX_RANGE = 1_000_000
@@ -43,16 +43,16 @@ _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _PARAMETERS = {"list": "(dyn)", "map": "(dyn, dyn)", "optional_type": "(dyn)"}
 
 
-def _length(elements: list[Value], *_: Value) -> int:
-    return len(elements)
+def _length(elements: Value, *_: Value) -> int:
+    return weight(elements)
 
 
-def _square(elements: list[Value], *_: Value) -> int:
-    return len(elements) ** 2
+def _square(elements: list[Value]) -> int:
+    return weight(elements) * len(elements)
 
 
 def _product(elements: list[Value], others: list[Value]) -> int:
-    return len(elements) * len(others)
+    return weight(elements) * len(others)
 
 
 @method("slice", LIST, INT, INT, cost=_length)
@@ -73,7 +73,7 @@ def _type_text(value: Value) -> str:
     return name + _PARAMETERS.get(name, "")
 
 
-@method("flatten", anything, cost=lambda value: len(value) if is_list(value) else 1)
+@method("flatten", anything, cost=_length)
 def flatten(elements: Value) -> list[Value]:
     """The elements, with those of lists among them in their place."""
     if type(elements) not in LISTS:
@@ -81,7 +81,7 @@ def flatten(elements: Value) -> list[Value]:
     return _flatten(elements, 1)
 
 
-@method("flatten", anything, anything, cost=lambda value, _: len(value) if is_list(value) else 1)
+@method("flatten", anything, anything, cost=_length)
 def flatten_to(elements: Value, depth: Value) -> list[Value]:
     """The same for lists within lists, `depth` times."""
     if type(elements) not in LISTS or type(depth) is not int:
@@ -102,7 +102,7 @@ def _flatten(elements: list[Value], depth: int) -> list[Value]:
     return result
 
 
-@method("sort", anything, cost=lambda value: len(value) if is_list(value) else 1)
+@method("sort", anything, cost=_length)
 def sort(elements: Value) -> list[Value]:
     """The elements in order."""
     if type(elements) not in LISTS:
@@ -180,7 +180,7 @@ def last_index_of(elements: list[Value], value: Value) -> int:
     return next((index for index in backwards if surely_equal(elements[index], value)), -1)
 
 
-@method("includes", anything, anything, cost=lambda one, _: len(one) if is_list(one) else 1)
+@method("includes", anything, anything, cost=_length)
 def includes(target: Value, value: Value) -> bool:
     """Whether a list has `value`, or a single value is equal to it."""
     if type(target) in LISTS:

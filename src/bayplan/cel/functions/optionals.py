@@ -14,7 +14,7 @@ from bayplan.cel.functions.registry import (
     list_of,
     method,
 )
-from bayplan.cel.golang import text_of
+from bayplan.cel.golang.printing import text_of
 from bayplan.cel.values import (
     LISTS,
     NONE,

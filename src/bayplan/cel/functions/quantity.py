@@ -7,6 +7,7 @@ that form, not on the amount alone.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, ClassVar
 
@@ -54,7 +55,7 @@ class Quantity(Extension):
         if not text or parts is None:
             raise EvaluationError(f"quantities must match the regular expression '{_FORMAT}'")
         number, fraction = parts["number"] or "0", parts["fraction"] or ""
-        if len(number) + len(fraction) > _MAX_DIGITS:
+        if len(text) > _MAX_DIGITS:
             raise AbortedError("operation cancelled: actual cost limit exceeded")
         base, exponent = _interpret(parts["suffix"])
         digits = len(number) + len(fraction)
@@ -201,7 +202,10 @@ def compare_to(amount: Quantity, other: Quantity) -> int:
 @method("asApproximateFloat", _QUANTITY)
 def as_approximate_float(amount: Quantity) -> float:
     """The amount as a double."""
-    number = float(amount.number)
+    try:
+        number = float(amount.number)
+    except OverflowError:
+        number = math.inf if amount.number > 0 else -math.inf
     return number * float(f"1e{amount.exponent}") if amount.exponent else number
 
 

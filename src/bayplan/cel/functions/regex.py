@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import INT, STRING, anything, function, method
+from bayplan.cel.golang.quoting import printable
 from bayplan.cel.operators import undefined
 from bayplan.cel.values import Value
 
@@ -38,7 +39,7 @@ def compile_pattern(pattern: str) -> Any:
     options = library.Options()
     options.log_errors = False
     try:
-        return library.compile(pattern, options=options)
+        return library.compile(printable(pattern), options=options)
     except library.error as error:
         raise EvaluationError(_problem(pattern, str(error))) from None
 
@@ -60,7 +61,7 @@ def matches(text: Value, pattern: Value) -> bool:
         raise undefined("matches", text)
     if type(pattern) is not str:
         no_such_overload()
-    return compile_pattern(pattern).search(text) is not None
+    return compile_pattern(pattern).search(printable(text)) is not None
 
 
 def _illegal(pattern: str) -> Any:
@@ -73,7 +74,7 @@ def _illegal(pattern: str) -> Any:
 @method("find", STRING, STRING)
 def find(text: str, pattern: str) -> str:
     """The first match; empty if there is none."""
-    match = _illegal(pattern).search(text)
+    match = _illegal(pattern).search(printable(text))
     return match[0] if match else ""
 
 
@@ -93,7 +94,7 @@ def all_matches(compiled: Any, text: str, count: int) -> list[str]:
     """The first `count` matches of a compiled pattern; all of them for a negative count."""
     found: list[str] = []
     end_before = -1
-    for match in compiled.finditer(text):
+    for match in compiled.finditer(printable(text)):
         if count >= 0 and len(found) >= count:
             break
         if match.start() == match.end() == end_before:

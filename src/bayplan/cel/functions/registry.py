@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from bayplan.cel.errors import AbortedError, EvaluationError
 from bayplan.cel.values import (
+    BUDGET,
     LISTS,
     Duration,
     Extension,
@@ -24,7 +25,6 @@ from bayplan.cel.values import (
     type_name,
 )
 
-BUDGET: Final = 1_000_000  # steps of one evaluation: what kube-scheduler allows as cost
 MAX_LENGTH: Final = 10 * BUDGET  # of a string: cel-go counts a tenth of a step a character
 Kind = Callable[[Value], bool]
 Function = TypeVar("Function", bound=Callable[..., Value])

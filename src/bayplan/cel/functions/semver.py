@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.registry import BOOL, STRING, exactly, function, method
-from bayplan.cel.golang import parse_uint, quote
+from bayplan.cel.golang.numbers import parse_uint
+from bayplan.cel.golang.quoting import quote
 from bayplan.cel.values import Extension
 
 _DIGITS = frozenset("0123456789")

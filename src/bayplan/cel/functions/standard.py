@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from bayplan.cel import golang
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import (
     BOOL,
@@ -21,6 +20,17 @@ from bayplan.cel.functions.registry import (
     anything,
     function,
     method,
+)
+from bayplan.cel.golang.numbers import parse_float, parse_int, parse_uint
+from bayplan.cel.golang.printing import text_of
+from bayplan.cel.golang.quoting import utf8
+from bayplan.cel.golang.times import (
+    SECOND,
+    checked_timestamp,
+    parse_duration,
+    parse_timestamp,
+    seconds_text,
+    timestamp_text,
 )
 from bayplan.cel.operators import undefined
 from bayplan.cel.values import (
@@ -84,7 +94,7 @@ def string_to_bool(text: str) -> bool:
 @function("bytes", STRING)
 def string_to_bytes(text: str) -> bytes:
     """UTF-8."""
-    return text.encode()
+    return utf8(text)
 
 
 @function("double", INT)
@@ -97,7 +107,7 @@ def integer_to_double(number: int) -> float:
 @function("double", STRING)
 def string_to_double(text: str) -> float:
     """What strconv.ParseFloat reads."""
-    number = golang.parse_float(text)
+    number = parse_float(text)
     if number is None:
         raise conversion_error("string", "double")
     return number
@@ -106,7 +116,7 @@ def string_to_double(text: str) -> float:
 @function("duration", STRING)
 def string_to_duration(text: str) -> Duration:
     """What time.ParseDuration reads."""
-    duration = golang.parse_duration(text)
+    duration = parse_duration(text)
     if duration is None:
         raise conversion_error("string", "google.protobuf.Duration")
     return duration
@@ -129,7 +139,7 @@ def duration_to_int(duration: Duration) -> int:
 @function("int", STRING)
 def string_to_int(text: str) -> int:
     """What strconv.ParseInt reads."""
-    number = golang.parse_int(text)
+    number = parse_int(text)
     if number is None:
         raise conversion_error("string", "int")
     return number
@@ -138,7 +148,7 @@ def string_to_int(text: str) -> int:
 @function("int", TIMESTAMP)
 def timestamp_to_int(timestamp: Timestamp) -> int:
     """Seconds since 1970."""
-    return timestamp.nanoseconds // golang.SECOND
+    return timestamp.nanoseconds // SECOND
 
 
 @function("int", UINT)
@@ -155,7 +165,7 @@ def uint_to_int(number: Uint) -> int:
 @function("string", DOUBLE)
 def plain_to_string(value: Value) -> str:
     """As Go prints it."""
-    return golang.text_of(value)
+    return text_of(value)
 
 
 @function("string", BYTES)
@@ -170,25 +180,25 @@ def bytes_to_string(data: bytes) -> str:
 @function("string", DURATION)
 def duration_to_string(duration: Duration) -> str:
     """In seconds."""
-    return f"{golang.seconds_text(duration)}s"
+    return f"{seconds_text(duration)}s"
 
 
 @function("string", TIMESTAMP)
 def timestamp_to_string(timestamp: Timestamp) -> str:
     """By RFC 3339."""
-    return golang.timestamp_text(timestamp)
+    return timestamp_text(timestamp)
 
 
 @function("timestamp", INT)
 def int_to_timestamp(seconds: int) -> Timestamp:
     """Seconds since 1970."""
-    return golang.checked_timestamp(seconds * golang.SECOND)
+    return checked_timestamp(seconds * SECOND)
 
 
 @function("timestamp", STRING)
 def string_to_timestamp(text: str) -> Timestamp:
     """By RFC 3339."""
-    timestamp = golang.parse_timestamp(text)
+    timestamp = parse_timestamp(text)
     if timestamp is None:
         raise conversion_error("string", "google.protobuf.Timestamp")
     return timestamp
@@ -213,7 +223,7 @@ def int_to_uint(number: int) -> Uint:
 @function("uint", STRING)
 def string_to_uint(text: str) -> Uint:
     """What strconv.ParseUint reads."""
-    number = golang.parse_uint(text)
+    number = parse_uint(text)
     if number is None:
         raise conversion_error("string", "uint")
     return Uint(number)

@@ -16,8 +16,8 @@ from bayplan.cel.functions.registry import (
     list_of,
     method,
 )
-from bayplan.cel.golang import text_of
-from bayplan.cel.values import Value
+from bayplan.cel.golang.printing import text_of
+from bayplan.cel.values import Value, weight
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -172,7 +172,7 @@ def join_with(parts: list[Value], separator: str) -> str:
     return separator.join(parts)
 
 
-@method("format", STRING, LIST)
+@method("format", STRING, LIST, cost=lambda _, arguments: weight(arguments))
 def format_string(template: str, arguments: list[Value]) -> str:
     """The template with its clauses replaced by the arguments."""
     return interpolate(template, arguments)

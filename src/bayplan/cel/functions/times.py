@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.registry import DURATION, STRING, TIMESTAMP, method
-from bayplan.cel.golang import (
+from bayplan.cel.golang.numbers import atoi
+from bayplan.cel.golang.times import (
     DAY,
     MAX_SECONDS,
     MIN_SECONDS,
     SECOND,
-    atoi,
     civil_from_days,
     days_from_civil,
 )

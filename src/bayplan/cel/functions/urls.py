@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from bayplan.cel.errors import EvaluationError
-from bayplan.cel.functions.network import parse_address
+from bayplan.cel.functions.addresses import parse_address
 from bayplan.cel.functions.registry import STRING, exactly, function, method
-from bayplan.cel.golang import quote
+from bayplan.cel.golang.quoting import quote, utf8
 from bayplan.cel.values import Extension, Map, Value
 
 _WORD: Final = string.ascii_letters + string.digits + "-_.~"
@@ -81,13 +81,8 @@ class URL(Extension):
 
 def _escape(text: str, allowed: frozenset[str]) -> str:
     return "".join(
-        char if char in allowed else "".join(f"%{byte:02X}" for byte in _bytes(char))
-        for char in text
+        char if char in allowed else "".join(f"%{byte:02X}" for byte in utf8(char)) for char in text
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
 
 
 def _unescape(text: str, host: bool = False, zone: bool = False, plus: bool = False) -> str:
@@ -109,7 +104,7 @@ def _unescape(text: str, host: bool = False, zone: bool = False, plus: bool = Fa
         text = text.replace("+", " ")
     if "%" not in text:
         return text
-    parts = re.split(rb"%([0-9a-fA-F]{2})", _bytes(text))
+    parts = re.split(rb"%([0-9a-fA-F]{2})", utf8(text))
     parts[1::2] = [bytes([int(part, 16)]) for part in parts[1::2]]
     return b"".join(parts).decode(errors="surrogateescape")
 

@@ -1,34 +1,17 @@
-"""Numbers, times and texts as Go reads and prints them: what conversions and error texts need."""
+"""Durations and timestamps as Go's package time reads and prints them."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Final
 
 from bayplan.cel.errors import EvaluationError
-from bayplan.cel.values import (
-    INT_MAX,
-    LISTS,
-    UINT_MAX,
-    Duration,
-    Extension,
-    Map,
-    Optional,
-    Timestamp,
-    TypeValue,
-    Uint,
-    Value,
-)
+from bayplan.cel.golang.numbers import plain_float, short_int
+from bayplan.cel.values import Duration, Timestamp
 
 SECOND: Final = 1_000_000_000
 DAY: Final = 86_400
 MIN_SECONDS, MAX_SECONDS = -62_135_596_800, 253_402_300_799  # years 1 to 9999
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DIGITS = "[0-9](?:_?[0-9])*"
-_FLOAT = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
-_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
-_INFINITY = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})"
     r"(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
@@ -44,98 +27,6 @@ _UNITS: Final = {
     "h": 3600 * SECOND,
 }
 _DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
-
-
-def parse_int(text: str) -> int | None:
-    """strconv.ParseInt(text, 10, 64), None where it fails."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = short_int(text)
-    return number if number is not None and -INT_MAX - 1 <= number <= INT_MAX else None
-
-
-def parse_uint(text: str) -> int | None:
-    """strconv.ParseUint(text, 10, 64), None where it fails."""
-    if not (text.isascii() and text.isdigit()):
-        return None
-    number = short_int(text)
-    return number if number is not None and number <= UINT_MAX else None
-
-
-def short_int(text: str) -> int | None:
-    """The number of decimal digits with a sign; None if it is surely beyond 64 bits.
-
-    Python itself refuses to read numbers of thousands of digits.
-    """
-    return int(text) if len(text.lstrip("+-0")) <= 20 else None
-
-
-def parse_float(text: str) -> float | None:
-    """strconv.ParseFloat(text, 64), None where it fails or overflows."""
-    if _FLOAT.fullmatch(text):
-        number = float(text)
-        return None if math.isinf(number) else number
-    if _INFINITY.fullmatch(text) or text.lower() == "nan":
-        return float(text)
-    if _HEX_FLOAT.fullmatch(text):
-        try:
-            return float.fromhex(text)
-        except OverflowError:
-            return None
-    return None
-
-
-def atoi(text: str) -> int:
-    """strconv.Atoi(text).
-
-    Raises:
-        EvaluationError: with Go's text, when it is no number.
-    """
-    number = parse_int(text)
-    if number is None:
-        reason = "value out of range" if _INTEGER.fullmatch(text) else "invalid syntax"
-        raise EvaluationError(f"strconv.Atoi: parsing {quote(text)}: {reason}")
-    return number
-
-
-def format_float(number: float) -> str:
-    """`%v` or `%g` of a float64: the shortest digits that read back the same."""
-    if not math.isfinite(number):
-        return "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
-    digits, point = _digits(number)
-    if -4 <= point - 1 < 6:
-        return plain_float(number)
-    return _scientific(number, digits, point)
-
-
-def _digits(number: float) -> tuple[str, int]:
-    # The shortest digits d1d2d3..., and the place of the point: 0.d1d2d3... * 10**place.
-    mantissa, _, exponent = repr(abs(number)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    place = len(whole) + int(exponent or 0)
-    digits = whole + fraction
-    stripped = digits.lstrip("0")
-    place -= len(digits) - len(stripped)
-    stripped = stripped.rstrip("0")
-    return (stripped, place) if stripped else ("0", 1)
-
-
-def _scientific(number: float, digits: str, point: int) -> str:
-    sign = "-" if math.copysign(1, number) < 0 else ""
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    exponent = point - 1
-    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-
-
-def plain_float(number: float) -> str:
-    """strconv.FormatFloat(number, 'f', -1, 64) of a finite number."""
-    digits, point = _digits(number)
-    sign = "-" if math.copysign(1, number) < 0 else ""
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return f"{sign}{digits}{'0' * (point - len(digits))}"
-    return f"{sign}{digits[:point]}.{digits[point:]}"
 
 
 def parse_duration(text: str) -> Duration | None:
@@ -280,68 +171,3 @@ def timestamp_text(timestamp: Timestamp, separator: str = "T") -> str:
         digits = zone.replace(":", "")
         zone = " +0000 UTC" if zone == "Z" else f" {digits} {digits}"
     return f"{year:04d}-{month:02d}-{day:02d}{separator}{clock}{zone}"
-
-
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-
-
-def quote(text: str) -> str:
-    """`%q` of a string."""
-    return '"' + "".join(_escape(char) for char in text) + '"'
-
-
-def _escape(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def text_of(value: Value) -> str:
-    """`%v` of a value, as error texts have it."""
-    kind = type(value)
-    if kind is str:
-        return str(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind in (int, Uint):
-        return str(int(value))
-    if kind is float:
-        return format_float(value)
-    if kind in LISTS:
-        return f"[{', '.join(map(text_of, value))}]"
-    if isinstance(value, Map):
-        pairs = (f"{text_of(key)}: {text_of(item)}" for key, item in value.entries.values())
-        return f"{{{', '.join(pairs)}}}"
-    return _text_of_others(value)
-
-
-def _text_of_others(value: Value) -> str:
-    if value is None:
-        return "NULL_VALUE"
-    if isinstance(value, bytes):
-        return f"[{' '.join(map(str, value))}]"
-    if isinstance(value, Duration):
-        return duration_text(value)
-    if isinstance(value, Timestamp):
-        return timestamp_text(value, " ")
-    if isinstance(value, TypeValue):
-        return value.name
-    if isinstance(value, Optional):
-        return f"optional({text_of(value.value)})" if value.present else "optional.none()"
-    assert isinstance(value, Extension)
-    return value.text()

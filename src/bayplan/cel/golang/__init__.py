@@ -1,0 +1,1 @@
+"""What Go's library reads and prints: conversions and error texts depend on it."""
