@@ -44,7 +44,8 @@ def compare(judge: Answer, ours: Answer) -> Verdict:
             return Verdict.DIFFERENT
         syntax = "Syntax error" in judge.compile_error and "Syntax error" in ours.compile_error
         # We show the first of several mistakes in macros only.
-        same = syntax or judge.compile_error.startswith(ours.compile_error)
+        shown = ours.compile_error.removeprefix("compilation failed: ")
+        same = syntax or shown in judge.compile_error
         return Verdict.REFUSED if same else Verdict.DIFFERENT
     if any(_COST in str(result) for result in (*judge.results, *ours.results)):
         return Verdict.TOO_COSTLY
