@@ -254,10 +254,9 @@ def test_old_names_lead_to_plugins_that_exist() -> None:
 
 
 def test_two_placement_generators_are_one_too_many() -> None:
-    other = KnownPlugin("Other", frozenset({"placementGenerate"}))
-    plugins = {"placementGenerate": enabled("Other", "TopologyPlacementGenerator")}
+    two = {n: KnownPlugin(n, frozenset({Point.PLACEMENT_GENERATE})) for n in ("One", "Other")}
     with pytest.raises(ConfigError, match="placementGenerate: at most one"):
-        resolve_profile(profile(plugins), {**IN_TREE, "Other": other})
+        resolve_profile(profile({"placementGenerate": enabled(*two)}), {**IN_TREE, **two})
 
 
 def test_two_queue_sorts_are_one_too_many() -> None:
@@ -284,3 +283,17 @@ profiles:
     assert error.value.lines() == [
         'profiles[1].plugins.queueSort: "Mine" must be "PrioritySort" as in profiles[0]'
     ]
+
+
+def test_all_that_is_wrong_with_the_plugins_is_said_at_once() -> None:
+    plugins = {
+        "multiPoint": enabled("GangScheduling", "Coscheduling"),
+        "filter": enabled("NodeNmae"),
+    }
+    with pytest.raises(ConfigError) as caught:
+        resolve_profile(profile(plugins), IN_TREE)
+    lines = "\n".join(caught.value.lines())
+    assert 'plugin "GangScheduling" is not part of this version of bayplan' in lines
+    assert 'unknown plugin "Coscheduling"' in lines
+    assert "did you mean GangScheduling" not in lines
+    assert 'unknown plugin "NodeNmae" (did you mean NodeName?)' in lines

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from tests.builders import make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile
-from tests.handles import NoEvents
 from tests.scripted import scripted
 
-from bayplan.app.assembly import Ports, build
-from bayplan.config import ConfigError, parse_config
+from bayplan.config import IN_TREE, ConfigError, KnownPlugin
 from bayplan.framework import Plugin
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.plugins.node_name import NodeName
@@ -233,19 +231,13 @@ def test_a_plugin_that_cannot_be_made_is_named() -> None:
     ]
 
 
-def test_a_plugin_that_bayplan_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry()
-    text = (
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        f"profiles: [{{schedulerName: {PROFILE}}}]\n"
-    )
-    config = parse_config(text, registry.known)
-    monkeypatch.setattr("bayplan.framework.registry.importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ConfigError) as caught:
-        build(config, registry, Ports(events=NoEvents()))
-    lines = caught.value.lines()
-    missing = 'plugin "NodeResourcesFit" is not part of this version of bayplan'
-    assert f"profiles[0].plugins.filter: {missing}" in lines
+@pytest.mark.parametrize("plugin", IN_TREE.values(), ids=lambda plugin: plugin.name)
+def test_what_a_configuration_may_enable_is_there(plugin: KnownPlugin) -> None:
+    if plugin.available:
+        assert Registry().plugin_class(plugin.name).__name__ == plugin.name
+    else:
+        with pytest.raises(ModuleNotFoundError):
+            Registry().plugin_class(plugin.name)
 
 
 def test_a_plugin_that_cannot_say_what_it_waits_for_is_named() -> None:

@@ -62,7 +62,7 @@ def _read(file: Path, registry: Registry, silent: tuple[str, ...]) -> EffectiveC
     """The configuration in `file`, warnings on stderr, but for those about fields in `silent`."""
     try:
         effective = load_config(file, registry.known)
-        registry.check(effective)
+        effective.require_available()
     except ConfigError as error:
         typer.echo("\n".join(ConfigError(error.errors, str(file)).lines()), err=True)
         raise typer.Exit(UNUSABLE) from None

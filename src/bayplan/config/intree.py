@@ -19,15 +19,19 @@ class KnownPlugin:
         name: as configurations spell it.
         points: the extension points that it implements, see `points.EXTENSION_POINTS`.
         args_model: the pydantic model or dataclass of its arguments; None when it takes none.
+        available: whether this version has it; a configuration that enables another is refused.
     """
 
     name: str
     points: frozenset[Point]
     args_model: type | None = None
+    available: bool = True
 
 
-def _known(name: str, *points: Point, args_model: type | None = None) -> KnownPlugin:
-    return KnownPlugin(name, frozenset(points), args_model)
+def _known(
+    name: str, *points: Point, args_model: type | None = None, available: bool = True
+) -> KnownPlugin:
+    return KnownPlugin(name, frozenset(points), args_model, available)
 
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)
@@ -87,9 +91,9 @@ IN_TREE = {
         _known("ImageLocality", Point.SCORE),
         _known("DefaultBinder", Point.BIND),
         _known("NodeDeclaredFeatures", *_FILTERS),
-        _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT),
-        _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE),
-        _known("PodGroupPodsCount", Point.PLACEMENT_SCORE),
+        _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT, available=False),
+        _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE, available=False),
+        _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, available=False),
     )
 }
 

@@ -45,6 +45,16 @@ class EffectiveConfig:
     profiles: tuple[ResolvedProfile, ...]
     warnings: tuple[FieldError, ...] = ()
 
+    @property
+    def unavailable(self) -> tuple[FieldError, ...]:
+        """The plugins that kube-scheduler has and this version of bayplan has not."""
+        return tuple(error for profile in self.profiles for error in profile.unavailable)
+
+    def require_available(self) -> None:
+        """Raise ConfigError when a profile enables a plugin that this version has not."""
+        if self.unavailable:
+            raise ConfigError(self.unavailable)
+
 
 def load_config(path: Path, known: Mapping[str, KnownPlugin]) -> EffectiveConfig:
     """Read, check and expand the configuration file at `path`.
@@ -111,7 +121,7 @@ def resolve_config(
         profiles, more = _ignore_resources(config, profiles)
         errors += more
     if errors:
-        raise ConfigError(errors)
+        raise ConfigError([*errors, *(e for profile in profiles for e in profile.unavailable)])
     warnings = [warning for profile in profiles for warning in profile.warnings]
     return EffectiveConfig(config, tuple(profiles), (*_shared_lease(config), *warnings))
 
@@ -132,8 +142,9 @@ def _from_document(document: source.Document, known: Mapping[str, KnownPlugin]) 
         # What follows from a field that was left out is no news.
         left_out = {misfit.path for misfit in misfits}
         errors += [e for e in error.errors if e.path not in left_out]
+        raise ConfigError(errors) from None
     if errors:
-        raise ConfigError(errors)
+        raise ConfigError([*errors, *effective.unavailable])
     return effective
 
 

@@ -48,6 +48,7 @@ class ResolvedProfile:
         plugins: for every one of `points.EXTENSION_POINTS` its plugins in the order they run in.
         plugin_args: by name, for every plugin that runs somewhere and has a model of its arguments.
         warnings: what kube-scheduler passes over in silence and a reader should know.
+        unavailable: plugins that kube-scheduler has and this version of bayplan has not.
     """
 
     scheduler_name: str
@@ -55,6 +56,7 @@ class ResolvedProfile:
     plugins: Mapping[Point, tuple[EnabledPlugin, ...]]
     plugin_args: Mapping[str, Any]
     warnings: tuple[FieldError, ...] = ()
+    unavailable: tuple[FieldError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,14 @@ def resolve_profile(
     plugins = resolution.expand()
     args = resolution.decode_args()
     if resolution.errors:
-        raise ConfigError(resolution.errors)
+        raise ConfigError([*resolution.errors, *resolution.unavailable])
     return ResolvedProfile(
         profile.scheduler_name,
         profile.percentage_of_nodes_to_score,
         plugins,
         args,
         tuple(resolution.warnings),
+        tuple(resolution.unavailable),
     )
 
 
@@ -98,6 +101,7 @@ class _Resolution:
     path: str
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
+    unavailable: list[FieldError] = field(default_factory=list)
     own: dict[Point, list[_Entry]] = field(init=False)
     multi: list[_Entry] = field(init=False)
 
@@ -128,6 +132,7 @@ class _Resolution:
         for entry in self.multi:
             if entry.name not in self.known:
                 self.errors.append(FieldError(f"{entry.path}.name", self._unknown(entry.name)))
+            self._note_unavailable(entry)
         for point, entries in self.own.items():
             self._check_point(point, entries)
         for name in (*EXTENSION_POINTS, "multiPoint"):
@@ -140,6 +145,7 @@ class _Resolution:
         seen: set[str] = set()
         for entry in entries:
             problem = ""
+            self._note_unavailable(entry)
             if entry.name not in self.known:
                 problem = self._unknown(entry.name)
             elif point not in self.known[entry.name].points:
@@ -150,12 +156,18 @@ class _Resolution:
                 self.errors.append(FieldError(f"{entry.path}.name", problem))
             seen.add(entry.name)
 
+    def _note_unavailable(self, entry: _Entry) -> None:
+        if entry.name in self.known and not self.known[entry.name].available:
+            problem = f'plugin "{entry.name}" is not part of this version of bayplan'
+            self.unavailable.append(FieldError(f"{entry.path}.name", problem))
+
     def _unknown(self, name: str) -> str:
         if not name:
             return "required"
         if successor := replacement(name):
             return f'unknown plugin "{name}" (replaced by {successor})'
-        return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
+        usable = tuple(plugin.name for plugin in self.known.values() if plugin.available)
+        return f'unknown plugin "{name}"' + suggestion(name, usable)
 
     def _order(self, point: Point) -> list[_Entry]:
         """The multiPoint plugins that the point lists itself, the other ones, then its own."""

@@ -89,29 +89,11 @@ class Registry:
             for cls in _plugins_of(_import_file(path)):
                 self.add(cls, str(path))
 
-    def plugin_class(self, name: str) -> type[Plugin] | None:
-        """The class, or None where kube-scheduler has such a plugin and bayplan has not."""
+    def plugin_class(self, name: str) -> type[Plugin]:
+        """The class of a plugin that `known` says is available."""
         if name not in self._classes:
-            cls = _in_tree(name)
-            if cls is None:
-                return None
-            self._classes[name] = cls
+            self._classes[name] = _in_tree(name)
         return self._classes[name]
-
-    def check(self, config: EffectiveConfig) -> None:
-        """Raise ConfigError when a profile runs a plugin that bayplan has not."""
-        missing = [
-            FieldError(
-                f"profiles[{index}].plugins.{point}",
-                f'plugin "{entry.name}" is not part of this version of bayplan',
-            )
-            for index, profile in enumerate(config.profiles)
-            for point, enabled in profile.plugins.items()
-            for entry in enabled
-            if self.plugin_class(entry.name) is None
-        ]
-        if missing:
-            raise ConfigError(missing)
 
     def kinds(self, config: EffectiveConfig) -> tuple[Kind[Any], ...]:
         """What has to be watched for the plugins that ``config`` runs: the core's kinds and theirs.
@@ -126,7 +108,7 @@ class Registry:
         for index, profile in enumerate(config.profiles):
             for entry in itertools.chain.from_iterable(profile.plugins.values()):
                 cls = self.plugin_class(entry.name)
-                for kind in cls.kinds if cls is not None else ():
+                for kind in cls.kinds:
                     if kinds.setdefault((kind.api_version, kind.name), kind) is not kind:
                         text = f'plugin "{entry.name}": {kind} is declared a second time, otherwise'
                         raise ConfigError([FieldError(f"profiles[{index}].plugins", text)])
@@ -134,10 +116,8 @@ class Registry:
         return tuple(used)
 
 
-def _in_tree(name: str) -> type[Plugin] | None:
+def _in_tree(name: str) -> type[Plugin]:
     module_name = "bayplan.plugins." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    if importlib.util.find_spec(module_name) is None:
-        return None
     cls: type[Plugin] = getattr(importlib.import_module(module_name), name)
     return cls
 
