@@ -96,7 +96,7 @@ def test_a_pod_that_is_not_resized(pod: PodBuilder, amounts: dict[str, int]) -> 
 @pytest.mark.parametrize(
     ("status", "conditions", "cpu"),
     [
-        pytest.param(state("c1", None, {"cpu": "9"}), [], 2000, id="not told by the kubelet"),
+        pytest.param(state("c1", None, {"cpu": "9"}), [], 9000, id="allocated, and no word yet"),
         pytest.param(state("c1", {"cpu": "1"}), [], 2000, id="growing counts at once"),
         pytest.param(state("c1", {"cpu": "3"}), [], 3000, id="shrinking counts when it is done"),
         pytest.param(state("c1", {"cpu": "1"}, {"cpu": "4"}), [], 4000, id="what was allocated"),
@@ -120,12 +120,32 @@ def test_a_container_that_is_resized(status: Json, conditions: list[Json], cpu: 
     ("pod", "cpu"),
     [
         pytest.param(make_pod().sidecar_req(cpu="2"), 3000, id="a sidecar counts as it runs"),
-        pytest.param(make_pod().init_req(cpu="2"), 2000, id="an init container as it asks"),
+        pytest.param(make_pod().init_req(cpu="2"), 3000, id="and so does an init container"),
     ],
 )
 def test_init_containers_that_are_resized(pod: PodBuilder, cpu: int) -> None:
     pod.status(initContainerStatuses=[state("i1", {"cpu": "3"})])
     assert pod_requests(pod.obj()).amounts["cpu"] == cpu
+
+
+@pytest.mark.parametrize("granted", [{}, {"cpu": "2"}])
+def test_the_largest_sum_counts_not_the_sum_of_the_largest(granted: Json) -> None:
+    pod = make_pod().req(cpu="3").req(cpu="1")
+    states = [state("c1", {"cpu": "1"}, {"cpu": "1"}), state("c2", {"cpu": "2"}, granted)]
+    assert pod_requests(pod.status(containerStatuses=states).obj()).amounts["cpu"] == 4000
+
+
+def test_the_kubelet_reports_the_sums_of_a_whole_pod() -> None:
+    whole: Json = {"allocatedResources": {"cpu": "5"}, "resources": {"requests": {"cpu": "6"}}}
+    pod = make_pod().req(cpu="2").req(cpu="1")
+    pod.status(containerStatuses=[state("c1", {"cpu": "9"})], **whole)
+    assert pod_requests(pod.obj()).amounts["cpu"] == 6000
+
+
+@pytest.mark.parametrize("told", [[], [{"name": "c1"}], [state("c1", {"memory": "1Mi"})]])
+def test_a_container_without_a_word_takes_nothing_of_an_infeasible_resize(told: list[Json]) -> None:
+    pod = make_pod().req(cpu="2").status(containerStatuses=told, conditions=[INFEASIBLE])
+    assert pod_requests(pod.obj()).amounts.get("cpu", 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +154,12 @@ def test_init_containers_that_are_resized(pod: PodBuilder, cpu: int) -> None:
         pytest.param({"allocatedResources": {"cpu": "9"}}, [], 5000, id="not told"),
         pytest.param({"resources": {"requests": {"cpu": "7"}}}, [], 7000, id="shrinking"),
         pytest.param({"resources": {"requests": {"cpu": "3"}}}, [INFEASIBLE], 3000, id="refused"),
-        pytest.param({"resources": {}}, [INFEASIBLE], 0, id="refused, and nothing runs"),
+        pytest.param(
+            {"allocatedResources": {"cpu": "7"}, "resources": {"requests": {"cpu": "2"}}},
+            [INFEASIBLE],
+            7000,
+            id="refused, and more is allocated than runs",
+        ),
     ],
 )
 def test_a_pod_level_that_is_resized(status: Json, conditions: list[Json], cpu: int) -> None:

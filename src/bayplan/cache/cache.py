@@ -27,6 +27,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.requests import pod_requests
 from bayplan.cache.trial import Before, Trial
 
 
@@ -228,15 +229,5 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
     return (
         old.shape is new.shape
         and (old.deleted is None) == (new.deleted is None)
-        and _resize_state(old) == _resize_state(new)
+        and pod_requests(old) == pod_requests(new)
     )
-
-
-def _resize_state(pod: Pod) -> object:
-    status = pod.status
-    containers = (*status.container_statuses, *status.init_container_statuses)
-    granted = [c for c in containers if c.resources is not None]
-    if not granted and status.resources is None:
-        return None
-    pending = [c.reason for c in status.conditions if c.type == "PodResizePending"]
-    return granted, status.resources, status.allocated_resources, pending

@@ -7,13 +7,13 @@ larger of the two phases is what the Pod needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from bayplan.api import quantity
-from bayplan.api.pod import Pod, PodStatus, SpecPart
+from bayplan.api.pod import ContainerStatus, Pod, PodStatus, SpecPart
 from bayplan.api.pod_spec import Container, PodSpec, Resources
 
 Exact = dict[str, Fraction]
@@ -24,6 +24,7 @@ DEFAULT_NON_ZERO: Resources = {"cpu": "100m", "memory": "200Mi"}
 _POD_LEVEL = ("cpu", "memory")
 _MAX = 2**63 - 1
 _NO_STATUS = PodStatus()
+_NO_STATE = ContainerStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,30 @@ class Requests:
 
 def pod_requests(pod: Pod) -> Requests:
     """What ``pod`` takes on its node, its resize state considered."""
-    if _has_resize_state(pod.status):
-        return _requests(pod.spec, pod.status)
-    return pod.shape.requests.memo(_part_requests)
+    if _is_as_asked(pod.shape.requests, pod.status):
+        return pod.shape.requests.memo(_part_requests)
+    return _requests(pod.spec, pod.status)
 
 
-def _has_resize_state(status: PodStatus) -> bool:
-    return (
-        status.resources is not None
-        or any(s.resources is not None for s in status.container_statuses)
-        or any(s.resources is not None for s in status.init_container_statuses)
+def _is_as_asked(requests: SpecPart, status: PodStatus) -> bool:
+    """Whether the kubelet gives every container what it asks for, as it does without a resize."""
+    states = (*status.container_statuses, *status.init_container_statuses)
+    if status.resources is not None or _resize_infeasible(status):
+        return False
+    if not states:
+        return True
+    asked = requests.memo(_asked)
+    return all(
+        amounts == asked.get(state.name)
+        for state in states
+        for amounts in (state.allocated_resources, state.resources and state.resources.requests)
+        if amounts
     )
+
+
+def _asked(requests: SpecPart) -> dict[str, Resources]:
+    containers = (*requests.spec.init_containers, *requests.spec.containers)
+    return {container.name: container.resources.requests for container in containers}
 
 
 def _part_requests(requests: SpecPart) -> Requests:
@@ -109,28 +123,49 @@ def exact_requests(
 def _containers(
     spec: PodSpec, status: PodStatus, non_missing: Resources, infeasible: bool
 ) -> Exact:
-    granted = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+    """The largest of three sums: as asked for, as allocated by the kubelet, and as it runs.
 
-    def of(container: Container, resizable: bool) -> Exact:
-        amounts = _exact(container.resources.requests)
-        state = granted.get(container.name) if resizable else None
-        if state is not None and state.resources is not None:
-            actual = _exact(state.resources.requests)
-            allocated = _exact(state.allocated_resources)
-            amounts = _effective(amounts, actual, allocated, infeasible)
-        for name, amount in non_missing.items():
-            amounts.setdefault(name, _parse(amount))
-        return amounts
+    A resize that the kubelet calls infeasible leaves out what is asked for. Where the kubelet
+    reports the last two for the whole Pod, they are not added up from the containers.
+    """
+    states = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
+
+    def allocated(container: Container) -> Resources:
+        state = states.get(container.name, _NO_STATE)
+        return state.allocated_resources or asked(container)
+
+    def actual(container: Container) -> Resources:
+        running = states.get(container.name, _NO_STATE).resources
+        return (running and running.requests) or allocated(container)
+
+    def asked(container: Container) -> Resources:
+        return {} if infeasible else container.resources.requests
+
+    total = {} if infeasible else _sum(spec, asked, non_missing)
+    whole = status.resources.requests if status.resources is not None else {}
+    if whole and status.allocated_resources:
+        _raise(total, _exact(status.allocated_resources))
+        _raise(total, _exact(whole))
+    elif states or infeasible:
+        _raise(total, _sum(spec, allocated, non_missing))
+        _raise(total, _sum(spec, actual, non_missing))
+    return total
+
+
+def _sum(spec: PodSpec, amounts_of: Callable[[Container], Resources], missing: Resources) -> Exact:
+    """What the containers take together, where each takes ``amounts_of`` it."""
+
+    def of(container: Container) -> Exact:
+        return _exact({**missing, **amounts_of(container)})
 
     total: Exact = {}
     for container in spec.containers:
-        _add(total, of(container, resizable=True))
+        _add(total, of(container))
     sidecars: Exact = {}
     peak: Exact = {}
     for container in spec.init_containers:
-        sidecar = container.restart_policy == "Always"
-        amounts = of(container, resizable=sidecar)
-        if sidecar:
+        amounts = of(container)
+        if container.restart_policy == "Always":
             _add(total, amounts)
             _add(sidecars, amounts)
             _raise(peak, sidecars)
@@ -142,20 +177,12 @@ def _containers(
 
 
 def _pod_level(spec: PodSpec, status: PodStatus, infeasible: bool) -> Exact:
-    wanted = _exact(spec.resources.requests) if spec.resources else {}
-    amounts = wanted
+    amounts = _exact(spec.resources.requests) if spec.resources else {}
     if status.resources is not None:
-        actual = _exact(status.resources.requests)
-        allocated = _exact(status.allocated_resources)
-        amounts = _effective(wanted, actual, allocated, infeasible)
-    return {n: amounts.get(n, Fraction(0)) for n in wanted if _is_pod_level(n)}
-
-
-def _effective(wanted: Exact, actual: Exact, allocated: Exact, infeasible: bool) -> Exact:
-    result: Exact = {} if infeasible else dict(wanted)
-    _raise(result, actual)
-    _raise(result, allocated)
-    return result
+        amounts = {} if infeasible else amounts
+        _raise(amounts, _exact(status.resources.requests))
+        _raise(amounts, _exact(status.allocated_resources))
+    return {name: amount for name, amount in amounts.items() if _is_pod_level(name)}
 
 
 def _resize_infeasible(status: PodStatus) -> bool:
