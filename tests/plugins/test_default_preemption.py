@@ -120,8 +120,7 @@ def test_deleted_pods_are_registered_for_but_wake_nobody_by_themselves() -> None
     world = World(node("n1"))
     registered = world.plugin.events_to_register()
     assert [(r.event.resource, r.event.action) for r in registered] == [
-        (Resource.ASSIGNED_POD, Action.DELETE),
-        (Resource.UNSCHEDULED_POD, Action.DELETE),
+        (Resource.ASSIGNED_POD, Action.DELETE)
     ]
     pod = preemptor().obj()
     assert all(r.hint is not None and r.hint(pod, pod, None) is Hint.SKIP for r in registered)

@@ -100,11 +100,3 @@ def test_a_pod_is_woken_when_its_own_needs_change(
     plugin, action = make(NodeDeclaredFeatures), Action.UPDATE_POD_LABEL
     pod, changed = old.uid("mine").obj(), new.uid("mine").obj()
     assert hint(plugin, Resource.TARGET_POD, action, pod, pod, changed) is expected
-
-
-def test_another_pods_needs_do_not_wake_it() -> None:
-    plugin, other = make(NodeDeclaredFeatures), make_pod().uid("other").obj()
-    answer = hint(
-        plugin, Resource.ASSIGNED_POD, Action.UPDATE_POD_LABEL, restarting().obj(), other, other
-    )
-    assert answer is Hint.SKIP

@@ -422,10 +422,6 @@ def test_scores_equal_a_plain_computation_node_by_node(
         pytest.param(make_pod().node("n"), None, Hint.QUEUE, id="assigned-pod-gone"),
         pytest.param(make_pod().nominated("n"), None, Hint.QUEUE, id="nominated-pod-gone"),
         pytest.param(make_pod(), None, Hint.SKIP, id="pod-without-node-gone"),
-        pytest.param(make_pod().uid("me"), make_pod().uid("me"), Hint.QUEUE, id="itself"),
-        pytest.param(
-            make_pod().req(cpu=2), make_pod().req(cpu=1), Hint.SKIP, id="unscheduled-pod-shrinks"
-        ),
         pytest.param(
             make_pod().req(cpu=2).node("n"),
             make_pod().req(cpu=1).node("n"),
@@ -453,6 +449,13 @@ def test_a_pod_is_woken_by_one_that_makes_room(
     action = Action.UPDATE_POD_SCALE_DOWN if new else Action.DELETE
     place, after = Resource.ASSIGNED_POD, new.obj() if new else None
     assert hint(make(NodeResourcesFit), place, action, pod, old.obj(), after) is expected
+
+
+def test_a_pod_is_woken_when_it_asks_for_less_itself() -> None:
+    plugin, old, new = make(NodeResourcesFit), make_pod().req(cpu=2), make_pod().req(cpu=1)
+    action = Action.UPDATE_POD_SCALE_DOWN
+    answer = hint(plugin, Resource.TARGET_POD, action, old.obj(), old.obj(), new.obj())
+    assert answer is Hint.QUEUE
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,6 @@ def test_a_relabelled_node_keeps_its_disks():
     assert world.filtered(plugin, make_pod().volume(**gce()).obj()) == {"n": DISK_CONFLICT}
 
 
-@pytest.mark.parametrize("resource", [Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD])
 @pytest.mark.parametrize(
     ("deleted", "expected"),
     [
@@ -198,10 +197,10 @@ def test_a_relabelled_node_keeps_its_disks():
         pytest.param(make_pod("o").volume(**gce("e")), Hint.SKIP, id="other-disk"),
     ],
 )
-def test_a_deleted_pod_may_free_a_volume(resource, deleted, expected):
+def test_a_deleted_pod_may_free_a_volume(deleted, expected):
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
     pod = make_pod().pvc("c").volume(**gce()).obj()
-    assert hint(plugin, resource, Action.DELETE, pod, deleted.obj(), None) is expected
+    assert hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None) is expected
 
 
 @pytest.mark.parametrize(

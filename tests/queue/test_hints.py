@@ -167,7 +167,7 @@ def test_a_plugin_registers_only_for_kinds_that_it_declares() -> None:
     [
         pytest.param(Silent, {"NodeAdd", "NodeUpdateNodeTaint", "ServiceAdd"}, id="no method"),
         pytest.param(Nothing, set(), id="no events"),
-        pytest.param(WantsNodes, {"NodeAdd", "NodeUpdateNodeTaint"}, id="nodes: taints as well"),
+        pytest.param(WantsNodes, {"NodeAdd"}, id="nodes"),
         pytest.param(WantsNodesAndTaints, set(), id="nodes and taints, with a hint: as it says"),
     ],
 )

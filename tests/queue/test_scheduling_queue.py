@@ -273,14 +273,24 @@ def test_the_look_for_old_pods_comes_every_thirty_seconds():
     assert bench.place("a") is UNSCHEDULABLE
 
 
-def test_an_old_pod_that_is_gated_stays():
+def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes():
     bench = Bench()
     bench.gates.held.add("a")
     bench.queue.add(pod("a").obj())
-    bench.clock.now += 1000
+    bench.clock.now += 301
+    bench.queue.flush()
+    queued = bench.queue.get("a")
+    assert bench.place("a") is GATED
+    assert not queued.was_flushed_from_unschedulable
+    bench.gates.held.clear()
+    bench.clock.now += 270
     bench.queue.flush()
     assert bench.place("a") is GATED
-    assert bench.queue.next_timer() is None
+    assert bench.queue.next_timer() == 30
+    bench.clock.now += 30
+    bench.queue.flush()
+    assert bench.place("a") is ACTIVE
+    assert bench.recorder.incoming_pods["active", "UnschedulableTimeout"] == 1
 
 
 def test_sleeping_as_long_as_told_always_makes_something_due():
@@ -535,7 +545,7 @@ def test_an_update_of_an_unknown_pod_adds_it():
     bench = Bench()
     bench.queue.update(pod("a").obj(), pod("a").label("new").obj())
     assert bench.names() == ["a"]
-    assert bench.recorder.incoming_pods["active", "UnschedulablePodUpdate"] == 1
+    assert bench.recorder.incoming_pods["active", "UnscheduledPodAdd"] == 1
 
 
 def test_a_pod_recreated_under_its_name_takes_the_place_of_the_old_one():
@@ -651,11 +661,11 @@ def test_a_pod_that_comes_in_with_a_nomination_is_nominated():
     assert [p.name for p in bench.queue.nominator.nominated_pods("n1")] == ["a"]
 
 
-def test_a_gated_pod_is_not_nominated():
+def test_a_gated_pod_keeps_its_nomination():
     bench = Bench()
     bench.gates.held.add("a")
     bench.queue.add(pod("a").nominated("n1").obj())
-    assert list(bench.queue.nominator.nominated_nodes()) == []
+    assert list(bench.queue.nominator.nominated_nodes()) == ["n1"]
 
 
 @pytest.mark.parametrize("place", [ACTIVE, BACKOFF, UNSCHEDULABLE])
@@ -717,13 +727,13 @@ def test_metrics_count_every_move_by_queue_and_event():
     bench.queue.add(pod("b").obj())
     bench.queue.activate([pod("b").obj()])
     assert bench.recorder.incoming_pods == {
-        ("active", "UnschedulablePodAdd"): 1,
+        ("active", "UnscheduledPodAdd"): 1,
         ("unschedulable", "ScheduleAttemptFailure"): 1,
         ("backoff", "NodeAdd"): 1,
         ("active", "BackoffComplete"): 1,
         ("backoff", "ScheduleAttemptFailure"): 1,
         ("active", "ForceActivate"): 1,
-        ("unschedulable", "UnschedulablePodAdd"): 1,
+        ("unschedulable", "UnscheduledPodAdd"): 1,
     }
 
 

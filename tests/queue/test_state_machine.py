@@ -203,7 +203,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.time_passes(300)
         self.queue.flush_unschedulable_leftover()
         for name, known in self.model.items():
-            if known.place is Place.UNSCHEDULABLE:
+            if known.place in (Place.UNSCHEDULABLE, Place.GATED):
                 self.requeue(name, known, "later")
 
     # What must hold
@@ -243,7 +243,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_for_time_has_a_timer(self) -> None:
-        waits = any(k.place in (Place.BACKOFF, Place.UNSCHEDULABLE) for k in self.model.values())
+        still = (Place.ACTIVE, Place.IN_FLIGHT)
+        waits = any(known.place not in still for known in self.model.values())
         assert (self.queue.next_timer() is not None) is waits
 
 

@@ -43,7 +43,7 @@ TOLERATION = {"tolerations": [{"key": "k", "operator": "Exists"}]}
         pytest.param(
             make_pod("p").req(cpu="1"),
             make_pod("p").req(cpu="2"),
-            [Action.UPDATE_POD_OTHER],
+            [Action.UPDATE_POD_SCALE_UP],
             id="request raised",
         ),
         pytest.param(
@@ -186,9 +186,9 @@ def test_an_update_of_a_node_says_what_changed(
         (ClusterEvent(CSI_NODE, Action.UPDATE_OTHER), "storage.k8s.io/CSINodeUpdate"),
         (
             ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
-            "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+            "TargetPodUpdatePodSchedulingGatesEliminated",
         ),
-        (UNSCHEDULED_POD_ADD, "UnschedulablePodAdd"),
+        (UNSCHEDULED_POD_ADD, "UnscheduledPodAdd"),
         (UNSCHEDULABLE_TIMEOUT, "UnschedulableTimeout"),
         (FORCE_ACTIVATE, "ForceActivate"),
     ],
@@ -237,8 +237,8 @@ ANY = ClusterEvent(Resource.ANY, Action.ALL)
         pytest.param(
             ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
             ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_LABEL),
-            True,
-            id="the Pod itself is an unscheduled Pod",
+            False,
+            id="the Pod itself is not one of the others",
         ),
         pytest.param(
             ClusterEvent(Resource.TARGET_POD, Action.ADD),

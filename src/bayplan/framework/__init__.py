@@ -17,7 +17,6 @@ from bayplan.framework.cluster_events import (
     Hint,
     HintFn,
     Resource,
-    any_pod,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import (
@@ -84,5 +83,4 @@ __all__ = [
     "Status",
     "WaitingPod",
     "WaitingPods",
-    "any_pod",
 ]

@@ -28,6 +28,7 @@ class Action(enum.Flag):
     UPDATE_NODE_DECLARED_FEATURE = enum.auto()
     UPDATE_POD_LABEL = enum.auto()
     UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_SCALE_UP = enum.auto()
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
@@ -42,6 +43,7 @@ class Action(enum.Flag):
         | UPDATE_NODE_DECLARED_FEATURE
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_SCALE_UP
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
@@ -52,7 +54,11 @@ class Action(enum.Flag):
 
 
 class Resource(enum.Enum):
-    """What an event is about where that is no `Kind`: a Pod by where it stands, or anything."""
+    """What an event is about where that is no `Kind`: a Pod by where it stands, or anything.
+
+    ASSIGNED_POD is a Pod on a node, TARGET_POD the rejected Pod itself, and UNSCHEDULED_POD any
+    other Pod that waits for a node.
+    """
 
     ANY = "*"
     ASSIGNED_POD = "AssignedPod"
@@ -67,7 +73,6 @@ class Hint(enum.Enum):
     QUEUE = "Queue"
 
 
-_WAITING_PODS = frozenset({Resource.UNSCHEDULED_POD, Resource.TARGET_POD})
 _OTHER_UPDATES = frozenset({Action.UPDATE_POD_OTHER, Action.UPDATE_OTHER})
 
 
@@ -77,7 +82,7 @@ def _label(resource: Resource | Kind[Any], action: Action) -> str:
     words = "".join(word.capitalize() for word in name.replace("|", "_").split("_"))
     if isinstance(resource, Kind):
         return resource.resource + words
-    return ("UnschedulablePod" if resource in _WAITING_PODS else resource.value) + words
+    return resource.value + words
 
 
 HintFn = Callable[[Pod, Any, Any], Hint]
@@ -113,14 +118,11 @@ class ClusterEvent:
     def matches(self, event: ClusterEvent) -> bool:
         """Whether ``event`` is one of the changes that this pattern names.
 
-        A wildcard event is matched by a wildcard pattern alone: the queue treats it apart. A change
-        of the waiting Pod itself (TARGET_POD) is a change of an unscheduled Pod, too.
+        A wildcard event is matched by a wildcard pattern alone: the queue treats it apart.
         """
         if event.wildcard:
             return self.wildcard
-        same = self.resource in (Resource.ANY, event.resource) or (
-            self.resource is Resource.UNSCHEDULED_POD and event.resource is Resource.TARGET_POD
-        )
+        same = self.resource in (Resource.ANY, event.resource)
         return same and bool(self.action & event.action)
 
 
@@ -130,9 +132,3 @@ class EventRegistration:
 
     event: ClusterEvent
     hint: HintFn | None = None
-
-
-def any_pod(action: Action, hint: HintFn | None = None) -> list[EventRegistration]:
-    """Registrations for ``action`` on a Pod wherever it stands, assigned to a node or not."""
-    places = (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
-    return [EventRegistration(ClusterEvent(place, action), hint) for place in places]

@@ -12,7 +12,13 @@ from typing import Any, ClassVar, Protocol
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
 from bayplan.api.pod import Pod
 from bayplan.config.args import DefaultPreemptionArgs
-from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
@@ -77,7 +83,8 @@ class DefaultPreemption(Plugin):
         Which of them are worth an attempt is for the plugins to say that rejected it, so our own
         hint wakes nobody; it is there so that theirs are asked.
         """
-        return any_pod(Action.DELETE, lambda _pod, _old, _new: Hint.SKIP)
+        gone = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+        return [EventRegistration(gone, lambda _pod, _old, _new: Hint.SKIP)]
 
 
 class _Implements(PreEnqueue, PostFilter, EnqueueExtensions, Protocol):

@@ -19,7 +19,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin, PodPart
@@ -51,10 +51,8 @@ class NodeDeclaredFeatures(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A node that declares other features, or the Pod needing others."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
-        return [
-            EventRegistration(node, _declares_others),
-            *any_pod(Action.UPDATE, _needs_others),
-        ]
+        own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE)
+        return [EventRegistration(node, _declares_others), EventRegistration(own, _needs_others)]
 
 
 def _needed(constraints: SpecPart) -> frozenset[str]:
@@ -78,9 +76,7 @@ def _declares_others(_pod: Pod, old: Node | None, new: Node) -> Hint:
     return Hint.SKIP if same else Hint.QUEUE
 
 
-def _needs_others(pod: Pod, old: Pod, new: Pod) -> Hint:
-    if new.uid != pod.uid:
-        return Hint.SKIP
+def _needs_others(_pod: Pod, old: Pod, new: Pod) -> Hint:
     before, after = (p.shape.constraints.memo(_needed) for p in (old, new))
     return Hint.SKIP if before == after else Hint.QUEUE
 

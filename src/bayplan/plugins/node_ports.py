@@ -18,7 +18,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin, PodPart
@@ -54,7 +54,7 @@ class NodePorts(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A new node, or a Pod that frees one of the ports."""
         return [
-            *any_pod(Action.DELETE, _port_freed),
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _port_freed),
             EventRegistration(ClusterEvent(NODE, Action.ADD)),
         ]
 

@@ -25,7 +25,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
@@ -98,8 +98,11 @@ class NodeResourcesFit(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A Pod that goes or shrinks, a node that is new or has more to offer."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        freed = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)
         return [
-            *any_pod(Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, _room_freed),
+            EventRegistration(freed, _room_freed),
+            EventRegistration(own),
             EventRegistration(node, _room_added),
         ]
 
@@ -125,10 +128,6 @@ def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     if new is None:
         had_room = old.node_name or old.status.nominated_node_name
         return Hint.QUEUE if had_room else Hint.SKIP
-    if new.uid == pod.uid:
-        return Hint.QUEUE
-    if not new.node_name:
-        return Hint.SKIP
     before, after = pod_requests(old).amounts, pod_requests(new).amounts
     freed = any(before.get(n, 0) > after.get(n, 0) for n, _ in pod.shape.requests.memo(_needs))
     return Hint.QUEUE if freed else Hint.SKIP

@@ -15,7 +15,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin, PodPart
@@ -45,10 +45,8 @@ class NodeUnschedulable(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A node that can be used now, or a toleration that the Pod got."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
-        return [
-            EventRegistration(node, _uncordoned),
-            *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),
-        ]
+        own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
+        return [EventRegistration(node, _uncordoned), EventRegistration(own, _own_toleration)]
 
 
 def _tolerates_cordon(constraints: SpecPart) -> bool:
@@ -60,9 +58,8 @@ def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
     return Hint.SKIP if was_usable or new.spec.unschedulable else Hint.QUEUE
 
 
-def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-    tolerates = new.shape.constraints.memo(_tolerates_cordon)
-    return Hint.QUEUE if new.uid == pod.uid and tolerates else Hint.SKIP
+def _own_toleration(_pod: Pod, _old: Pod, new: Pod) -> Hint:
+    return Hint.QUEUE if new.shape.constraints.memo(_tolerates_cordon) else Hint.SKIP
 
 
 class _Implements(FilterNodes, EnqueueExtensions, Protocol):

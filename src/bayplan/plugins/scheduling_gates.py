@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from bayplan.api.pod import Pod
-from bayplan.framework.cluster_events import Action, EventRegistration, Hint, any_pod
+from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions, PreEnqueue
 from bayplan.framework.status import Status
@@ -24,11 +24,8 @@ class SchedulingGates(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """The Pod's own gates going away."""
-        return any_pod(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _own_gates)
-
-
-def _own_gates(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+        event = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return [EventRegistration(event)]
 
 
 class _Implements(PreEnqueue, EnqueueExtensions, Protocol):

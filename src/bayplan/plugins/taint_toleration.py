@@ -20,7 +20,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart
@@ -61,10 +61,8 @@ class TaintToleration(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A node that lost the taint, or a toleration that the Pod got."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
-        return [
-            EventRegistration(node, _taints_gone),
-            *any_pod(Action.UPDATE_POD_TOLERATION, _own_toleration),
-        ]
+        own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
+        return [EventRegistration(node, _taints_gone), EventRegistration(own)]
 
 
 def _discouragements(constraints: SpecPart) -> CodedAnswers:
@@ -81,10 +79,6 @@ def _taints_gone(pod: Pod, old: Node | None, new: Node) -> Hint:
     tolerations = pod.spec.tolerations
     repelled = old is None or repels(old.spec.taints, tolerations)
     return Hint.QUEUE if repelled and not repels(new.spec.taints, tolerations) else Hint.SKIP
-
-
-def _own_toleration(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
 
 
 class _Implements(FilterNodes, PreScore, ScoreNodes, EnqueueExtensions, Protocol):

@@ -202,7 +202,6 @@ class VolumeRestrictions(Plugin):
         """What may undo a rejection."""
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _pod_deleted),
-            EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE), _pod_deleted),
             EventRegistration(ClusterEvent(NODE, Action.ADD)),
             EventRegistration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
         ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from bayplan.api.kinds import CORE_KINDS, NODE, Kind
+from bayplan.api.kinds import CORE_KINDS, Kind
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import (
     Action,
@@ -38,7 +38,6 @@ Registrations = Iterable[tuple[str, EventRegistration]]
 """(plugin, what it registered for)."""
 
 _ANY_EVENT = EventRegistration(ClusterEvent(Resource.ANY, Action.ALL))
-_NODE_TAINT = EventRegistration(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
 
 
 class Strategy(enum.Enum):
@@ -55,8 +54,7 @@ class Strategy(enum.Enum):
 def registrations(plugins: Iterable[Plugin]) -> list[tuple[str, EventRegistration]]:
     """What each plugin registered for.
 
-    A plugin that has no ``events_to_register`` is taken to care about everything. One that wants
-    added nodes gets lifted taints, too: a node may be added with taints that go later.
+    A plugin that has no ``events_to_register`` is taken to care about everything.
 
     Raises:
         ValueError: a plugin registers for a kind that it does not declare; nobody may watch it.
@@ -68,15 +66,10 @@ def _registered(plugin: Plugin) -> list[EventRegistration]:
     if not isinstance(plugin, EnqueueExtensions):
         return [_ANY_EVENT]
     events = list(plugin.events_to_register())
-    on_nodes = Action(0)
     for registration in events:
         resource = registration.event.resource
-        if resource is NODE:
-            on_nodes |= registration.event.action
-        elif isinstance(resource, Kind) and resource not in (*CORE_KINDS, *plugin.kinds):
+        if isinstance(resource, Kind) and resource not in (*CORE_KINDS, *plugin.kinds):
             raise ValueError(f"{resource} is not among the plugin's kinds")
-    if Action.ADD in on_nodes and Action.UPDATE_NODE_TAINT not in on_nodes:
-        events.append(_NODE_TAINT)
     return events
 
 

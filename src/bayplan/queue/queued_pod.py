@@ -29,6 +29,7 @@ class QueuedPod:
         pending_plugins: plugins that rejected it with Pending; their Queue hint skips the backoff.
         gating_plugin: the PreEnqueue plugin that holds it, "" when none does.
         gating_reason: what that plugin says.
+        flushed: when it was last flushed, since it entered the queue; None before that.
         was_flushed_from_unschedulable: whether the last wake-up was the flush after five minutes,
             which hints at a plugin that does not register what it waits for.
     """
@@ -37,6 +38,7 @@ class QueuedPod:
         "attempts",
         "backoff_expiration",
         "consecutive_errors_count",
+        "flushed",
         "full_backoff",
         "gating_plugin",
         "gating_reason",
@@ -66,6 +68,7 @@ class QueuedPod:
         self.pending_plugins = NONE
         self.gating_plugin = ""
         self.gating_reason = ""
+        self.flushed: float | None = None
         self.was_flushed_from_unschedulable = False
 
     @property
@@ -97,6 +100,7 @@ class QueuedPod:
         self.timestamp = now
         self.full_backoff = full_backoff
         self.backoff_expiration = None
+        self.flushed = None
         self.was_flushed_from_unschedulable = False
 
     def __repr__(self) -> str:

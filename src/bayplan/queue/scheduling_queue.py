@@ -164,7 +164,7 @@ class SchedulingQueue:
         """A Pod without a node has appeared; one that is there already is updated."""
         known = self._board.pods.get(pod.uid)
         if known is None:
-            self._enter(pod, update_events.UNSCHEDULED_POD_ADD)
+            self._enter(pod)
         else:
             self.update(known.pod, pod)
 
@@ -183,16 +183,16 @@ class SchedulingQueue:
             return
         queued = self._board.pods.get(new.uid)
         if queued is None:
-            self._enter(new, update_events.UNSCHEDULED_POD_UPDATE)
+            self._enter(new)
         else:
             self._update_queued(queued, old, new)
         if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
             self._nomination_ended(old)
 
-    def _enter(self, pod: Pod, event: ClusterEvent) -> None:
-        queued = QueuedPod(pod, self._clock())
-        if self._let_in(queued, Place.ACTIVE, event.label) is Place.ACTIVE:
-            self.nominator.nominate(pod)
+    def _enter(self, pod: Pod) -> None:
+        self.nominator.nominate(pod)
+        event = update_events.UNSCHEDULED_POD_ADD.label
+        self._let_in(QueuedPod(pod, self._clock()), Place.ACTIVE, event)
 
     def _update_queued(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
         queued.pod = new
@@ -248,11 +248,11 @@ class SchedulingQueue:
         interest = self._hints.interest(event)
         if not interest.plugins and not event.wildcard:
             return
-        pods = self._board.gated.waiting_for(interest.plugins)
+        parts = (self._board.gated, self._board.unschedulable)
         if event.wildcard:
-            pods += self._board.unschedulable
+            pods = [queued for part in parts for queued in part]
         else:
-            pods += self._board.unschedulable.waiting_for(interest.plugins)
+            pods = [queued for part in parts for queued in part.waiting_for(interest.plugins)]
         if precheck is not None:
             pods = [queued for queued in pods if precheck(queued.pod)]
         for queued, strategy in self._hints.woken(event, old, new, pods):
@@ -295,6 +295,8 @@ class SchedulingQueue:
         oldest = self._board.unschedulable.oldest()
         if oldest is not None:
             due.append(max(self._next_leftover, self._leftover_time(oldest)))
+        if self._board.gated:
+            due.append(self._next_leftover)
         return max(min(due) - self._clock(), 0.0) if due else None
 
     def flush(self) -> None:
@@ -310,14 +312,21 @@ class SchedulingQueue:
             self._let_in(queued, Place.ACTIVE, update_events.BACKOFF_COMPLETE)
 
     def flush_unschedulable_leftover(self) -> None:
-        """Wake the Pods that have been unschedulable for too long; gated ones stay."""
+        """Wake the Pods that have been unschedulable for too long, and ask gated ones again."""
         now = self._clock()
         while (oldest := self._board.unschedulable.oldest()) and now >= self._leftover_time(oldest):
-            oldest.was_flushed_from_unschedulable = True
-            self._wake(oldest, update_events.UNSCHEDULABLE_TIMEOUT, None, None)
+            self._flush(oldest, now)
+        for queued in [q for q in self._board.gated if now >= self._leftover_time(q)]:
+            self._flush(queued, now)
+
+    def _flush(self, queued: QueuedPod, now: float) -> None:
+        queued.flushed = now
+        queued.was_flushed_from_unschedulable = True
+        self._wake(queued, update_events.UNSCHEDULABLE_TIMEOUT, None, None)
 
     def _leftover_time(self, queued: QueuedPod) -> float:
-        return queued.timestamp + self._settings.max_unschedulable
+        since = queued.timestamp if queued.flushed is None else queued.flushed
+        return since + self._settings.max_unschedulable
 
     # Moves
 
@@ -346,6 +355,7 @@ class SchedulingQueue:
             self._ask_gate(queued)
         if queued.gating_plugin:
             place = Place.GATED
+            queued.was_flushed_from_unschedulable = False
         elif place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
         self._board.move(queued, place, event)

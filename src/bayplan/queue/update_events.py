@@ -15,13 +15,12 @@ from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import Resources
-from bayplan.cache.requests import pod_requests
+from bayplan.cache.requests import Requests, pod_requests
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
 
 ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 UNSCHEDULED_POD_ADD = ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD)
-UNSCHEDULED_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)
 NODE_ADD = ClusterEvent(NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.ANY, Action.ALL, "UnschedulableTimeout")
@@ -49,19 +48,21 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
     if old.labels != new.labels:
         yield Action.UPDATE_POD_LABEL
-    if _scaled_down(old, new):
-        yield Action.UPDATE_POD_SCALE_DOWN
+    before, after = pod_requests(old), pod_requests(new)
+    if before is not after:
+        if _exceeds(before, after):
+            yield Action.UPDATE_POD_SCALE_DOWN
+        if _exceeds(after, before):
+            yield Action.UPDATE_POD_SCALE_UP
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         yield Action.UPDATE_POD_TOLERATION
 
 
-def _scaled_down(old: Pod, new: Pod) -> bool:
-    before, after = pod_requests(old), pod_requests(new)
-    if before is after:
-        return False
-    return any(after.amounts.get(name, -1) < amount for name, amount in before.amounts.items())
+def _exceeds(one: Requests, other: Requests) -> bool:
+    """Whether ``one`` asks for more of anything than ``other`` does."""
+    return any(other.amounts.get(name, -1) < amount for name, amount in one.amounts.items())
 
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:

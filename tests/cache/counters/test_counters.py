@@ -28,7 +28,7 @@ from bayplan.cache.counters import (
     PodSelection,
     SelectionCounter,
     TermMatches,
-    meant_by_all,
+    selected_by_all,
     shape_terms,
     weighted_counts,
 )
@@ -50,7 +50,7 @@ def web(name: str = "p") -> PodBuilder:
 def near(key: str = ZONE, **scope: Any) -> PodSelection:
     """The Pods that a Pod with this affinity term would be near to."""
     pod = make_pod().pod_affinity(key, WEB, **scope).obj()
-    return meant_by_all(pod.shape.memo(shape_terms).affinity)
+    return selected_by_all(pod.shape.memo(shape_terms).affinity)
 
 
 def by_value(cluster: Cluster, counter: SelectionCounter) -> dict[str, int]:
@@ -325,7 +325,7 @@ class CountersMachine(RuleBasedStateMachine):
         )
         for group in (terms.affinity, terms.anti):
             if group:
-                self.held.append(self.cluster.counters.acquire(meant_by_all(group), spec))
+                self.held.append(self.cluster.counters.acquire(selected_by_all(group), spec))
 
     @rule()
     def release(self) -> None:
@@ -375,7 +375,7 @@ def test_counters_that_are_all_released_leave_nothing_behind(seed: int) -> None:
     for _ in range(5):
         terms = add_random_terms(random, random_pod(random, "p"), 0.5).obj().shape.memo(shape_terms)
         held += [
-            cluster.counters.acquire(meant_by_all((term,)), DomainSpec(term.topology_key))
+            cluster.counters.acquire(selected_by_all((term,)), DomainSpec(term.topology_key))
             for term in terms.anti
         ]
     for counter in held:

@@ -63,17 +63,13 @@ class World:
         return [p for n, p in self.placed if key in self.on(n).labels]
 
 
-def _applies(
-    term: PodAffinityTerm, owner: Pod, target: Pod, world: World, incoming_owner: bool
-) -> bool:
+def _applies(term: PodAffinityTerm, owner: Pod, target: Pod, world: World) -> bool:
     default = not term.namespaces and term.namespace_selector is None
     names = [owner.namespace] if default else list(term.namespaces)
     selector = term.namespace_selector
     in_scope = target.namespace in names or selector_matches(
         selector, world.namespaces.get(target.namespace, {})
     )
-    if incoming_owner:  # kube-scheduler also tries the selector on no labels at all
-        in_scope = in_scope or selector_matches(selector, {})
     return in_scope and selector_matches(term.label_selector, target.labels)
 
 
@@ -94,13 +90,13 @@ def filter_node(pod: Pod, node: Node, world: World) -> tuple[str, str]:
     if not _affinity_met(pod, node, world):
         return UNMET
     for t in _required(pod, anti=True):
-        if any(_applies(t, pod, p, world, True) for p in world.near(node, t.topology_key)):
+        if any(_applies(t, pod, p, world) for p in world.near(node, t.topology_key)):
             return REPELLED
     for other_node, other in world.placed:
         for t in _required(other, anti=True):
             theirs = world.on(other_node).labels.get(t.topology_key)
             near = theirs is not None and theirs == node.labels.get(t.topology_key)
-            if near and _applies(t, other, pod, world, False):
+            if near and _applies(t, other, pod, world):
                 return RESISTED
     return OK
 
@@ -109,7 +105,7 @@ def _affinity_met(pod: Pod, node: Node, world: World) -> bool:
     terms = _required(pod, anti=False)
 
     def fits_all(other: Pod) -> bool:
-        return all(_applies(t, pod, other, world, True) for t in terms)
+        return all(_applies(t, pod, other, world) for t in terms)
 
     if any(t.topology_key not in node.labels for t in terms):
         return False
@@ -124,7 +120,7 @@ def skips_filter(pod: Pod, world: World) -> bool:
     if _required(pod, False) or _required(pod, True):
         return False
     return not any(
-        _applies(t, other, pod, world, False)
+        _applies(t, other, pod, world)
         for node, other in world.placed
         for t in _required(other, True)
         if t.topology_key in world.on(node).labels
@@ -145,8 +141,8 @@ def raw_scores(
         theirs = [(w.weight, w.pod_affinity_term) for w in _preferred(other, False)]
         theirs += [(-w.weight, w.pod_affinity_term) for w in _preferred(other, True)]
         theirs += [(hard, t) for t in _required(other, False)] if hard else []
-        pairs = [(w, t) for w, t in own if _applies(t, pod, other, world, True)]
-        pairs += [(w, t) for w, t in theirs if _applies(t, other, pod, world, False)]
+        pairs = [(w, t) for w, t in own if _applies(t, pod, other, world)]
+        pairs += [(w, t) for w, t in theirs if _applies(t, other, pod, world)]
         found += [
             (t.topology_key, labels[t.topology_key], w)
             for w, t in pairs

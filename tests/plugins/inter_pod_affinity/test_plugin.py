@@ -158,12 +158,12 @@ NOT_TEAM = labels_are(None, requirement("team", "NotIn", "t1"))
     ("selector", "own_term", "rejected"),
     [
         pytest.param(TEAM, True, True, id="own-term-selects-the-labels"),
-        pytest.param(NOT_TEAM, True, True, id="own-term-not-in-reaches-every-namespace"),
+        pytest.param(NOT_TEAM, True, False, id="own-term-goes-by-the-real-labels"),
         pytest.param(TEAM, False, True, id="existing-term-selects-the-labels"),
         pytest.param(NOT_TEAM, False, False, id="existing-term-goes-by-the-real-labels"),
     ],
 )
-def test_namespace_selectors_differ_between_own_and_existing_terms(
+def test_namespace_selectors_select_by_the_labels_of_the_namespace(
     selector: Any, own_term: bool, rejected: bool
 ) -> None:
     made = cluster()

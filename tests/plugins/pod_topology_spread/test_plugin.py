@@ -449,22 +449,6 @@ HARD = web().spread(ZONE, WEB)
             id="match-stays-one",
         ),
         pytest.param(
-            web().spread(ZONE, WEB, nodeTaintsPolicy="Honor").uid("u"),
-            Action.UPDATE_POD_TOLERATION,
-            web().uid("u").obj(),
-            web().uid("u").toleration(key="k").obj(),
-            Hint.QUEUE,
-            id="own-toleration-with-taints-honoured",
-        ),
-        pytest.param(
-            HARD.uid("u"),
-            Action.UPDATE_POD_TOLERATION,
-            web().uid("u").obj(),
-            web().uid("u").toleration(key="k").obj(),
-            Hint.SKIP,
-            id="own-toleration-with-taints-ignored",
-        ),
-        pytest.param(
             web().spread(ZONE, BAD),
             Action.ADD,
             None,
@@ -479,6 +463,44 @@ def test_pods_wake_those_that_they_may_help(
 ) -> None:
     plugin = cluster().plugin(PodTopologySpread)
     assert hint(plugin, Resource.ASSIGNED_POD, action, incoming.obj(), old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("incoming", "action", "new", "expected"),
+    [
+        pytest.param(
+            web().spread(ZONE, WEB, nodeTaintsPolicy="Honor"),
+            Action.UPDATE_POD_TOLERATION,
+            web().toleration(key="k"),
+            Hint.QUEUE,
+            id="toleration-with-taints-honoured",
+        ),
+        pytest.param(
+            HARD,
+            Action.UPDATE_POD_TOLERATION,
+            web().toleration(key="k"),
+            Hint.SKIP,
+            id="toleration-with-taints-ignored",
+        ),
+        pytest.param(
+            HARD, Action.UPDATE_POD_LABEL, make_pod(), Hint.QUEUE, id="not-selected-any-more"
+        ),
+        pytest.param(HARD, Action.UPDATE_POD_LABEL, web().label("a"), Hint.SKIP, id="other-label"),
+        pytest.param(
+            web().spread(ZONE, BAD),
+            Action.UPDATE_POD_TOLERATION,
+            web().toleration(key="k"),
+            Hint.QUEUE,
+            id="constraints-that-cannot-be-read",
+        ),
+    ],
+)
+def test_a_pod_is_woken_by_changes_of_its_own(
+    incoming: PodBuilder, action: Action, new: PodBuilder, expected: Hint
+) -> None:
+    plugin = cluster().plugin(PodTopologySpread)
+    answer = hint(plugin, Resource.TARGET_POD, action, incoming.obj(), incoming.obj(), new.obj())
+    assert answer is expected
 
 
 @pytest.mark.parametrize(

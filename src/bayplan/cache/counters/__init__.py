@@ -4,7 +4,7 @@ from bayplan.cache.counters.counters import DomainCounters
 from bayplan.cache.counters.domain_counter import DomainCounter, clamp_outside, weighted_counts
 from bayplan.cache.counters.domains import Domains, DomainSpec, DomainTable, Integers, Number
 from bayplan.cache.counters.pod_terms import PodTerm, ShapeTerms, content, shape_terms
-from bayplan.cache.counters.selections import PodSelection, SelectionCounter, meant_by_all
+from bayplan.cache.counters.selections import PodSelection, SelectionCounter, selected_by_all
 from bayplan.cache.counters.terms import TermMatches
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "TermMatches",
     "clamp_outside",
     "content",
-    "meant_by_all",
+    "selected_by_all",
     "shape_terms",
     "weighted_counts",
 ]

@@ -1,12 +1,4 @@
-"""Pod affinity terms, compiled once per Pod shape: which Pods a term matches.
-
-A term is read in two directions, and kube-scheduler's InterPodAffinity judges namespaces
-differently in each:
-
-- an existing Pod's term `selects` an incoming Pod by the labels of that Pod's namespace;
-- an incoming Pod's own term `means` an existing Pod also where its namespaceSelector holds for a
-  namespace without labels, so NotIn and DoesNotExist reach every namespace.
-"""
+"""Pod affinity terms, compiled once per Pod shape: which Pods a term matches."""
 
 from __future__ import annotations
 
@@ -19,7 +11,6 @@ from bayplan.api.pod import PodShape
 from bayplan.api.pod_spec import PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 
-_NO_LABELS: Labels = {}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -46,7 +37,7 @@ class PodTerm:
     _selector: Predicate
 
     def selects(self, shape: PodShape, namespace_labels: Labels) -> bool:
-        """Whether this term of an existing Pod is about Pods of ``shape``.
+        """Whether this term is about Pods of ``shape``.
 
         Args:
             shape: the other Pod's shape.
@@ -54,10 +45,6 @@ class PodTerm:
         """
         named = shape.namespace in self.namespaces or self._namespace_selector(namespace_labels)
         return named and self._selector(shape.labels)
-
-    def means(self, shape: PodShape, namespace_labels: Labels) -> bool:
-        """Whether this term of an incoming Pod is about Pods of ``shape``; arguments as above."""
-        return self.selects(shape, namespace_labels) or self.selects(shape, _NO_LABELS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,13 @@ class PodSelection:
     terminating: bool = field(default=True, compare=False)
 
 
-def meant_by_all(terms: tuple[PodTerm, ...]) -> PodSelection:
+def selected_by_all(terms: tuple[PodTerm, ...]) -> PodSelection:
     """The Pods that every one of an incoming Pod's ``terms`` means (at least one term)."""
     named = [term.namespaces for term in terms if not term.any_namespace]
     return PodSelection(
         id=tuple(sorted(term.id for term in terms)),
         namespaces=frozenset.intersection(*named) if named else None,
-        selects=lambda shape, labels: all(term.means(shape, labels) for term in terms),
+        selects=lambda shape, labels: all(term.selects(shape, labels) for term in terms),
     )
 
 

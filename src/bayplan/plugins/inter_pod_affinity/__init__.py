@@ -22,7 +22,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
@@ -158,13 +158,12 @@ class InterPodAffinity(Plugin):
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
         nodes = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return [
-            *any_pod(pods, self._after_pod_change),
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, pods), self._after_pod_change),
+            EventRegistration(ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_LABEL)),
             EventRegistration(nodes, _after_node_change),
         ]
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
-        if old is not None and new is not None and pod.uid == new.uid:
-            return Hint.QUEUE
         if any(p is not None and _nowhere(p) for p in (old, new)):
             return Hint.SKIP
         terms = pod.shape.memo(shape_terms)
@@ -187,7 +186,7 @@ class InterPodAffinity(Plugin):
         if pod is None:
             return set()
         labels = self._counters.namespace_labels(pod.namespace)
-        return {term for term in terms if term.means(pod.shape, labels)}
+        return {term for term in terms if term.selects(pod.shape, labels)}
 
 
 def _nowhere(pod: Pod) -> bool:

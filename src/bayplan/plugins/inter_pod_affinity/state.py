@@ -25,7 +25,7 @@ from bayplan.cache.counters import (
     ShapeTerms,
     TermMatches,
     clamp_outside,
-    meant_by_all,
+    selected_by_all,
     shape_terms,
     weighted_counts,
 )
@@ -104,12 +104,12 @@ class AffinityView:
         terms = shape.memo(shape_terms)
 
         def counter(term: PodTerm) -> SelectionCounter:
-            return counters.acquire(meant_by_all((term,)), DomainSpec(term.topology_key))
+            return counters.acquire(selected_by_all((term,)), DomainSpec(term.topology_key))
 
         keys = dict.fromkeys(term.topology_key for term in terms.affinity)
         return cls(
             terms,
-            [counters.acquire(meant_by_all(terms.affinity), DomainSpec(key)) for key in keys],
+            [counters.acquire(selected_by_all(terms.affinity), DomainSpec(key)) for key in keys],
             [counter(term) for term in terms.anti],
             [(weight, counter(term)) for weight, term in terms.preferred],
         )
@@ -196,7 +196,7 @@ class AffinityState:
 
     def _all_mean(self, other: PodShape) -> bool:
         labels = self._counters.namespace_labels(other.namespace)
-        return all(term.means(other, labels) for term in self._terms.affinity)
+        return all(term.selects(other, labels) for term in self._terms.affinity)
 
     # What if
 
@@ -224,7 +224,7 @@ class AffinityState:
         own_labels = self._counters.namespace_labels(self._shape.namespace)
         effects = list(self._affinity.values()) if self._all_mean(other) else []
         for term in self._terms.anti:
-            if term.means(other, labels):
+            if term.selects(other, labels):
                 effects.append(self._tally(self._anti, term.topology_key))
         for term in other.memo(shape_terms).anti:
             if term.selects(self._shape, own_labels):

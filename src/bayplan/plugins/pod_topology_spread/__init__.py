@@ -23,7 +23,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
-    any_pod,
+    Resource,
 )
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
@@ -180,25 +180,38 @@ class PodTopologySpread(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """Pods that come, go, get other labels or tolerations; nodes that come, go or change."""
-        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        own = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         node_event = ClusterEvent(NODE, nodes)
         return [
-            *any_pod(pods, self._after_pod_change),
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, pods), self._after_pod_change),
+            EventRegistration(ClusterEvent(Resource.TARGET_POD, own), self._after_own_change),
             EventRegistration(node_event, self._after_node_change),
         ]
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
         if any(p is not None and not _involved(p, pod) for p in (old, new)):
             return Hint.SKIP
+        return self._counts_otherwise(pod, old, new)
+
+    def _after_own_change(self, pod: Pod, old: Pod, new: Pod) -> Hint:
+        if old.spec.tolerations != new.spec.tolerations and self._honors_taints(pod):
+            return Hint.QUEUE
+        return self._counts_otherwise(pod, old, new)
+
+    def _honors_taints(self, pod: Pod) -> bool:
+        try:
+            return any(s.constraint.honor_taints for s in self._hard_view(pod.shape).spreads)
+        except SelectorError:
+            return True
+
+    def _counts_otherwise(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
+        """Queue when a constraint of ``pod`` selects only one of ``old`` and ``new``."""
         try:
             constraints = [s.constraint for s in self._hard_view(pod.shape).spreads]
         except SelectorError:
             return Hint.QUEUE
-        if old is not None and new is not None:
-            tolerates_more = pod.uid == new.uid and new.spec.tolerations != old.spec.tolerations
-            if tolerates_more and any(c.honor_taints for c in constraints):
-                return Hint.QUEUE
         for constraint in constraints:
             matches = constraint.selector.matches
             was, is_ = (p is not None and matches(p.labels) for p in (old, new))
@@ -223,8 +236,6 @@ class PodTopologySpread(Plugin):
 
 def _involved(changed: Pod, pod: Pod) -> bool:
     """Whether a change of ``changed`` may matter to the spreading of ``pod``."""
-    if changed.uid == pod.uid:
-        return True
     placed = changed.node_name or changed.status.nominated_node_name
     return bool(placed) and changed.namespace == pod.namespace
 
