@@ -175,6 +175,10 @@ class DriverBuilder(_StorageBuilder):
 
     kind = CSIDriver
 
+    def must_be_there(self, enabled: bool | None = True) -> DriverBuilder:
+        """spec.preventPodSchedulingIfMissing."""
+        return self.spec(preventPodSchedulingIfMissing=enabled)
+
     def storage_capacity(self, enabled: bool | None = True) -> DriverBuilder:
         """Whether it publishes capacity."""
         return self.spec(storageCapacity=enabled)

@@ -44,7 +44,7 @@ def test_a_pod_that_fits_nowhere_waits_and_is_told_why() -> None:
     cluster.add(node(), node("n2"), pod)
     cluster.run()
     text = (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: "
         "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     )
     assert cluster.notes == [("FailedScheduling", text)]

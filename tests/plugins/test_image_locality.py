@@ -62,7 +62,7 @@ def score(megabytes: float, containers: int) -> int:
         ),
         pytest.param(
             make_pod().image("gcr.io/none").volume(image={"reference": "gcr.io/i2000"}),
-            [score(500, 1), 0, 0, 0],
+            [score(500, 2), 0, 0, 0],
             id="image-volumes-count",
         ),
         pytest.param(make_pod().image("gcr.io/i10"), [0, 0, 0, 0], id="below-the-threshold"),

@@ -6,6 +6,7 @@ from tests.plugins.harness import filtered, hint, make, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_name import NodeName
 
@@ -25,6 +26,13 @@ def test_a_pod_that_names_its_node_fits_only_there(
 ) -> None:
     nodes = table_of(make_node("a"), make_node("b"))
     assert filtered(make(NodeName), make_pod().node(wanted).obj(), nodes) == expected
+
+
+@pytest.mark.parametrize(("wanted", "names"), [("", None), ("a", {"a"})])
+def test_no_other_node_is_looked_at(wanted: str, names: set[str] | None) -> None:
+    nodes = table_of(make_node("a"), make_node("b"))
+    answer = make(NodeName).pre_filter(CycleState(), make_pod().node(wanted).obj(), nodes)
+    assert (answer and answer.node_names) == names
 
 
 def test_only_a_new_node_wakes_the_pod() -> None:

@@ -65,6 +65,18 @@ WEB = labels_are({"app": "web"})
             {"b"},
             id="the tighter of two budgets counts",
         ),
+        pytest.param(
+            [budget(WEB, 1, name="b"), budget(WEB, name="a")],
+            [web("a"), web("b"), web("c")],
+            {"a", "b", "c"},
+            id="one budget, the first by name, is violated at a time",
+        ),
+        pytest.param(
+            [budget(WEB, name="a"), budget(labels_are({"tier": "x"}), 1, name="b")],
+            [web("a").label("tier", "x"), make_pod("b").uid("b").label("tier", "x")],
+            {"a"},
+            id="a violation costs the other budgets nothing",
+        ),
     ],
 )
 def test_a_budget_protects_the_pods_beyond_its_allowance(

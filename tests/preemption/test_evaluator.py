@@ -170,11 +170,12 @@ def test_a_rejection_without_a_reason_is_not_counted() -> None:
     assert message == "preemption: 0/1 nodes are available:"
 
 
-def test_a_success_adds_nothing_to_the_message() -> None:
+def test_a_success_says_where_and_how_many_have_to_leave() -> None:
     world = World(node("n1"))
     world.put("n1", victim("v", 4))
     result = world.preempt(preemptor())
-    assert result.status == Status()
+    found = "found a potential placement for pod on node n1"
+    assert result.status == Status(reasons=(f"preemption: {found}, preempting 1 victims",))
     assert result.nominated_node == "n1"
 
 

@@ -66,8 +66,8 @@ def test_containers_request_what_they_are_limited_to(part, given, requests):
         pytest.param(
             resources({"cpu": "1"}),
             [resources({"memory": "1Gi"})],
-            {"requests": {"cpu": "1"}},
-            id="without-limits-nothing-is-added",
+            {"requests": {"cpu": "1", "memory": "1073741824000m"}},
+            id="requests-are-completed-without-limits-too",
         ),
         pytest.param(
             resources({"cpu": "1"}),

@@ -1,6 +1,6 @@
 """The arguments of the in-tree plugins, with kube-scheduler's defaults.
 
-A default that depends on a feature gate is that of v1.36 with its gates as they come.
+A default that depends on a feature gate is that of v1.37 with its gates as they come.
 """
 
 from __future__ import annotations
@@ -159,11 +159,20 @@ class PodTopologySpreadArgs(Wire):
         )
 
 
+def _emptier_is_better(
+    shape: tuple[UtilizationShapePoint, ...],
+) -> tuple[UtilizationShapePoint, ...]:
+    ends = (UtilizationShapePoint(score=10), UtilizationShapePoint(utilization=100))
+    return shape or ends
+
+
 class VolumeBindingArgs(Wire):
-    """How long to wait for volumes, in seconds. `shape` belongs to a gate that is off."""
+    """How long to wait for volumes, in seconds, and the score by how full storage would be."""
 
     bind_timeout_seconds: Int64 = 600
-    shape: Items[UtilizationShapePoint] | None = None
+    shape: Annotated[Items[UtilizationShapePoint], AfterValidator(_emptier_is_better)] = (
+        _emptier_is_better(())
+    )
 
 
 class DynamicResourcesArgs(Wire):

@@ -1,4 +1,4 @@
-"""The plugins of kube-scheduler v1.36: where they run, their arguments, which are on by default.
+"""The plugins of kube-scheduler v1.37: where they run, their arguments, which are on by default.
 
 Only names: what bayplan has of them is the framework's to say.
 """
@@ -42,9 +42,9 @@ IN_TREE = {
     for plugin in (
         _known("SchedulingGates", Point.PRE_ENQUEUE),
         _known("PrioritySort", Point.QUEUE_SORT),
-        _known("NodeUnschedulable", Point.FILTER),
-        _known("NodeName", Point.FILTER),
-        _known("TaintToleration", Point.FILTER, *_SCORES),
+        _known("NodeName", *_FILTERS),
+        _known("NodeUnschedulable", *_FILTERS),
+        _known("TaintToleration", *_FILTERS, *_SCORES),
         _known("NodeAffinity", *_FILTERS, *_SCORES, args_model=args.NodeAffinityArgs),
         _known("NodePorts", *_FILTERS),
         _known(
@@ -75,12 +75,14 @@ IN_TREE = {
             Point.SCORE,
             Point.RESERVE,
             Point.PRE_BIND,
+            Point.POD_GROUP_POST_FILTER,
             args_model=args.DynamicResourcesArgs,
         ),
         _known(
             "DefaultPreemption",
             Point.PRE_ENQUEUE,
             Point.POST_FILTER,
+            Point.POD_GROUP_POST_FILTER,
             args_model=args.DefaultPreemptionArgs,
         ),
         _known(
@@ -101,8 +103,8 @@ IN_TREE = {
 DEFAULT_PLUGINS = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
     ("NodeName", 0),
+    ("NodeUnschedulable", 0),
     ("TaintToleration", 3),
     ("NodeAffinity", 2),
     ("NodePorts", 0),

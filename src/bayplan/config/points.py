@@ -31,6 +31,7 @@ class Point(enum.StrEnum):
     POST_BIND = "postBind"
     PLACEMENT_GENERATE = "placementGenerate"
     PLACEMENT_SCORE = "placementScore"
+    POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
     def __init__(self, name: str) -> None:
         self.display = name[0].upper() + name[1:]
@@ -40,7 +41,7 @@ _STEPS = frozenset({Point.NORMALIZE_SCORE, Point.UNRESERVE, Point.PRE_BIND_PRE_F
 """Steps of other points: they have methods of their own, but no configuration names them."""
 
 EXTENSION_POINTS = tuple(point for point in Point if point not in _STEPS)
-"""The points that a configuration names; the last two place groups of Pods."""
+"""The points that a configuration names; the last three place groups of Pods."""
 
 SCORE_POINTS = frozenset({Point.SCORE, Point.PLACEMENT_SCORE})
 """The points where plugins have weights."""

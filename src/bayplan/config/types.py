@@ -96,6 +96,7 @@ class Plugins(Wire):
     multi_point: PluginSet = PluginSet()
     placement_generate: PluginSet = PluginSet()
     placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
 
     def at(self, point: str) -> PluginSet:
         """The changes at `point`, which is one of `points.EXTENSION_POINTS` or "multiPoint"."""

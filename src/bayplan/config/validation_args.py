@@ -144,8 +144,7 @@ def _constraint(path: str, constraint: args.TopologySpreadConstraint) -> Iterato
 def _(given: args.VolumeBindingArgs, path: str) -> Iterator[FieldError]:
     if given.bind_timeout_seconds < 0:
         yield FieldError(f"{path}.bindTimeoutSeconds", "must not be negative")
-    if given.shape is not None:
-        yield FieldError(f"{path}.shape", "needs the feature gate StorageCapacityScoring")
+    yield from _shape(f"{path}.shape", given.shape)
 
 
 @validate_args.register(args.DynamicResourcesArgs)

@@ -163,8 +163,8 @@ class Scoring(Named, Protocol):
 class ScoreNodes(Scoring, Protocol):
     """Scores all nodes in one call."""
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> Integers:
-        """Raw scores, ``(len(nodes),)`` integers of any width."""
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable, /) -> Integers | None:
+        """Raw scores, ``(len(nodes),)`` integers of any width; None where every node scores 0."""
 
 
 @runtime_checkable

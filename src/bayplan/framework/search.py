@@ -290,7 +290,8 @@ class NodeSearch:
         everywhere = feasible is fits or np.array_equal(feasible, fits)
         local = totals = answers.totals(None if everywhere else feasible)
         for stage, scores in self._fresh(state, pod, feasible):
-            totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
+            if scores is not None:
+                totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
             totals = masked(feasible, totals)
         self._plugins.time(state, Point.SCORE, started)
@@ -306,11 +307,9 @@ class NodeSearch:
             )
             for s in answers.scores
         ]
-        fresh = self._fresh(state, pod, fit.feasible)
-        parts += [
-            PluginScores(stage.name, rows, stage.weight * scores[rows].astype(np.int64))
-            for stage, scores in fresh
-        ]
+        for stage, scores in self._fresh(state, pod, fit.feasible):
+            found = np.zeros(len(rows), np.int64) if scores is None else scores[rows]
+            parts.append(PluginScores(stage.name, rows, stage.weight * found.astype(np.int64)))
         order = {s.name: i for i, s in enumerate(self._scores)}
         return sorted(parts, key=lambda part: order[part.plugin])
 
@@ -329,7 +328,7 @@ class NodeSearch:
 
     def _fresh(
         self, state: CycleState, pod: Pod, feasible: BoolArray
-    ) -> Iterator[tuple[ScoreStage, Integers]]:
+    ) -> Iterator[tuple[ScoreStage, Integers | None]]:
         """The plugins that are asked in every cycle; see `ScoreStage.scores`."""
         for stage in self._fresh_scores:
             if stage.name not in state.skip_score:

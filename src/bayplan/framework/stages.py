@@ -202,15 +202,25 @@ class ScoreStage:
             AttemptFault: also when a feasible node's score is outside 0..100 for good, because no
                 method normalizes it.
         """
+        scores = self._given(state, pod, nodes, feasible)
+        return np.zeros(len(nodes), np.int64) if scores is None else scores
+
+    def _given(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> Integers | None:
+        """What the plugin answers, checked; None where it gives every node 0."""
         scores = self._call(self.plugin, Point.SCORE, self._ask, state, pod, nodes, feasible)
-        if not self._trusted and self._normalize is None:
+        if scores is not None and not self._trusted and self._normalize is None:
             highest = None if self.normalizer else MAX_NODE_SCORE
             self._check(scores[feasible], highest, Point.SCORE)
         return scores
 
-    def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray) -> Integers:
+    def _ask(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
+    ) -> Integers | None:
         if self._columns is not None:
-            return integers("scores", self._columns.score_nodes(state, pod, nodes), len(nodes))
+            column = self._columns.score_nodes(state, pod, nodes)
+            return None if column is None else integers("scores", column, len(nodes))
         assert self._each is not None
         scores = np.zeros(len(nodes), np.int64)
         rows = np.flatnonzero(feasible)
@@ -224,19 +234,20 @@ class ScoreStage:
 
     def scores(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
-    ) -> Integers:
+    ) -> Integers | None:
         """Normalized scores, not weighted, ``(len(nodes),)``; any number where not ``feasible``.
 
-        The integers may be too narrow to add to.
+        None where every node scores 0. The integers may be too narrow to add to.
 
         Raises:
             AttemptFault: also when the score of a feasible node is outside 0..100.
         """
-        scores = self.raw(state, pod, nodes, feasible)
-        if self._normalize is not None or self.normalizer is not None:
-            normalized = self.normalized(state, pod, scores[feasible])
+        if self._normalize is None and self.normalizer is None:
+            scores = self._given(state, pod, nodes, feasible)
+        else:
+            raw = self.raw(state, pod, nodes, feasible)
             scores = np.zeros(len(nodes), np.int64)
-            scores[feasible] = normalized
+            scores[feasible] = self.normalized(state, pod, raw[feasible])
         return scores
 
     def normalized(self, state: CycleState, pod: Pod, scores: Integers) -> Integers:

@@ -1,8 +1,9 @@
 """ImageLocality: nodes that have the Pod's images already score better.
 
 An image counts with its size times the share of nodes that have it, so that a single node with a
-large image does not attract every Pod. The size is the one that was seen first: kube-scheduler
-keeps one size per image, whatever other nodes report.
+large image does not attract every Pod; once for each container and volume that names it. The size
+is the one that was seen first: kube-scheduler keeps one size per image, whatever other nodes
+report.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bayplan.framework.points import HasEpoch, ScoreNodes
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
-_MOST_PER_CONTAINER = 1000 * _MB
+_MOST_PER_IMAGE = 1000 * _MB
 
 
 class ImageLocality(Plugin):
@@ -70,7 +71,7 @@ def _wanted(constraints: SpecPart) -> _Wanted:
     containers = (*spec.init_containers, *spec.containers)
     references = [c.image for c in containers]
     references += [v.image.reference for v in spec.volumes if v.image is not None]
-    return _Wanted(Counter(map(_normalized, references)), _MOST_PER_CONTAINER * len(containers))
+    return _Wanted(Counter(map(_normalized, references)), _MOST_PER_IMAGE * len(references))
 
 
 def _normalized(image: str) -> str:

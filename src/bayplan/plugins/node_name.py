@@ -1,7 +1,8 @@
 """NodeName: a Pod that names its node fits nowhere else.
 
 The queue holds no Pod that has a node already, so for all queued Pods of a shape the answer is the
-same, and it may be kept by shape although spec.nodeName is not part of it.
+same, and it may be kept by shape although spec.nodeName is not part of it. PreFilter leaves only
+the named node to look at; Filter says the same where a profile has PreFilter off.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, Plugin, PodPart
-from bayplan.framework.points import EnqueueExtensions, FilterNodes
+from bayplan.framework.interface import Depends, Plugin, PodPart, PreFilterResult
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import Status
 
 _REASON = Status.unresolvable("node(s) didn't match the requested node name")
@@ -27,6 +28,10 @@ class NodeName(Plugin):
 
     filter_depends = Depends.NODE
     reads = PodPart.CONSTRAINTS
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> PreFilterResult | None:
+        """Only the named node, if one is named."""
+        return PreFilterResult(frozenset({pod.node_name})) if pod.node_name else None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where the node is not the one that the Pod names."""
@@ -47,7 +52,7 @@ class NodeName(Plugin):
         return [EventRegistration(ClusterEvent(NODE, Action.ADD))]
 
 
-class _Implements(FilterNodes, EnqueueExtensions, Protocol):
+class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

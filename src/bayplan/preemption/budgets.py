@@ -53,7 +53,8 @@ class Budgets:
     def violations(self, pods: Iterable[Pod]) -> set[str]:
         """Uids of those of ``pods`` whose eviction, after that of all before them, violates one.
 
-        A Pod that the API server counts as disrupted already costs its budget nothing.
+        A Pod that the API server counts as disrupted already costs its budget nothing, and one that
+        violates a budget costs those after it, by name, nothing.
         """
         found: set[str] = set()
         left: dict[str, int] = {}
@@ -64,13 +65,15 @@ class Budgets:
                 left[budget.key] = left.get(budget.key, budget.allowed) - 1
                 if left[budget.key] < 0:
                     found.add(pod.uid)
+                    break
         return found
 
     def _of(self, shape: PodShape) -> tuple[_Budget, ...]:
         budgets = self._of_shape.get(shape.id)
         if budgets is None:
             known = self._by_namespace.get(shape.namespace, {}).values() if shape.labels else ()
-            budgets = tuple(b for b in known if b.selects(shape.labels))
+            selecting = [b for b in known if b.selects(shape.labels)]
+            budgets = tuple(sorted(selecting, key=lambda budget: budget.key))
             self._of_shape[shape.id] = budgets
         return budgets
 

@@ -269,7 +269,11 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
 
 def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Analysis:
     by_name = tuple(sorted(tied, key=lambda c: c.node_name))
-    return Analysis(PostFilterResult(Status(), by_name[0].node_name), candidates, by_name)
+    chosen = by_name[0]
+    found = f"found a potential placement for pod on node {chosen.node_name}"
+    text = f"preemption: {found}, preempting {len(chosen.victims)} victims"
+    result = PostFilterResult(Status(reasons=(text,)), chosen.node_name)
+    return Analysis(result, candidates, by_name)
 
 
 def _nothing(status: Status) -> Analysis:

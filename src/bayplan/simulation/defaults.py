@@ -76,9 +76,8 @@ def _set_pod_level(spec: Json, resources: Json) -> None:
     for name, amount in _sum(spec, "limits").items():
         if name.startswith(_HUGE) and name not in requests:
             limits.setdefault(name, _text(amount))
-    if not limits:
-        return
-    resources["limits"] = limits
+    if limits:
+        resources["limits"] = limits
     for name, amount in _sum(spec, "requests").items():
         if name in _OVERCOMMITTED:
             requests.setdefault(name, _text(amount))

@@ -29,11 +29,11 @@ def test_without_claims_filter_is_skipped_and_every_node_scores_0() -> None:
     assert scored(plugin, pod, NODES) == {"a": 0, "b": 0}
 
 
-def test_post_filter_has_no_claims_to_give_back() -> None:
+def test_post_filter_has_nothing_to_say_of_a_pod_without_claims() -> None:
     plugin, pod, state = make(DynamicResources), make_pod().obj(), CycleState()
     plugin.pre_filter(state, pod, NODES)
     result = plugin.post_filter(state, pod, failure())
-    assert result.status == Status.unschedulable("no new claims to deallocate")
+    assert result.status == Status.unschedulable()
     assert result.nominated_node is None
 
 

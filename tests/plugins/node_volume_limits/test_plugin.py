@@ -6,7 +6,14 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.builders import make_node, make_pod
-from tests.builders_storage import make_attachment, make_class, make_csi_node, make_pv, make_pvc
+from tests.builders_storage import (
+    make_attachment,
+    make_class,
+    make_csi_node,
+    make_driver,
+    make_pv,
+    make_pvc,
+)
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
@@ -455,6 +462,79 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped():
     assert state.get(plugin.name) is None
 
 
+# Drivers that have to be there
+
+
+MISSING = Status.unschedulable(f"{EBS} CSI driver is not installed on the node")
+
+
+@pytest.mark.parametrize(
+    ("required", "claim", "expected"),
+    [
+        pytest.param(True, "csi", {"with": SUCCESS, "without": MISSING, "bare": MISSING}, id="csi"),
+        pytest.param(
+            True, "in-tree", {"with": SUCCESS, "without": MISSING, "bare": SUCCESS}, id="in-tree"
+        ),
+        pytest.param(
+            True, "wanted", {"with": SUCCESS, "without": MISSING, "bare": MISSING}, id="to-be-made"
+        ),
+        pytest.param(
+            True,
+            "in-tree-wanted",
+            {"with": SUCCESS, "without": MISSING, "bare": SUCCESS},
+            id="to-be-made-by-a-migrated-plugin",
+        ),
+        pytest.param(
+            True, "other", dict.fromkeys(("with", "without", "bare"), SUCCESS), id="other"
+        ),
+        pytest.param(
+            False, "csi", dict.fromkeys(("with", "without", "bare"), SUCCESS), id="may-be"
+        ),
+        pytest.param(None, "csi", dict.fromkeys(("with", "without", "bare"), SUCCESS), id="unsaid"),
+    ],
+)
+def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
+    world = StorageWorld("with", "without", "bare").store(
+        make_csi_node("with").driver(EBS),
+        make_csi_node("without").driver(GCE, 1),
+        make_driver(EBS).must_be_there(required),
+        make_class("ebs").provisioner(EBS),
+        make_class("aws").provisioner("kubernetes.io/aws-ebs"),
+        make_pvc("wanted").storage_class("ebs"),
+        make_pvc("in-tree-wanted").storage_class("aws"),
+        make_pvc("in-tree").bound_to("in-tree"),
+        make_pv("in-tree").spec(**aws("vol-1")),
+    )
+    bound(bound(world, "csi"), "other", driver=GCE)
+    assert world.filtered(world.plugin(NodeVolumeLimits), pod_of(claim).obj()) == expected
+
+
+def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods():
+    world = bound(limited(driver=GCE, count=0), "a")
+    world.store(make_driver(EBS).must_be_there())
+    world.place(make_pod("odd").volume(gcePersistentDisk={"pdName": ""}), "n")
+    assert answer(world, pod_of("a")) == MISSING
+
+
+def test_trouble_with_the_pods_own_volumes_is_told_before_a_missing_driver():
+    world = bound(limited(driver=GCE), "a")
+    world.store(make_driver(EBS).must_be_there())
+    gone = answer(world, pod_of("a", "gone"))
+    assert gone.reasons == ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
+
+
+def test_evicting_pods_installs_no_driver():
+    world = bound(limited(driver=GCE), "a")
+    world.store(make_driver(EBS).must_be_there())
+    plugin, pod, state = world.plugin(NodeVolumeLimits), pod_of("a").obj(), CycleState()
+    assert plugin.pre_filter(state, pod, world.nodes) is None
+    table = world.nodes.take(np.array([0]))
+    changed = state.what_if(np.array([0]))
+    plugin.remove_pod(changed, pod, pod_of("a").obj(), table, 0)
+    code = int(plugin.filter_nodes(changed, pod, table)[0])
+    assert plugin.reasons(changed, pod, code) == MISSING
+
+
 # Hints
 
 NODE, CLAIM, ATTACHMENT = (
@@ -471,6 +551,7 @@ NODE, CLAIM, ATTACHMENT = (
         pytest.param({EBS: 2}, {EBS: 1}, Hint.SKIP, id="lowered"),
         pytest.param({}, {EBS: 1}, Hint.QUEUE, id="new-driver"),
         pytest.param({EBS: 1}, {EBS: None}, Hint.SKIP, id="limit-gone"),
+        pytest.param({EBS: 1}, {EBS: 1, GCE: None}, Hint.QUEUE, id="driver-without-limit"),
         pytest.param({EBS: 1, GCE: 1}, {EBS: 0, GCE: 2}, Hint.QUEUE, id="one-of-two-raised"),
     ],
 )
@@ -488,21 +569,21 @@ def test_a_csi_node_with_higher_limits_may_help(old, new, expected):
 
 
 @pytest.mark.parametrize(
-    ("resource", "deleted", "expected"),
+    ("deleted", "expected"),
     [
-        (Resource.ASSIGNED_POD, pod_of("c").node("n"), Hint.QUEUE),
-        (Resource.ASSIGNED_POD, make_pod().volume(ephemeral={}).node("n"), Hint.QUEUE),
-        (Resource.ASSIGNED_POD, make_pod().volume(**aws("v")).node("n"), Hint.QUEUE),
-        (Resource.ASSIGNED_POD, make_pod().node("n"), Hint.SKIP),
-        (Resource.ASSIGNED_POD, make_pod().volume(iscsi={}).node("n"), Hint.SKIP),
-        (Resource.UNSCHEDULED_POD, pod_of("c"), Hint.SKIP),
-        (Resource.UNSCHEDULED_POD, pod_of("c").nominated("n"), Hint.QUEUE),
+        (pod_of("c").node("n"), Hint.QUEUE),
+        (make_pod().volume(ephemeral={}).node("n"), Hint.QUEUE),
+        (make_pod().volume(**aws("v")).node("n"), Hint.QUEUE),
+        (make_pod().node("n"), Hint.SKIP),
+        (make_pod().volume(iscsi={}).node("n"), Hint.SKIP),
+        (pod_of("c"), Hint.SKIP),
+        (pod_of("c").nominated("n"), Hint.QUEUE),
     ],
     ids=["claim", "ephemeral", "inline", "no-volumes", "other-volume", "nowhere", "nominated"],
 )
-def test_a_deleted_pod_may_free_volumes(resource, deleted, expected):
-    plugin = limited().plugin(NodeVolumeLimits)
-    answer = hint(plugin, resource, Action.DELETE, pod_of("x").obj(), deleted.obj(), None)
+def test_a_deleted_pod_may_free_volumes(deleted, expected):
+    plugin, pod = limited().plugin(NodeVolumeLimits), pod_of("x").obj()
+    answer = hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None)
     assert answer is expected
 
 

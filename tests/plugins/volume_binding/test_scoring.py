@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from tests.builders import make_node, make_pod
 from tests.builders_storage import make_capacity, make_class, make_driver, make_pv, make_pvc
-from tests.plugins.harness import scored
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.framework.status import SKIP
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.volume_binding import VolumeBinding
 
 FULLER = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
@@ -39,15 +39,30 @@ def scores(w, pod, shape=FULLER):
     return {info.name: int(found[info.row]) for info in w.nodes}
 
 
-def test_it_does_not_score_by_default():
-    w = world()
-    assert scored(w.plugin(VolumeBinding), make_pod().obj(), w.nodes) == SKIP
-
-
 def test_a_pod_without_claims_scores_0_everywhere():
     w = world()
-    plugin = w.plugin(VolumeBinding, shape=FULLER)
-    assert scored(plugin, make_pod().obj(), w.nodes) == {"a": 0, "b": 0, "c": 0}
+    plugin, state, pod = w.plugin(VolumeBinding), CycleState(), make_pod().obj()
+    assert plugin.pre_filter(state, pod, w.nodes) is SKIP
+    state.skip_filter.add(plugin.name)
+    assert plugin.pre_score(state, pod, w.nodes, w.nodes.exists) is None
+    assert plugin.score_nodes(state, pod, w.nodes) is None
+
+
+def test_a_profile_without_its_pre_filter_cannot_score():
+    w = world()
+    status = w.plugin(VolumeBinding).pre_score(
+        CycleState(), make_pod().obj(), w.nodes, w.nodes.exists
+    )
+    assert status == Status.error("not found")
+
+
+def test_emptier_nodes_are_better_by_default():
+    w = world().store(volume("va", "4Gi", "a"), volume("vb", "8Gi", "b"), claim("x", "4Gi"))
+    plugin = w.plugin(VolumeBinding)
+    state = w.state(plugin, make_pod().pvc("x").obj())
+    plugin.filter_nodes(state, make_pod().pvc("x").obj(), w.nodes)
+    found = plugin.score_nodes(state, make_pod().pvc("x").obj(), w.nodes)
+    assert {info.name: int(found[info.row]) for info in w.nodes} == {"a": 0, "b": 50, "c": 0}
 
 
 @pytest.mark.parametrize(

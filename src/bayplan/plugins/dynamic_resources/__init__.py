@@ -21,7 +21,7 @@ from bayplan.framework.points import EnqueueExtensions, PostFilter, PreFilter, S
 from bayplan.framework.status import SKIP, Status
 
 _UNSUPPORTED = Status.unresolvable("this version of bayplan does not support resourceClaims")
-_NOTHING_TO_DO = PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+_NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
 _NO_STATE = PostFilterResult(Status.error("not found"))
 
 

@@ -1,5 +1,8 @@
 """NodeVolumeLimits: no more volumes of a CSI driver on a node than its CSINode says it takes.
 
+And no volume on a node without its driver, where the CSIDriver asks for that with
+``preventPodSchedulingIfMissing``.
+
 The counts are columns (`AttachedVolumes`); a Pod's new volumes are compared with what is left on
 all nodes at once. Rows where some of its volumes are in use already, and worlds of a what-if table
 in which Pods came or went, are few and counted one by one.
@@ -14,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from bayplan.api.kinds import (
+    CSI_DRIVER,
     CSI_NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -66,6 +70,8 @@ class _State:
         volumes: by driver; None where its volumes cannot be told (see the two codes).
         migrated_code: reason code for nodes with a CSINode, where in-tree volumes count.
         other_code: the same for nodes without.
+        missing: ``(n,)`` codes of the full table: not 0 where a driver is missing that has to be
+            there; None where there is no such driver.
         statuses: what codes mean; code 0 is Success.
         rows: of a what-if table: its rows in the full table.
         worlds: by row of a what-if table, where Pods were added or removed.
@@ -74,6 +80,7 @@ class _State:
     volumes: dict[str, set[CsiVolume]] = field(default_factory=dict)
     migrated_code: int = 0
     other_code: int = 0
+    missing: IntArray | None = None
     statuses: list[Status] = field(default_factory=lambda: [Status(), LIMIT_EXCEEDED])
     rows: IntArray | None = None
     worlds: dict[int, _World] = field(default_factory=dict)
@@ -90,6 +97,7 @@ class _State:
             self.volumes,
             self.migrated_code,
             self.other_code,
+            self.missing,
             self.statuses,
             rows if self.rows is None else self.rows[rows],
             {i: self.worlds[r].copy() for i, r in enumerate(rows.tolist()) if r in self.worlds},
@@ -100,6 +108,7 @@ class NodeVolumeLimits(Plugin):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[Any], ...]] = (
+        CSI_DRIVER,
         CSI_NODE,
         PERSISTENT_VOLUME_CLAIM,
         PERSISTENT_VOLUME,
@@ -127,6 +136,7 @@ class NodeVolumeLimits(Plugin):
             for volume in found:
                 by_driver[volume.driver].add(volume)
             mine.volumes = dict(by_driver)
+        self._look_for_drivers(mine, pod)
         state.write(self.name, mine)
         return None
 
@@ -138,13 +148,13 @@ class NodeVolumeLimits(Plugin):
         """
         inline = {v.name: v for v in pod.shape.constraints.memo(inline_volumes)} if migrated else {}
         uses = iter(claim_uses(pod))
-        found = set()
+        found: set[CsiVolume] = set()
         for volume in pod.spec.volumes:
             try:
                 if volume.name in inline:
                     found.add(inline_volume(volume))
                 elif volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-                    csi = self._claimed(pod, *next(uses))
+                    csi = self._claimed(pod, *next(uses), migrated=migrated)
                     if isinstance(csi, Status):
                         return csi
                     found |= {csi} if csi else set()
@@ -152,7 +162,9 @@ class NodeVolumeLimits(Plugin):
                 return Status.error(str(error))
         return found
 
-    def _claimed(self, pod: Pod, name: str, ephemeral: bool) -> CsiVolume | Status | None:
+    def _claimed(
+        self, pod: Pod, name: str, ephemeral: bool, *, migrated: bool
+    ) -> CsiVolume | Status | None:
         if not name:
             return Status.error("PersistentVolumeClaim had no name")
         key = f"{pod.namespace}/{name}"
@@ -162,7 +174,33 @@ class NodeVolumeLimits(Plugin):
             return Status.unresolvable(f"looking up PVC {key}: {missing}")
         if ephemeral and (trouble := not_owner(claim, pod)):
             raise NotOwnerError(trouble)
-        return self._attached.claimed(claim)
+        return self._attached.claimed(claim, migrated=migrated)
+
+    def _look_for_drivers(self, mine: _State, pod: Pod) -> None:
+        """Find the nodes that miss a driver which has to be there.
+
+        Nodes without a CSINode have no driver at all, but in-tree volumes are not migrated there.
+        """
+        on_known = {driver for driver in mine.volumes if self._must_be_there(driver)}
+        if not on_known and not mine.migrated_code:
+            return
+        others = self._new_volumes(pod, migrated=False)
+        drivers = set() if isinstance(others, Status) else {volume.driver for volume in others}
+        on_other = {driver for driver in drivers if self._must_be_there(driver)}
+        known = self._csi_nodes.known
+        missing = np.zeros(len(self.handle.nodes), np.int64)
+        for driver in sorted(on_known | on_other, reverse=True):
+            absent = np.where(
+                known, (driver in on_known) & ~self._csi_nodes.installed(driver), driver in on_other
+            )
+            missing[absent] = mine.code(
+                Status.unschedulable(f"{driver} CSI driver is not installed on the node")
+            )
+        mine.missing = missing
+
+    def _must_be_there(self, driver: str) -> bool:
+        csi_driver = self.handle.objects.get(CSI_DRIVER, driver)
+        return csi_driver is not None and bool(csi_driver.spec.prevent_pod_scheduling_if_missing)
 
     def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """In the world of ``row``, ``other`` uses its volumes."""
@@ -196,6 +234,14 @@ class NodeVolumeLimits(Plugin):
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes as in the state's statuses."""
         mine: _State = state.read(self.name)
+        codes = self._without_drivers(mine, nodes)
+        if mine.missing is None:
+            return codes
+        missing = mine.missing[_origin(nodes)]
+        return np.where(missing != 0, missing, codes)
+
+    def _without_drivers(self, mine: _State, nodes: NodeTable) -> IntArray:
+        """Codes as if no driver had to be there."""
         if mine.migrated_code:
             known = self._csi_nodes.known[_origin(nodes)]
             return np.where(known, mine.migrated_code, mine.other_code)
@@ -249,7 +295,6 @@ class NodeVolumeLimits(Plugin):
             EventRegistration(ClusterEvent(CSI_NODE, Action.ADD)),
             EventRegistration(ClusterEvent(CSI_NODE, Action.UPDATE), _csi_node_updated),
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _pod_deleted),
-            EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE), _pod_deleted),
             EventRegistration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
             EventRegistration(ClusterEvent(VOLUME_ATTACHMENT, Action.DELETE), _attachment_deleted),
         ]
@@ -262,7 +307,8 @@ def _origin(nodes: NodeTable) -> IntArray | slice:
 def _csi_node_updated(_pod: Pod, old: CSINode, new: CSINode) -> Hint:
     before = csi_nodes.limits(old)
     raised = any(n > before.get(driver, 0) for driver, n in csi_nodes.limits(new).items())
-    return Hint.QUEUE if raised else Hint.SKIP
+    installed = {d.name for d in new.spec.drivers} - {d.name for d in old.spec.drivers}
+    return Hint.QUEUE if raised or installed else Hint.SKIP
 
 
 def _pod_deleted(_pod: Pod, old: Pod, _new: object) -> Hint:

@@ -143,20 +143,27 @@ class AttachedVolumes:
                 found.add(volume)
         return frozenset(found)
 
-    def claimed(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
-        """The CSI volume behind ``claim``, or a stand-in for the one to be provisioned."""
+    def claimed(self, claim: PersistentVolumeClaim, *, migrated: bool = True) -> CsiVolume | None:
+        """The CSI volume behind ``claim``, or a stand-in for the one to be provisioned.
+
+        ``migrated``: an in-tree volume counts as the CSI volume that it has become.
+        """
         volume = self._objects.get(PERSISTENT_VOLUME, claim.spec.volume_name)
         if volume is None:
-            return self._to_provision(claim)
+            return self._to_provision(claim, migrated=migrated)
+        if volume.spec.csi is None and not migrated:
+            return None
         try:
             csi = volume_to_csi(volume)
         except TranslationError:
             return None
         return csi if csi and csi.driver and csi.handle else None
 
-    def _to_provision(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+    def _to_provision(self, claim: PersistentVolumeClaim, *, migrated: bool) -> CsiVolume | None:
         storage_class = self._objects.get(STORAGE_CLASS, claim_class(claim))
         driver = provisioner_driver(storage_class.provisioner) if storage_class else None
+        if not migrated and storage_class and driver != storage_class.provisioner:
+            return None
         return CsiVolume(driver, f"to be provisioned for {claim.key}") if driver else None
 
     # Pods and nodes

@@ -40,6 +40,7 @@ class CsiNodes:
         self._nodes = nodes
         self._objects = objects
         self._limits = RowColumns(nodes, NO_LIMIT)
+        self._drivers = RowColumns(nodes)
         self._migrated = RowColumns(nodes)
         self._facts = RowColumns(nodes)
         nodes.listen(self)
@@ -48,6 +49,10 @@ class CsiNodes:
     def limit(self, driver: str) -> IntArray:
         """How many volumes of ``driver`` each node takes, `NO_LIMIT` where it does not say."""
         return self._limits[driver]
+
+    def installed(self, driver: str) -> BoolArray:
+        """Which nodes name ``driver`` in their CSINode."""
+        return self._drivers.holds(driver)
 
     def migrated(self, plugin: str) -> BoolArray:
         """Which nodes have handed the in-tree ``plugin`` over to its CSI driver."""
@@ -82,12 +87,14 @@ class CsiNodes:
             self._write(row, new)
 
     def _write(self, row: int, csi_node: CSINode | None) -> None:
-        for columns in (self._limits, self._migrated, self._facts):
+        for columns in (self._limits, self._drivers, self._migrated, self._facts):
             columns.clear(row)
         if csi_node is None:
             return
         self._facts[_KNOWN, row] = 1
         self._facts[_LIMITED, row] = int(bool(limits(csi_node)))
+        for installed in csi_node.spec.drivers:
+            self._drivers[installed.name, row] = 1
         for driver, limit in limits(csi_node).items():
             self._limits[driver, row] = limit
         for plugin in migrated_plugins(csi_node):

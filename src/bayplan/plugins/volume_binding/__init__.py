@@ -4,7 +4,7 @@
 - Filter finds out, for all nodes at once, what the claims would get there (`finder`).
 - Reserve assumes it (`assume`), so that the next Pod sees it.
 - PreBind writes it to the API server and waits for the PV controller (`binding`, `tasks`).
-- Score is off unless the args have a ``shape`` (`scoring`).
+- Score prefers nodes with more free storage, by the ``shape`` of the args (`scoring`).
 """
 
 from __future__ import annotations
@@ -177,14 +177,17 @@ class VolumeBinding(Plugin):
     def pre_score(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
-        """Skip unless the args say how to score."""
-        return None if self.args.shape else SKIP
+        """Nothing to do, but PreFilter must have run."""
+        if not self.args.shape:
+            return SKIP
+        prepared = self.name in state.skip_filter or state.get(self.name) is not None
+        return None if prepared else Status.error("not found")
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray | None:
         """How full the volumes would be, by the shape of the args."""
         mine: _State | None = state.get(self.name)
         if mine is None:
-            return np.zeros(len(nodes), np.int64)
+            return None
         return scoring.scores(self._find(mine, nodes), self.args.shape)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

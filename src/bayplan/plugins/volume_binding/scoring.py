@@ -1,8 +1,4 @@
-"""How full the volumes of a node would be, as a score.
-
-Runs only where the plugin's args have a ``shape`` (kube-scheduler: feature gate
-StorageCapacityScoring, off as it comes).
-"""
+"""How full the volumes of a node would be, as a score."""
 
 from __future__ import annotations
 
