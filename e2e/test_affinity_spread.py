@@ -142,7 +142,7 @@ def test_a_full_zone_holds_the_others_back_until_it_has_room(cluster, workloads)
     _, message = workloads.waiting("web", "didn't match pod topology spread constraints")
     assert message == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread "
-        "constraints. no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "constraints. preemption: 0/2 nodes are available: "
         f"2 {NO_VICTIMS}."
     )
     assert per_zone(workloads.nodes("web", 3)) == {"a": 2, "b": 1}
@@ -191,7 +191,7 @@ def test_a_pod_waits_for_the_one_that_it_must_be_near_and_follows_it(cluster, wo
     _, message = workloads.waiting("web", "pod affinity")
     assert message == (
         "0/4 nodes are available: 4 node(s) didn't match pod affinity rules. "
-        "no new claims to deallocate, preemption: 0/4 nodes are available: "
+        "preemption: 0/4 nodes are available: "
         f"4 {NOT_HELPFUL}."
     )
     cluster.create(
@@ -228,7 +228,7 @@ def test_replicas_that_avoid_each_other_wait_for_a_host_of_their_own(cluster, wo
     _, message = workloads.waiting("db", "anti-affinity")
     assert message == (
         "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. "
-        "no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "preemption: 0/2 nodes are available: "
         f"2 {NO_VICTIMS}."
     )
     cluster.nodes(NodeSpec("n3"))

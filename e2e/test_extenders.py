@@ -99,7 +99,7 @@ def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(cluster, serve, 
     assert cluster.wait_bound("p") == {"p": "b"}
     assert cluster.wait_condition("q", text="haunted") == (
         "0/3 nodes are available: 1 a is haunted, 2 node(s) didn't match Pod's node "
-        "affinity/selector. no new claims to deallocate, preemption: 0/3 nodes are available: "
+        "affinity/selector. preemption: 0/3 nodes are available: "
         "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for "
         "scheduling."
     )
@@ -273,8 +273,7 @@ def test_an_extender_saves_all_victims(cluster, serve, run, full):
     full()
     cluster.create(pod("vip", OTHER, cpu="1", priorityClassName="e2e-vip"))
     assert cluster.wait_condition("vip") == (
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
-        "preemption: no candidate node for preemption"
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: no candidate node for preemption"
     )
     assert sorted(cluster.pods()) == ["on-a", "on-b", "vip"]
 
@@ -284,7 +283,7 @@ def test_nobody_is_evicted_where_an_extender_says_that_this_would_not_help(clust
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     cluster.create(pod("vip", OTHER, priorityClassName="e2e-vip"))
     assert cluster.wait_condition("vip") == (
-        "0/2 nodes are available: 1 a is cursed, 1 b is busy. no new claims to deallocate, "
+        "0/2 nodes are available: 1 a is cursed, 1 b is busy. "
         "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling."
     )

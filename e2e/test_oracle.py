@@ -72,7 +72,7 @@ def priority_class(name: str, value: int, **more: Any) -> Item:
 HIGH = priority_class("high", 1000)
 IMPORTANT = {"priorityClassName": "high"}
 OLD, NEW = "2025-01-01T00:00:00Z", "2025-06-01T00:00:00Z"
-HELPLESS = "no new claims to deallocate, preemption: "
+HELPLESS = "preemption: "
 
 CASES = {
     "a Pod fits one node, which is not scored": (

@@ -154,7 +154,7 @@ def test_the_preemptor_keeps_its_nomination_and_its_place_while_the_victim_ends(
     # One CPU is free, but it is promised: a Pod of lower priority does not get it.
     cluster.create(new("thief", "mid", cpu="1"))
     assert cluster.wait_condition("thief") == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 Insufficient cpu."
     )
     assert cluster.pod("vip")["status"]["nominatedNodeName"] == "a"
@@ -198,7 +198,7 @@ def test_a_pod_that_evicts_nobody_waits_for_room(cluster, new):
     cluster.wait_bound("first")
     cluster.create(new("meek", "meek", cpu="1"))
     assert cluster.wait_condition("meek") == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: not eligible due to preemptionPolicy=Never."
     )
     assert sorted(cluster.pods()) == ["first", "meek"]
@@ -213,7 +213,7 @@ def test_nobody_is_evicted_for_a_pod_of_the_same_priority(cluster, new):
     cluster.create(new("second", "vip", cpu="1"))
     assert cluster.wait_condition("second") == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
-        "no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "preemption: 0/2 nodes are available: "
         f"1 {NO_VICTIMS}, 1 Preemption is not helpful for scheduling."
     )
 

@@ -44,7 +44,7 @@ def test_a_pod_that_fits_nowhere_says_why_in_event_and_condition(cluster):
     message = cluster.wait_condition("big")
     assert message == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
-        "no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "preemption: 0/2 nodes are available: "
         f"2 {NOT_HELPFUL}."
     )
     cluster.wait_event("big", "FailedScheduling", message)

@@ -82,7 +82,7 @@ def test_a_claim_without_a_volume_keeps_its_pod_waiting_until_one_comes(
     cluster.create(pod_with("db", scheduler, "data"))
     assert cluster.wait_condition("db", text="persistent volumes") == (
         "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind. "
-        "no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "preemption: 0/2 nodes are available: "
         "2 Preemption is not helpful for scheduling."
     )
     storage.volume("late", node="n2")

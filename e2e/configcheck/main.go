@@ -70,7 +70,7 @@ func points(p *schedulerconfig.Plugins) map[string][]plugin {
 		"filter": list(p.Filter), "postFilter": list(p.PostFilter), "preScore": list(p.PreScore),
 		"score": list(p.Score), "reserve": list(p.Reserve), "permit": list(p.Permit), "preBind": list(p.PreBind),
 		"bind": list(p.Bind), "postBind": list(p.PostBind), "placementGenerate": list(p.PlacementGenerate),
-		"placementScore": list(p.PlacementScore),
+		"placementScore": list(p.PlacementScore), "podGroupPostFilter": list(p.PodGroupPostFilter),
 	}
 }
 
@@ -88,7 +88,7 @@ func build(cfg *schedulerconfig.KubeSchedulerConfiguration) (profiles []resolved
 	dynamicClient := dynamicfake.NewSimpleDynamicClient(clientscheme.Scheme)
 	captured := map[string]map[string]any{}
 	sched, err := scheduler.New(ctx, client,
-		scheduler.NewInformerFactory(client, 0),
+		scheduler.NewInformerFactory(client, 0, nil),
 		dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0),
 		profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})),
 		scheduler.WithComponentConfigVersion(cfg.APIVersion),

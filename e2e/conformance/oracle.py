@@ -41,7 +41,7 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self._child.communicate()
 
-    def ask(self, mode: str, cluster: Path, config: Path | None = None) -> list[Any]:
+    def ask(self, mode: str, cluster: Path, config: Path | None = None, pod: str = "") -> list[Any]:
         """Ask about a cluster file.
 
         Args:
@@ -49,6 +49,7 @@ class Oracle:
             cluster: a file of YAML documents or a JSON List.
             config: a KubeSchedulerConfiguration; without one, every pending Pod is judged by the
                 default profile.
+            pod: the only one to explain; one that runs is judged as if it were pending.
 
         Returns:
             What the mode prints, as explain-format describes it.
@@ -56,7 +57,12 @@ class Oracle:
         Raises:
             OracleError: the files make no sense to kube-scheduler.
         """
-        question = {"mode": mode, "cluster": str(cluster), "config": str(config) if config else ""}
+        question = {
+            "mode": mode,
+            "cluster": str(cluster),
+            "config": str(config) if config else "",
+            "pod": pod,
+        }
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write(json.dumps(question) + "\n")

@@ -48,9 +48,12 @@ class Findings:
     saved: list[Path] = field(default_factory=list)
 
 
-def explain_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, Any]]:
-    """What ``bayplan explain -o json`` prints."""
-    return _bayplan("explain", cluster, config)
+def explain_with_bayplan(
+    cluster: Path, config: Path | None, running: str = ""
+) -> list[dict[str, Any]]:
+    """What ``bayplan explain -o json`` prints, for all pending Pods and then for ``running``."""
+    answer = _bayplan("explain", cluster, config)
+    return answer + (_bayplan("explain", cluster, config, running) if running else [])
 
 
 def simulate_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, Any]]:
@@ -58,10 +61,10 @@ def simulate_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, 
     return _bayplan("simulate", cluster, config)
 
 
-def _bayplan(command: str, cluster: Path, config: Path | None) -> list[dict[str, Any]]:
+def _bayplan(command: str, cluster: Path, config: Path | None, *pod: str) -> list[dict[str, Any]]:
     """Call the function behind the command; imported late, for --reach does without bayplan."""
     module = importlib.import_module(f"bayplan.cli.{command}")
-    answer: list[dict[str, Any]] = getattr(module, f"{command}_file")(cluster, config)
+    answer: list[dict[str, Any]] = getattr(module, f"{command}_file")(cluster, config, *pod)
     return answer
 
 
@@ -81,10 +84,10 @@ class Run:
         cluster, config = write_case(case, self._folder)
         complaints = self._oracle.ask("validate", cluster, config)
         self.findings.invalid += [f"{case.name}: {complaint}" for complaint in complaints]
-        expected = self._oracle.ask("explain", cluster, config)
+        expected = self._expected(case, cluster, config)
         differences: list[Difference] = []
         if not self._plan.reach_only:
-            differences = self._differences(expected, cluster, config)
+            differences = self._differences(expected, case, cluster, config)
         self.findings.reach.count(case, expected, differences)
         self.findings.differences += [(case.name, difference) for difference in differences]
         if self._plan.shrink:
@@ -94,11 +97,19 @@ class Run:
             if path:
                 path.unlink()
 
+    def _expected(self, case: Case, cluster: Path, config: Path | None) -> list[Any]:
+        """kube-scheduler's word on all pending Pods, and on one that runs."""
+        answer = self._oracle.ask("explain", cluster, config)
+        running = case.running
+        return answer + (self._oracle.ask("explain", cluster, config, running) if running else [])
+
     def _differences(
-        self, expected: list[Any], cluster: Path, config: Path | None
+        self, expected: list[Any], case: Case, cluster: Path, config: Path | None
     ) -> list[Difference]:
         found = guarded(
-            lambda: compare_explanations(expected, explain_with_bayplan(cluster, config))
+            lambda: compare_explanations(
+                expected, explain_with_bayplan(cluster, config, case.running)
+            )
         )
         if self._plan.simulate:
             steps = self._oracle.ask("simulate", cluster, config)
@@ -119,10 +130,10 @@ class Run:
             try:
                 if self._oracle.ask("validate", cluster, config):
                     return False
-                expected = self._oracle.ask("explain", cluster, config)
+                expected = self._expected(smaller, cluster, config)
             except OracleError:
                 return False
-            found = self._differences(expected, cluster, config)
+            found = self._differences(expected, smaller, cluster, config)
             alike = [other for other in found if other.kind == difference.kind]
             latest[:] = alike[:1] or latest
             return bool(alike)
@@ -133,7 +144,7 @@ class Run:
     def save(self, case: Case, difference: Difference | None = None) -> Path:
         """Write a case with kube-scheduler's answer, so that a test can repeat it without Go."""
         cluster, config = write_case(case, self._folder)
-        expected = self._oracle.ask("explain", cluster, config)
+        expected = self._expected(case, cluster, config)
         about = [*difference.kind] if difference else ["fixed"]
         name = "-".join(part for part in (case.name, *about) if part).replace(".", "-")
         path = CASES / f"{name}.json"

@@ -12,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	volumeutil "k8s.io/kubernetes/pkg/volume/util"
 	"k8s.io/utils/ptr"
@@ -34,7 +36,28 @@ func (c *cluster) admit() {
 		c.admitPriority(pod)
 		addDefaultTolerations(pod)
 		mergeLabelKeys(pod)
+		completePodLevel(pod)
 		asStored(pod)
+	}
+}
+
+// completePodLevel fills in the resources of the Pod level, as the API server does after admission.
+func completePodLevel(pod *v1.Pod) {
+	if pod.Spec.Resources == nil {
+		return
+	}
+	internal := &core.Pod{}
+	completed := &v1.Pod{}
+	must(legacyscheme.Scheme.Convert(pod, internal, nil))
+	podutil.DefaultPodLevelResources(internal)
+	must(legacyscheme.Scheme.Convert(internal, completed, nil))
+	pod.Spec.Resources = completed.Spec.Resources
+}
+
+// must is for what cannot fail on an object that was decoded before.
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
@@ -43,13 +66,9 @@ func (c *cluster) admit() {
 // binary unit shares its digits with its copies, so that a sum changes what it was made from.
 func asStored(pod *v1.Pod) {
 	data, err := json.Marshal(pod)
-	if err != nil {
-		panic(err) // It was read from JSON.
-	}
+	must(err)
 	stored := v1.Pod{}
-	if err := json.Unmarshal(data, &stored); err != nil {
-		panic(err)
-	}
+	must(json.Unmarshal(data, &stored))
 	*pod = stored
 }
 

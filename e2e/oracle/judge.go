@@ -87,7 +87,7 @@ func newCycleState() fwk.CycleState {
 func queued(pod *v1.Pod, since time.Time) *framework.QueuedPodInfo {
 	// An unparsable affinity term is left out by NewPodInfo, as it is in the scheduler's queue.
 	info, _ := framework.NewPodInfo(pod)
-	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: since}
+	return &framework.QueuedPodInfo{PodInfo: info, QueueingParams: framework.QueueingParams{Timestamp: since}}
 }
 
 // describeMisfit tells why no node fits, and what PostFilter would do about it.
@@ -105,8 +105,8 @@ func (t *trial) describeMisfit(v *verdict, profile framework.Framework, state fw
 		recorded := t.dryRuns[pod.Spec.SchedulerName]
 		recorded.reset()
 		result, status := profile.RunPostFilterPlugins(t.ctx, state, pod, statuses)
-		fitError.Diagnosis.PostFilterMsg = status.Message()
 		v.PostFilter = recorded.outcome(result, status)
+		fitError.Diagnosis.PostFilterMsg = v.PostFilter.Message
 	}
 	v.Message = truncate(fitError.Error())
 }

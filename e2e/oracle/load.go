@@ -200,3 +200,14 @@ func (c *cluster) adoptPendingPods() {
 		pod.Spec.SchedulerName = v1.DefaultSchedulerName
 	}
 }
+
+// takeOffItsNode lets the Pod of this name, if it runs, be pending: without a node, and without what a kubelet says.
+func (c *cluster) takeOffItsNode(name string) {
+	for _, pod := range list[*v1.Pod](c, "Pod") {
+		if keyOf(pod) == name && !isTerminal(pod) {
+			pod.Spec.NodeName = ""
+			pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
+			pod.Status.Resources, pod.Status.AllocatedResources = nil, nil
+		}
+	}
+}

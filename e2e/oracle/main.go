@@ -118,6 +118,7 @@ func respond(asked request) (any, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	state.takeOffItsNode(asked.Pod)
 	config, err := loadConfig(asked.Config)
 	if err != nil {
 		return nil, state.notes, err

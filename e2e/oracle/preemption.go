@@ -4,11 +4,14 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -46,11 +49,24 @@ func watchPreemption(profile framework.Framework) *dryRun {
 	if plugin := preemptionOf(profile); plugin != nil {
 		recorded.Interface = plugin.Evaluator.Interface
 		plugin.Evaluator.Interface = recorded
-		plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) error {
-			return nil
+		plugin.Evaluator.PdbLister = byName{plugin.Evaluator.PdbLister}
+		plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
+			return false, nil
 		}
 	}
 	return recorded
+}
+
+// byName lists budgets by name. kube-scheduler takes them in the order of a Go map, which matters where one Pod
+// has several.
+type byName struct {
+	policylisters.PodDisruptionBudgetLister
+}
+
+func (l byName) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
+	budgets, err := l.PodDisruptionBudgetLister.List(selector)
+	slices.SortFunc(budgets, func(a, b *policyv1.PodDisruptionBudget) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	return budgets, err
 }
 
 func (d *dryRun) reset() {
@@ -61,8 +77,8 @@ func (d *dryRun) reset() {
 // from a random offset, whichever is more.
 func (d *dryRun) GetOffsetAndNumCandidates(nodes int32) (int32, int32) { return 0, nodes }
 
-func (d *dryRun) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, pdbs []*policyv1.PodDisruptionBudget) ([]*v1.Pod, int, *fwk.Status) {
-	victims, violations, status := d.Interface.SelectVictimsOnNode(ctx, state, pod, node, pdbs)
+func (d *dryRun) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, possible []*preemption.DomainVictim, pdbs []*policyv1.PodDisruptionBudget) ([]*v1.Pod, int, *fwk.Status) {
+	victims, violations, status := d.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, pdbs)
 	if status.IsSuccess() && len(victims) > 0 {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -84,6 +100,7 @@ func (d *dryRun) outcome(result *fwk.PostFilterResult, status *fwk.Status) *pree
 		panic("kube-scheduler nominates " + result.NominatedNodeName + ", which is none of the preferred candidates")
 	}
 	told.NominatedNode = tied[0]
+	told.Message = strings.Replace(told.Message, "on node "+result.NominatedNodeName+",", "on node "+tied[0]+",", 1)
 	told.Victims = told.Candidates[tied[0]].Victims
 	if len(tied) > 1 {
 		told.Tied = tied

@@ -170,7 +170,7 @@ func (t *trial) explain(only string) ([]*verdict, error) {
 		result = append(result, judgement)
 	}
 	if only != "" && len(result) == 0 {
-		return nil, errors.New("no pending Pod " + only)
+		return nil, errors.New("no Pod to judge is called " + only)
 	}
 	return result, nil
 }

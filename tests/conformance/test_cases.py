@@ -20,6 +20,6 @@ def test_bayplan_decides_as_kube_scheduler_did(path: Path, tmp_path: Path) -> No
     case = Case("case", kept["items"], kept["config"])
     cluster, config = write_case(case, tmp_path)
     judged = {verdict["pod"] for verdict in kept["expected"]}
-    actual = explain_with_bayplan(cluster, config, case.lifted if case.lifted in judged else "")
+    actual = explain_with_bayplan(cluster, config, case.running if case.running in judged else "")
     differences = compare_explanations(kept["expected"], actual)
     assert not differences, "\n".join(map(str, differences))

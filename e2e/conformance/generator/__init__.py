@@ -36,6 +36,21 @@ class Case:
     items: list[dict[str, Any]]
     config: dict[str, Any] | None
 
+    @property
+    def running(self) -> str:
+        """``namespace/name`` of a Pod on a node that is judged as if it were pending; or ""."""
+        profiles = (self.config or {}).get("profiles", [{"schedulerName": "default-scheduler"}])
+        profiles = {profile["schedulerName"] for profile in profiles}
+        keys = [
+            f"{item['metadata'].get('namespace', 'default')}/{item['metadata']['name']}"
+            for item in self.items
+            if item["kind"] == "Pod"
+            and item["spec"].get("nodeName")
+            and item["spec"].get("schedulerName", "default-scheduler") in profiles
+            and item.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
+        return keys[len(keys) // 2] if keys else ""
+
 
 def generate(seed: int, size: Size) -> Case:
     """The cluster of this seed and size."""

@@ -21,6 +21,7 @@ SCORERS = (
     "NodeAffinity",
     "PodTopologySpread",
     "InterPodAffinity",
+    "VolumeBinding",
 )
 FILTERS = (
     "NodeUnschedulable",
@@ -61,6 +62,7 @@ def _profile(dice: Dice, world: World, name: str) -> dict[str, Any]:
         _spread(dice),
         _node_affinity(dice, world),
         _preemption(dice),
+        _volume_binding(dice),
     )
     return without_empty(
         {
@@ -173,3 +175,7 @@ def _node_affinity(dice: Dice, world: World) -> tuple[str, dict[str, Any] | None
 def _preemption(dice: Dice) -> tuple[str, dict[str, Any] | None]:
     args = {"minCandidateNodesPercentage": dice.choice((1, 100)), "minCandidateNodesAbsolute": 1}
     return "DefaultPreemption", args if dice.chance(0.2) else None
+
+
+def _volume_binding(dice: Dice) -> tuple[str, dict[str, Any] | None]:
+    return "VolumeBinding", {"shape": _shape(dice)} if dice.chance(0.5) else None

@@ -161,7 +161,7 @@ def resize_status(dice: Dice, spec: dict[str, Any]) -> dict[str, Any]:
                 "reason": dice.choice(("Infeasible", "Deferred")),
             }
         ]
-    if "resources" in spec and dice.chance(0.6):
+    if dice.chance(0.6 if "resources" in spec else 0.2):
         status["resources"] = {"requests": _amounts(dice)}
         status["allocatedResources"] = _amounts(dice)
     return status

@@ -91,6 +91,8 @@ class PodMaker:
             item = self._replica(name)
         elif self.crowded and dice.chance(0.4):
             item = self._preemptor(name)
+        elif dice.has("claimants"):
+            item = self._claimant(name)
         else:
             item = self._pod(name, bound=False)
             if not item["spec"].get("volumes"):
@@ -126,6 +128,18 @@ class PodMaker:
         return self.world.add(
             "v1", "Pod", metadata=without_empty(metadata), spec=without_empty(spec)
         )
+
+    def _claimant(self, name: str) -> dict[str, Any]:
+        """A Pod with few wishes except for volumes that are to be made where there is room."""
+        dice, namespace = self.dice, self.dice.choice(self.world.namespaces)
+        spec = {
+            "containers": [{"name": "main", "image": "nginx"}],
+            "tolerations": affinity.tolerations(dice),
+            "volumes": self.storage.to_provision(namespace),
+            **self._waiting(),
+        }
+        metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+        return self.world.add("v1", "Pod", metadata=metadata, spec=without_empty(spec))
 
     def _node(self) -> str:
         if self.dice.has("missingNode"):

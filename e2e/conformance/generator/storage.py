@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.dice import without_empty
-from e2e.conformance.generator.world import HOSTNAME, ZONE
+from e2e.conformance.generator.world import HOSTNAME, IMAGES, ZONE
 
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
@@ -20,9 +20,11 @@ CLASSES: dict[str, tuple[str, str]] = {
     "late-zonal": (CSI, WAIT),
     "late-static": ("kubernetes.io/no-provisioner", WAIT),
     "late-capped": (CAPPED, WAIT),
+    "late-capped-too": (CAPPED, WAIT),
     "late-ebs": ("kubernetes.io/aws-ebs", WAIT),
     "early": (CSI, NOW),
 }
+CAPPED_CLASSES = ("late-capped", "late-capped-too")
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
@@ -40,21 +42,29 @@ class StorageMaker:
         """Classes, drivers, per-node limits, capacities, and volumes that nobody has claimed."""
         for name, (provisioner, mode) in CLASSES.items():
             self._add_class(name, provisioner, mode)
-        for driver in (CSI, CAPPED, EBS):
-            if self.dice.chance(0.8):
-                spec = {"storageCapacity": driver == CAPPED, "attachRequired": True}
-                self.world.add(
-                    "storage.k8s.io/v1", "CSIDriver", metadata={"name": driver}, spec=spec
-                )
+        self._add_drivers()
         for node in self.world.nodes:
             if self.dice.has("csiNodes"):
                 self._add_csi_node(node)
-        for zone in self.world.zones:
-            if self.dice.has("capacities"):
-                self._add_capacity(zone)
+        for class_name in CAPPED_CLASSES:
+            for zone in self.world.zones:
+                if self.dice.has("capacities") or self.dice.chance(0.5):
+                    self._add_capacity(class_name, zone)
         for _ in range(6):
             if self.dice.has("freeVolumes"):
                 self._add_volume("late-static", bound_to=None)
+
+    def _add_drivers(self) -> None:
+        # One at most: which of several missing drivers is named, kube-scheduler leaves to chance.
+        required = self.dice.choice((CSI, CAPPED, EBS, None, None, None))
+        for driver in (CSI, CAPPED, EBS):
+            if self.dice.chance(0.8):
+                spec = {"storageCapacity": driver == CAPPED, "attachRequired": True}
+                if driver == required or self.dice.chance(0.2):
+                    spec["preventPodSchedulingIfMissing"] = driver == required
+                self.world.add(
+                    "storage.k8s.io/v1", "CSIDriver", metadata={"name": driver}, spec=spec
+                )
 
     def _add_class(self, name: str, provisioner: str, mode: str) -> None:
         body: dict[str, Any] = {"provisioner": provisioner, "volumeBindingMode": mode}
@@ -79,16 +89,17 @@ class StorageMaker:
             metadata["annotations"] = {MIGRATED: "kubernetes.io/aws-ebs,kubernetes.io/gce-pd"}
         self.world.add("storage.k8s.io/v1", "CSINode", metadata=metadata, spec={"drivers": drivers})
 
-    def _add_capacity(self, zone: str) -> None:
+    def _add_capacity(self, class_name: str, zone: str) -> None:
         dice = self.dice
-        body: dict[str, Any] = {"storageClassName": "late-capped"}
+        body: dict[str, Any] = {"storageClassName": class_name}
         if dice.chance(0.9):
             body["nodeTopology"] = {"matchLabels": {ZONE: zone}}
         if dice.chance(0.8):
-            body["capacity"] = dice.choice(("0", "5Gi", "50Gi"))
-        if dice.chance(0.3):
+            body["capacity"] = dice.choice(("0", "5Gi", "32Gi", "50Gi", "70e9", "1Ti"))
+        # kube-scheduler panics where there is a largest size and no capacity.
+        if "capacity" in body and dice.chance(0.3):
             body["maximumVolumeSize"] = dice.choice(("1Gi", "20Gi"))
-        metadata = {"name": f"capacity-{zone}", "namespace": "default"}
+        metadata = {"name": f"{class_name}-{zone}", "namespace": "default"}
         self.world.add("storage.k8s.io/v1", "CSIStorageCapacity", metadata=metadata, **body)
 
     def volumes(self, pod: str, uid: str, namespace: str, bound: bool) -> list[dict[str, Any]]:
@@ -106,11 +117,35 @@ class StorageMaker:
             others: tuple[dict[str, Any], ...] = (
                 {"emptyDir": {}},
                 {"configMap": {"name": "settings"}},
-                {"image": {"reference": "registry.example.com/team/app:v1"}},
+                {"image": {"reference": dice.choice(IMAGES)}},
                 {"csi": {"driver": CSI}},
             )
             made.append(dice.choice(others))
+        while len(made) < 5 and dice.has("imageVolumes"):
+            made.append({"image": {"reference": dice.choice(IMAGES)}})
         return [{"name": f"volume-{number}", **volume} for number, volume in enumerate(made)]
+
+    def to_provision(self, namespace: str) -> list[dict[str, Any]]:
+        """One to three volumes that are to be made by a driver that publishes its free space."""
+        made = []
+        for number in range(self.dice.randint(1, 3)):
+            self._count += 1
+            spec = {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": self.dice.choice(("1Gi", "8Gi", "30e9"))}},
+                "storageClassName": self.dice.choice(CAPPED_CLASSES),
+            }
+            metadata = {"name": f"claim-{self._count:03}", "namespace": namespace}
+            self.world.add(
+                "v1",
+                "PersistentVolumeClaim",
+                metadata=metadata,
+                spec=spec,
+                status={"phase": "Pending"},
+            )
+            claim = {"claimName": metadata["name"]}
+            made.append({"name": f"volume-{number}", "persistentVolumeClaim": claim})
+        return made
 
     def _legacy(self) -> dict[str, Any]:
         """A disk named in the Pod itself; sharing one is what VolumeRestrictions looks at."""
@@ -256,7 +291,7 @@ class StorageMaker:
             return {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
         if class_name == "late-static":
             return {"hostPath": {"path": "/data"}}
-        driver = {"late-capped": CAPPED, "late-ebs": EBS}.get(class_name, CSI)
+        driver = {"late-ebs": EBS}.get(class_name, CLASSES[class_name][0])
         return {"csi": {"driver": driver, "volumeHandle": f"handle-{name}"}}
 
     def _reach(self) -> dict[str, Any]:

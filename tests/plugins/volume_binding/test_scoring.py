@@ -56,6 +56,14 @@ def test_a_profile_without_its_pre_filter_cannot_score():
     assert status == Status.error("not found")
 
 
+def test_a_profile_without_its_filter_scores_nothing():
+    w = world().store(volume("va", "4Gi", "a"), claim("x", "4Gi"))
+    plugin, pod = w.plugin(VolumeBinding), make_pod().pvc("x").obj()
+    state = w.state(plugin, pod)
+    assert plugin.pre_score(state, pod, w.nodes, w.nodes.exists) is None
+    assert plugin.score_nodes(state, pod, w.nodes) is None
+
+
 def test_emptier_nodes_are_better_by_default():
     w = world().store(volume("va", "4Gi", "a"), volume("vb", "8Gi", "b"), claim("x", "4Gi"))
     plugin = w.plugin(VolumeBinding)

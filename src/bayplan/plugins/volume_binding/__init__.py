@@ -184,11 +184,15 @@ class VolumeBinding(Plugin):
         return None if prepared else Status.error("not found")
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray | None:
-        """How full the volumes would be, by the shape of the args."""
+        """How full the volumes would be, by the shape of the args.
+
+        Nothing counts where Filter has not looked for volumes: a profile may have it off.
+        """
         mine: _State | None = state.get(self.name)
-        if mine is None:
+        if mine is None or mine.found is None:
             return None
-        return scoring.scores(self._find(mine, nodes), self.args.shape)
+        found = mine.found if mine.found.nodes is nodes else self._find(mine, nodes)
+        return scoring.scores(found, self.args.shape)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume what the Pod's unbound claims get on the node."""
