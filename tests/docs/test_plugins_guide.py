@@ -273,10 +273,10 @@ def test_no_maintenance_follows_objects_of_a_kind_of_its_own(tmp_path: Path):
     waiting = pod().obj()
     guide.set(kind, _maintenance(kind, "z", "1"))
     guide.set(POD, waiting)
-    queued = guide.core.queue.pop()
+    queued = guide.core.world.queue.pop()
     assert queued is not None
     assert guide.select(waiting).node_name == ""
-    guide.core.queue.add_unschedulable_if_not_present(queued, {"NoMaintenance"})
+    guide.core.world.queue.add_unschedulable_if_not_present(queued, {"NoMaintenance"})
     guide.set(kind, _maintenance(kind, "z", "2"))
     assert guide.place(waiting) == "unschedulable"
     guide.set(kind, _maintenance(kind, "y", "3"))
