@@ -12,6 +12,7 @@ import pytest
 from bayplan.config import IN_TREE
 from bayplan.framework import Depends, Plugin
 from bayplan.framework.contract import METHODS, expected, problems
+from bayplan.framework.points import extension_points
 from bayplan.framework.registry import PluginLoadError, Registry
 
 HEAD = """
@@ -187,7 +188,9 @@ def test_what_ends_the_process_while_a_file_is_imported_is_a_fault_of_the_file(
 def test_in_tree_plugins_keep_to_the_contract_and_to_what_the_configuration_knows(
     name: str,
 ) -> None:
-    assert problems(Registry().plugin_class(name)) == []
+    cls = Registry().plugin_class(name)
+    assert problems(cls) == []
+    assert extension_points(cls) <= IN_TREE[name].points
 
 
 def test_expected_signatures_read_as_one_writes_them() -> None:

@@ -31,6 +31,17 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_RESERVE = Point.RESERVE
+_UNRESERVE = Point.UNRESERVE
+_PERMIT = Point.PERMIT
+_PRE_BIND_PRE_FLIGHT = Point.PRE_BIND_PRE_FLIGHT
+_PRE_BIND = Point.PRE_BIND
+_BIND = Point.BIND
+_POST_BIND = Point.POST_BIND
+_SKIP = Code.SKIP
+_WAIT = Code.WAIT
+
 Step = Callable[[CycleState, Pod, str], Status | None]
 """A plugin's method that is called with the chosen node."""
 
@@ -69,13 +80,13 @@ class Lifecycle:
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run Reserve plugins; the first that does not succeed ends it."""
         steps = ((p, p.reserve) for p in self._plugins.reserve)
-        return self._until_failure(Point.RESERVE, steps, state, pod, node_name)
+        return self._until_failure(_RESERVE, steps, state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo Reserve in reverse order. Must not fail: exceptions are logged and counted."""
         for plugin in self._plugins.unreserve:
             try:
-                self._plugins.call(plugin, Point.UNRESERVE, plugin.unreserve, state, pod, node_name)
+                self._plugins.call(plugin, _UNRESERVE, plugin.unreserve, state, pod, node_name)
             except AttemptFault:
                 continue
 
@@ -86,24 +97,24 @@ class Lifecycle:
         waits: dict[str, float] = {}
         for plugin in self._plugins.permit:
             status, seconds = self._plugins.call(
-                plugin, Point.PERMIT, _permission, plugin, state, pod, node_name
+                plugin, _PERMIT, _permission, plugin, state, pod, node_name
             )
             if status.rejected:
                 return status.by(plugin.name), {}
-            if status.code is Code.WAIT:
+            if status.code is _WAIT:
                 waits[plugin.name] = min(seconds, MAX_PERMIT_SECONDS)
             elif not status.ok:
-                raise AttemptFault(Point.PERMIT, plugin.name, status)
-        return (Status(Code.WAIT) if waits else SUCCESS), waits
+                raise AttemptFault(_PERMIT, plugin.name, status)
+        return (Status(_WAIT) if waits else SUCCESS), waits
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Skip when no PreBind plugin will do anything, else Success."""
-        point = Point.PRE_BIND_PRE_FLIGHT
+        point = _PRE_BIND_PRE_FLIGHT
         for plugin in self._flights:
             status = self._plugins.status(
                 plugin, point, plugin.pre_bind_pre_flight, state, pod, node_name
             )
-            if status.code is Code.SKIP:
+            if status.code is _SKIP:
                 state.skip_pre_bind.add(plugin.name)
             elif not status.ok:
                 raise AttemptFault(point, plugin.name, status)
@@ -115,7 +126,7 @@ class Lifecycle:
         steps = (
             (p, p.pre_bind) for p in self._plugins.pre_bind if p.name not in state.skip_pre_bind
         )
-        return self._until_failure(Point.PRE_BIND, steps, state, pod, node_name)
+        return self._until_failure(_PRE_BIND, steps, state, pod, node_name)
 
     def bind(
         self, state: CycleState, pod: Pod, node_name: str, done: Callable[[Status], None]
@@ -126,13 +137,13 @@ class Lifecycle:
         """
         for plugin in self._plugins.bind:
             answer = self._plugins.ask(
-                _BIND_ANSWERS, plugin, Point.BIND, plugin.bind, state, pod, node_name
+                _BIND_ANSWERS, plugin, _BIND, plugin.bind, state, pod, node_name
             )
             if isinstance(answer, Future):
                 answer.add_done_callback(partial(self._pass_on, plugin, done))
                 return
             status = SUCCESS if answer is None else answer
-            if status.code is not Code.SKIP:
+            if status.code is not _SKIP:
                 done(_bound(plugin.name, status))
                 return
         done(Status.error("no Bind plugin took the Pod"))
@@ -141,7 +152,7 @@ class Lifecycle:
         self, plugin: Bind, done: Callable[[Status], None], answer: Future[Status]
     ) -> None:
         try:
-            status = _bound(plugin.name, self._plugins.status(plugin, Point.BIND, answer.result))
+            status = _bound(plugin.name, self._plugins.status(plugin, _BIND, answer.result))
         except AttemptFault as fault:
             status = fault.status
         done(status)
@@ -150,7 +161,7 @@ class Lifecycle:
         """Run PostBind plugins; exceptions are logged and counted."""
         for plugin in self._plugins.post_bind:
             try:
-                self._plugins.call(plugin, Point.POST_BIND, plugin.post_bind, state, pod, node_name)
+                self._plugins.call(plugin, _POST_BIND, plugin.post_bind, state, pod, node_name)
             except AttemptFault:
                 continue
 
@@ -215,7 +226,7 @@ def _permission(
         raise TypeError(f"{answer!r} was returned, not a Status, or WAIT and seconds")
     if status is None:
         return SUCCESS, 0.0
-    if status.code is Code.WAIT and not (seconds > 0 and not math.isnan(seconds)):
+    if status.code is _WAIT and not (seconds > 0 and not math.isnan(seconds)):
         raise ValueError(f"{answer!r} was returned; WAIT needs a positive number of seconds")
     return status, float(seconds)
 
@@ -226,4 +237,4 @@ def _bound(plugin: str, status: Status) -> Status:
         return status
     if status.rejected:
         return status.by(plugin)
-    return AttemptFault(Point.BIND, plugin, status).status
+    return AttemptFault(_BIND, plugin, status).status

@@ -48,6 +48,12 @@ from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
+
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_PRE_FILTER = Point.PRE_FILTER
+_PRE_SCORE = Point.PRE_SCORE
+_SKIP = Code.SKIP
+
 Enabled = Mapping[Point, Sequence[tuple[Plugin, int]]]
 """Extension point -> its plugins in order, with their weights."""
 
@@ -187,26 +193,36 @@ class PluginSet:
         """Like `call`; an answer that is of none of ``kinds`` counts as an exception, too."""
         answer = self.call(plugin, point, method, *args)
         if not isinstance(answer, kinds):
-            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
-            error = TypeError(f"{answer!r} was returned, not a {names}")
-            self.call(plugin, point, _raise, error)
+            self._refuse(kinds, plugin, point, answer)
         return answer
 
     def status(
         self, plugin: Named, point: Point, method: Callable[..., Status | None], *args: Any
     ) -> Status:
         """Like `call`, for methods that answer with a Status, or with None for Success."""
-        status = self.ask(_STATUS, plugin, point, method, *args)
-        return SUCCESS if status is None else status
+        status = self.call(plugin, point, method, *args)
+        if status is None:
+            return SUCCESS
+        if not isinstance(status, Status):
+            self._refuse((Status,), plugin, point, status)
+        return status
+
+    def _refuse(
+        self, kinds: tuple[type, ...], plugin: Named, point: Point, answer: object
+    ) -> NoReturn:
+        names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+        error = TypeError(f"{answer!r} was returned, not a {names}")
+        self.call(plugin, point, _raise, error)
+        raise error  # `call` has raised an AttemptFault
 
     def ask_pre_filter(
         self, plugin: PreFilter, state: CycleState, pod: Pod, nodes: NodeTable
     ) -> PreFilterResult | Status | None:
         """What ``plugin`` answers at PreFilter; notes a Skip in ``state``."""
         answer = self.ask(
-            _PRE_FILTER_ANSWERS, plugin, Point.PRE_FILTER, plugin.pre_filter, state, pod, nodes
+            _PRE_FILTER_ANSWERS, plugin, _PRE_FILTER, plugin.pre_filter, state, pod, nodes
         )
-        if isinstance(answer, Status) and answer.code is Code.SKIP:
+        if isinstance(answer, Status) and answer.code is _SKIP:
             state.skip_filter.add(plugin.name)
         return answer
 
@@ -214,13 +230,13 @@ class PluginSet:
         self, plugin: PreScore, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> AttemptFault | None:
         """Run PreScore of ``plugin``; returns the fault if it reports an error."""
-        status = self.status(plugin, Point.PRE_SCORE, plugin.pre_score, state, pod, nodes, feasible)
+        status = self.status(plugin, _PRE_SCORE, plugin.pre_score, state, pod, nodes, feasible)
         if status.ok:
             return None
-        if status.code is Code.SKIP:
+        if status.code is _SKIP:
             state.skip_score.add(plugin.name)
             return None
-        return AttemptFault(Point.PRE_SCORE, plugin.name, status)
+        return AttemptFault(_PRE_SCORE, plugin.name, status)
 
     def time(
         self, state: CycleState, point: Point, started: float, status: str = "Success"
@@ -231,7 +247,6 @@ class PluginSet:
             self.instrument.extension_point(point.display, self.profile, status, seconds)
 
 
-_STATUS = (Status, type(None))
 _PRE_FILTER_ANSWERS = (Status, PreFilterResult, type(None))
 
 

@@ -27,6 +27,13 @@ from bayplan.framework.row_answers.part import PreFilterAnswer
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_PRE_FILTER = Point.PRE_FILTER
+_FILTER = Point.FILTER
+_SCORE = Point.SCORE
+_SKIP = Code.SKIP
+_ERROR = Code.ERROR
+
 
 @dataclass
 class Fit:
@@ -89,10 +96,10 @@ class _Allowed:
         """Merge one plugin's answer; False when the search for more is pointless."""
         if isinstance(answer, PreFilterResult):
             return self._narrow(plugin, answer.node_names)
-        if answer is None or answer.ok or answer.code is Code.SKIP:
+        if answer is None or answer.ok or answer.code is _SKIP:
             return True
         if not answer.rejected or answer.code is Code.PENDING:
-            raise AttemptFault(Point.PRE_FILTER, plugin, answer)
+            raise AttemptFault(_PRE_FILTER, plugin, answer)
         self.status = answer.by(plugin)
         if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             self.with_set = set()
@@ -159,7 +166,7 @@ class NodeSearch:
             stage.begin()
         answers = self._book.answers(pod)
         allowed = self._pre_filter(state, pod, answers)
-        self._plugins.time(state, Point.PRE_FILTER, started, str((allowed.status or SUCCESS).code))
+        self._plugins.time(state, _PRE_FILTER, started, str((allowed.status or SUCCESS).code))
         if allowed.status is not None:
             diagnosis = self._diagnosis(state, pod, allowed)
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
@@ -171,7 +178,7 @@ class NodeSearch:
             fit = Fit(feasible, 1, 1, nominated=nominated, answers=answers)
         else:
             fit = self._filter(state, pod, answers, allowed)
-        self._plugins.time(state, Point.FILTER, started)
+        self._plugins.time(state, _FILTER, started)
         return fit
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> _Allowed:
@@ -206,7 +213,7 @@ class NodeSearch:
         if taken:
             feasible = feasible.copy()
             feasible[list(taken)] = False
-            failed = failed or any(status.code is Code.ERROR for status in taken.values())
+            failed = failed or any(status.code is _ERROR for status in taken.values())
         fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count, among=among)
         fit.answers = answers
         if fit.count == 0 or failed:
@@ -294,7 +301,7 @@ class NodeSearch:
                 totals = totals + stage.weight * scores.astype(self._total_type, copy=False)
         if totals is not local:
             totals = masked(feasible, totals)
-        self._plugins.time(state, Point.SCORE, started)
+        self._plugins.time(state, _SCORE, started)
         return totals
 
     def score_parts(self, state: CycleState, pod: Pod, fit: Fit) -> list[PluginScores]:
@@ -341,7 +348,7 @@ def _unprepared(plugins: PluginSet) -> AttemptFault | None:
     for plugin in plugins.score:
         trust = plugins.trusted.get(plugin.name)
         if trust and trust.unprepared and plugin.name not in prepared:
-            return AttemptFault(Point.SCORE, plugin.name, MissingStateError(trust.unprepared))
+            return AttemptFault(_SCORE, plugin.name, MissingStateError(trust.unprepared))
     return None
 
 

@@ -32,6 +32,11 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.status import SUCCESS, Status
 
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_FILTER = Point.FILTER
+_SCORE = Point.SCORE
+_NORMALIZE_SCORE = Point.NORMALIZE_SCORE
+
 T = TypeVar("T")
 
 
@@ -114,7 +119,7 @@ class FilterStage:
         self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray
     ) -> Integers:
         """Reason codes, ``(len(nodes),)``; a one-node plugin is asked about ``undecided`` only."""
-        return self._call(self.plugin, Point.FILTER, self._ask, state, pod, nodes, undecided)
+        return self._call(self.plugin, _FILTER, self._ask, state, pod, nodes, undecided)
 
     def _ask(self, state: CycleState, pod: Pod, nodes: NodeTable, undecided: BoolArray) -> Integers:
         if self._columns is not None:
@@ -141,7 +146,7 @@ class FilterStage:
 
     def status(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What ``code`` means, with the plugin filled in."""
-        return self._call(self.plugin, Point.FILTER, self._status, state, pod, code)
+        return self._call(self.plugin, _FILTER, self._status, state, pod, code)
 
     def _status(self, state: CycleState, pod: Pod, code: int) -> Status:
         status = (
@@ -153,7 +158,7 @@ class FilterStage:
             raise TypeError(f"reasons returned {status!r} for code {code}, not a Status")
         if status.rejected:
             return status.by(self.name)
-        return AttemptFault(Point.FILTER, self.name, replace(status, plugin="")).status
+        return AttemptFault(_FILTER, self.name, replace(status, plugin="")).status
 
 
 class ScoreStage:
@@ -209,10 +214,10 @@ class ScoreStage:
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Integers | None:
         """What the plugin answers, checked; None where it gives every node 0."""
-        scores = self._call(self.plugin, Point.SCORE, self._ask, state, pod, nodes, feasible)
+        scores = self._call(self.plugin, _SCORE, self._ask, state, pod, nodes, feasible)
         if scores is not None and not self._trusted and self._normalize is None:
             highest = None if self.normalizer else MAX_NODE_SCORE
-            self._check(scores[feasible], highest, Point.SCORE)
+            self._check(scores[feasible], highest, _SCORE)
         return scores
 
     def _ask(
@@ -256,9 +261,9 @@ class ScoreStage:
         Raises:
             AttemptFault: also when a score is outside 0..100.
         """
-        point = Point.SCORE
+        point = _SCORE
         if self._normalize is not None:
-            point = Point.NORMALIZE_SCORE
+            point = _NORMALIZE_SCORE
             scores = self._call(self.plugin, point, self._ask_normalize, state, pod, scores)
         elif self.normalizer is not None:
             scores = self.normalizer(scores, int(scores.max(initial=0)))
