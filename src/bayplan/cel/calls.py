@@ -21,6 +21,7 @@ from bayplan.cel.values import (
     Uint,
     Value,
     map_key,
+    same_numbers,
     weight,
 )
 
@@ -142,7 +143,8 @@ def _membership(left: Code, right: Code) -> Code:
 
 def _membership_in_constants(left: Code, elements: list[Value]) -> Code:
     # cel-go makes a map of the elements here, so it cannot take values that Go cannot hash.
-    constants = Map({map_key(element): (element, True) for element in elements})
+    equal_numbers = (number for element in elements for number in same_numbers(element))
+    constants = Map({map_key(element): (element, True) for element in equal_numbers})
     return lambda frame: constants.lookup(left(frame)) is not MISSING
 
 

@@ -157,7 +157,9 @@ class Map:
             return entry[1] if entry is not None else MISSING
         if self.strings or not self.entries:
             return MISSING
-        for candidate in _same_numbers(key):
+        for candidate in same_numbers(key):
+            if type(candidate) is float and type(key) is not float:
+                continue  # cel-go looks for integers only
             entry = self.entries.get(map_key(candidate))
             if entry is not None:
                 return entry[1]
@@ -169,13 +171,16 @@ class Map:
         return self.default if found is MISSING else found
 
 
-def _same_numbers(key: Value) -> Iterator[Value]:
+def same_numbers(key: Value) -> Iterator[Value]:
+    """The key, and if it is a number, what is equal to it in the other types of numbers."""
     yield key
     kind = type(key)
-    if kind is int and key >= 0:
-        yield Uint(key)
-    elif kind is Uint and key <= INT_MAX:
-        yield int(key)
+    if kind in (int, Uint):
+        yield float(key)
+        if kind is int and key >= 0:
+            yield Uint(key)
+        elif kind is Uint and key <= INT_MAX:
+            yield int(key)
     elif kind is float and key.is_integer():
         if INT_MIN < key < 2.0**63:
             yield int(key)
