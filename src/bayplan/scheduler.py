@@ -117,6 +117,11 @@ class Scheduler:
                 profiles.close()
 
     @property
+    def retiring(self) -> bool:
+        """Whether plugins that were replaced are still in use."""
+        return bool(self._retired)
+
+    @property
     def in_flight(self) -> int:
         """How many binding cycles have not come back."""
         return len(self._in_flight)

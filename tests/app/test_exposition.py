@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_node, make_pod
 from tests.client.fault_server import FaultServer
@@ -9,7 +12,13 @@ from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
-from bayplan.app.exposition import expose_client, expose_election, expose_world
+from bayplan.app.exposition import (
+    expose_client,
+    expose_election,
+    expose_reloads,
+    expose_world,
+)
+from bayplan.app.reload import Reloader
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
@@ -54,13 +63,15 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
     expose_world(metrics, cluster.core.world, Pulse())
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)
+    expose_reloads(metrics, cast("Reloader", SimpleNamespace(counts={"success": 2}, failing=True)))
+    informers.stop()
     text = metrics.render().decode()
     assert {f"# TYPE {family.name} {family.kind}" for family in POLLED} <= set(text.splitlines())
     seen = samples(metrics)
     assert seen["leader_election_master_status", "bayplan"] == 0
     assert seen["bayplan_leader_info", "somebody", "bayplan"] == 1
     assert seen["bayplan_informer_synced", "Node"] == 0
-    informers.stop()
+    assert (seen["bayplan_reloads_total", "success"], seen["bayplan_reload_failing",]) == (2, 1)
     dispatcher.close(0)
 
 

@@ -21,6 +21,7 @@ from bayplan.framework.status import SKIP, SUCCESS, WAIT, Status
 
 TESTED = {
     "AvoidNode",
+    "Polling",
     "TeamFirst",
     "YoungestLast",
     "HomeNodes",
@@ -66,6 +67,16 @@ def test_avoid_node_says_why_nothing_fits(tmp_path: Path):
     found = rig(tmp_path, "AvoidNode", [node("a", avoid="true").obj()]).select(pod().obj())
     assert found.diagnosis is not None
     assert found.diagnosis.message == "0/1 nodes are available: 1 node(s) were to be avoided."
+
+
+def test_polling_rejects_what_is_on_its_list_and_ends_its_thread(tmp_path: Path):
+    guide = rig(tmp_path, "Polling", [node("a").obj(), node("b").obj()])
+    guide.plugin.banned = frozenset({"a"})
+    assert guide.select(pod().obj()).node_name == "b"
+    [thread] = [t for t in threading.enumerate() if "_poll" in t.name]
+    guide.core.profiles.close()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path):

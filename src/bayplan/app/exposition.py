@@ -12,6 +12,7 @@ from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import Core
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
+from bayplan.app.reload import Reloader
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
@@ -26,12 +27,21 @@ from bayplan.world import World
 _LANES = {lane: lane.name.lower() for lane in Lane}
 
 
-def expose(feed: Feed, core: Core, api: ApiClient, leadership: Leadership) -> None:
+def expose(
+    feed: Feed, core: Core, api: ApiClient, leadership: Leadership, reloader: Reloader
+) -> None:
     """All of a process."""
     expose_world(feed.metrics, core.world, core.scheduler.pulse)
     expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
+    expose_reloads(feed.metrics, reloader)
     if leadership.elector is not None:
         expose_election(feed.metrics, leadership.elector)
+
+
+def expose_reloads(metrics: Metrics, reloader: Reloader) -> None:
+    """Whether what the files say is what runs."""
+    metrics.poll_by(polled.RELOADS, lambda: dict(reloader.counts))
+    metrics.poll(polled.RELOAD_FAILING, lambda: {(): reloader.failing})
 
 
 def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:

@@ -13,7 +13,7 @@ import structlog
 from bayplan.app.api_client import ApiClient
 from bayplan.client.event_recorder import ObjectReference
 from bayplan.client.leader import LeaderElector, Lease, LeaseLock, new_identity
-from bayplan.config.types import LeaderElectionConfiguration
+from bayplan.config import EffectiveConfig
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Lead
 
@@ -32,11 +32,12 @@ class Leadership:
 
     def __init__(
         self,
-        settings: LeaderElectionConfiguration,
+        config: EffectiveConfig,
         api: ApiClient,
         inbox: Inbox,
         on_lost: Callable[[], None],
     ) -> None:
+        settings = config.config.leader_election
         self._events = api.events
         self._inbox = inbox
         self.elector: LeaderElector | None = None

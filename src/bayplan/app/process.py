@@ -22,6 +22,8 @@ from bayplan.app.assembly import build
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
+from bayplan.app.reload import Reloader
+from bayplan.app.sources import Sources
 from bayplan.app.watchdog import Watchdog
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
@@ -44,6 +46,7 @@ class Process:
     """One scheduler process.
 
     Args:
+        sources: what ``config`` and ``registry`` were read from.
         port: for probes and metrics; 0 picks a free one.
         watchdog_limit: seconds after which a plugin that does not return counts as stuck.
 
@@ -57,26 +60,29 @@ class Process:
         config: EffectiveConfig,
         registry: Registry,
         feed: Feed,
+        sources: Sources,
         port: int,
         watchdog_limit: float = 60.0,
     ) -> None:
-        self._config, self._feed, self._stuck = config, feed, ""
+        self._config, self._registry, self._feed, self._stuck = config, registry, feed, ""
         self._api = ApiClient(config, feed, lambda: self._leadership.may_write)
         self._ports = self._api.ports(config, feed)
         self._core = build(config, registry, self._ports)
-        self._kinds = registry.kinds(config)
         self._scheduler = self._core.scheduler
-        election = config.config.leader_election
-        self._leadership = Leadership(election, self._api, feed.inbox, self._lose)
+        self._leadership = Leadership(config, self._api, feed.inbox, self._lose)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
-        pulse = self._scheduler.pulse
-        self._watchdog = Watchdog(pulse, watchdog_limit, self._on_stuck, self._abandon)
-        exposition.expose(feed, self._core, self._api, self._leadership)
+        self._watchdog = Watchdog(
+            self._scheduler.pulse, watchdog_limit, self._on_stuck, self._abandon
+        )
+        self._reloader = Reloader(
+            sources, config, self._core, self._ports, feed.informers, self._leadership
+        )
+        exposition.expose(feed, self._core, self._api, self._leadership, self._reloader)
         self._health = HealthServer(port, self._not_alive, self._not_ready, feed.metrics.render)
 
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
-        self._feed.informers.watch(self._kinds)
+        self._feed.informers.watch(self._registry.kinds(self._config))
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._handle_signals()
         self._watchdog.start()
@@ -88,6 +94,7 @@ class Process:
         log.info("Starting", port=self._health.port, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
         self._freeze()
+        self._reloader.start()
         self._leadership.seek()
         self._scheduler.run()
         self._end()
@@ -161,6 +168,7 @@ class Process:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGUSR2, self._dump)
+        signal.signal(signal.SIGHUP, self._reload)
 
     def _stop(self, number: int, _: object) -> None:
         self._watchdog.hear(bytes([number]))
@@ -168,6 +176,9 @@ class Process:
 
     def _dump(self, *_: object) -> None:
         self._debugger.start()
+
+    def _reload(self, *_: object) -> None:
+        self._reloader.request()
 
     # Probes
 

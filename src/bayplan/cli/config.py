@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bayplan.app.sources import Sources
 from bayplan.cli import plugins
 from bayplan.config import render_config
 
@@ -23,7 +24,7 @@ def check(
     plugin_dir: plugins.PluginDirOption = None,
 ) -> None:
     """Say whether FILE can be used; if not, print every error and exit with code 2."""
-    plugins.load(file, plugin_dir)
+    plugins.load(Sources(file, tuple(plugin_dir or ())))
     typer.echo(f"{file}: ok")
 
 
@@ -35,5 +36,5 @@ def show(
     plugin_dir: plugins.PluginDirOption = None,
 ) -> None:
     """Print the configuration with every default, each plugin at its extension points."""
-    _, effective = plugins.load(file, plugin_dir)
+    _, effective = plugins.load(Sources(file, tuple(plugin_dir or ())))
     typer.echo(render_config(effective), nl=False)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bayplan import logs
 from bayplan.app.assembly import Core
+from bayplan.app.sources import Sources
 from bayplan.cli import plugins
 from bayplan.config import ConfigError
 from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core
@@ -72,7 +73,8 @@ def load(
         ClusterFileError: there is nothing to judge in the files.
         typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
     """
-    registry, effective = plugins.load(config, plugin_dirs, DEFAULT_PROFILE, elects=False)
+    sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE)
+    registry, effective = plugins.load(sources, elects=False)
     profile = None if config else DEFAULT_PROFILE
     try:
         kinds = registry.kinds(effective)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bayplan.config import (
-    ConfigError,
-    EffectiveConfig,
-    default_configuration,
-    load_config,
-    resolve_config,
-)
+from bayplan.app.sources import Sources
+from bayplan.config import ConfigError, EffectiveConfig
 from bayplan.framework.registry import PluginLoadError, Registry
 
 UNUSABLE = 2
@@ -29,44 +23,21 @@ PluginDirOption = Annotated[
 ]
 
 
-def load(
-    config: Path | None,
-    plugin_dirs: Iterable[Path] | None,
-    scheduler_name: str = "bayplan",
-    *,
-    elects: bool = True,
-) -> tuple[Registry, EffectiveConfig]:
+def load(sources: Sources, *, elects: bool = True) -> tuple[Registry, EffectiveConfig]:
     """The plugins and the configuration; exits with code 2 and every error when they are wrong.
 
-    Args:
-        config: the file; without it, the defaults.
-        plugin_dirs: folders with the plugins of users.
-        scheduler_name: the profile's name in the defaults.
-        elects: whether there is a leader to be elected, so that warnings about it matter.
+    Warnings go to standard error; those about leader election only where one is held (``elects``).
     """
-    registry = Registry()
     try:
-        registry.load_installed()
-        for folder in plugin_dirs or ():
-            registry.load_folder(folder)
-    except PluginLoadError as exc:
-        typer.echo(str(exc), err=True)
+        registry, effective = sources.read()
+    except PluginLoadError as error:
+        typer.echo(str(error), err=True)
         raise typer.Exit(UNUSABLE) from None
-    if config is None:
-        return registry, resolve_config(default_configuration(scheduler_name), registry.known)
-    silent = () if elects else ("leaderElection",)
-    return registry, _read(config, registry, silent)
-
-
-def _read(file: Path, registry: Registry, silent: tuple[str, ...]) -> EffectiveConfig:
-    """The configuration in `file`, warnings on stderr, but for those about fields in `silent`."""
-    try:
-        effective = load_config(file, registry.known)
-        effective.require_available()
     except ConfigError as error:
-        typer.echo("\n".join(ConfigError(error.errors, str(file)).lines()), err=True)
+        typer.echo("\n".join(error.lines()), err=True)
         raise typer.Exit(UNUSABLE) from None
+    silent = () if elects else ("leaderElection",)
     for warning in effective.warnings:
         if not warning.path.startswith(silent):
-            typer.echo(f"{file}: warning: {warning}", err=True)
-    return effective
+            typer.echo(f"{sources.config}: warning: {warning}", err=True)
+    return registry, effective

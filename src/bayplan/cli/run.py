@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayplan import logs
+from bayplan.app.sources import Sources
 from bayplan.cli import plugins
 from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
@@ -47,7 +48,8 @@ def run(
     if not 0 <= port <= 65535:
         raise typer.BadParameter(f"{port} is no port, 0 to 65535", param_hint="--port")
     logs.configure(verbosity, json=log_format == "json")
-    registry, effective = plugins.load(config, plugin_dir)
+    sources = Sources(config, tuple(plugin_dir or ()))
+    registry, effective = plugins.load(sources)
     # Imported here: the other commands need no client, and the scheduler can be loaded while the
     # API server is busy with the first lists.
     from bayplan.app.feed import Feed  # noqa: PLC0415
@@ -63,7 +65,7 @@ def run(
     from bayplan.server.server import PortError  # noqa: PLC0415
 
     try:
-        process = Process(effective, registry, feed, port, watchdog_limit)
+        process = Process(effective, registry, feed, sources, port, watchdog_limit)
     except (ConfigError, PortError) as exc:
         feed.informers.stop()
         typer.echo("\n".join(_lines(exc, config)), err=True)

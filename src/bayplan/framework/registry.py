@@ -2,8 +2,8 @@
 
 In-tree plugins are the modules of `bayplan.plugins`, each named after its plugin. Users add theirs
 as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for
-example a mounted ConfigMap. A file is imported once, at the start; every `Plugin` subclass that it
-defines is a plugin, those excepted whose names begin with ``_``.
+example a mounted ConfigMap. A file is imported at the start and at every reload; every `Plugin`
+subclass that it defines is a plugin, those excepted whose names begin with ``_``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import itertools
+import linecache
 import re
 import sys
 import traceback
@@ -29,6 +30,8 @@ from bayplan.framework.plugin_set import Trust
 from bayplan.framework.points import extension_points
 
 ENTRY_POINT_GROUP = "bayplan.plugins"
+USER_MODULES = "bayplan_user_plugins"
+"""Package of the modules that plugin files become."""
 
 
 class PluginLoadError(Exception):
@@ -123,14 +126,17 @@ def _in_tree(name: str) -> type[Plugin]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"bayplan_user_plugins.{path.stem}"
+    name = f"{USER_MODULES}.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    linecache.checkcache(str(path))
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader: it would write byte code, and take it for that of another version of
+        # the file if both have one size and were written within one second.
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102
     except (Exception, SystemExit) as exc:
         raise PluginLoadError(f"{path}:{_line(exc, path)} {type(exc).__name__}: {exc}") from exc
     return module

@@ -81,6 +81,10 @@ LEADER = Polled(
 LEASE_FAILING = Polled(
     "bayplan_lease_failing", "1 while the Lease can be neither read nor written.", ("name",)
 )
+RELOADS = Polled("bayplan_reloads_total", "Reloads of the configuration.", ("result",))
+RELOAD_FAILING = Polled(
+    "bayplan_reload_failing", "1 while the files say something that could not be used."
+)
 
 POLLED = tuple(value for value in list(globals().values()) if isinstance(value, Polled))
 

@@ -1,0 +1,88 @@
+"""Sources: the files that say how to schedule, read and checked as a whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bayplan.config import (
+    ConfigError,
+    EffectiveConfig,
+    default_configuration,
+    load_config,
+    resolve_config,
+)
+from bayplan.framework.registry import USER_MODULES, Registry
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+"""Path with symlinks resolved, inode, size and time of change of each file."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where configuration and plugins come from.
+
+    Attributes:
+        config: the KubeSchedulerConfiguration; None for the defaults.
+        plugin_dirs: folders with the plugins of users.
+        scheduler_name: the profile's name in the defaults.
+    """
+
+    config: Path | None = None
+    plugin_dirs: tuple[Path, ...] = ()
+    scheduler_name: str = "bayplan"
+
+    def read(self) -> tuple[Registry, EffectiveConfig]:
+        """The plugins and the configuration.
+
+        Raises:
+            PluginLoadError: a plugin cannot be loaded.
+            ConfigError: the configuration is wrong; each line begins with the file's name.
+        """
+        modules = {name: m for name, m in sys.modules.items() if name.startswith(USER_MODULES)}
+        try:
+            return self._read()
+        except Exception:
+            # Plugins that go on running look for their own modules, not for those that failed.
+            sys.modules.update(modules)
+            raise
+
+    def _read(self) -> tuple[Registry, EffectiveConfig]:
+        registry = Registry()
+        registry.load_installed()
+        for folder in self.plugin_dirs:
+            registry.load_folder(folder)
+        if self.config is None:
+            return registry, resolve_config(
+                default_configuration(self.scheduler_name), registry.known
+            )
+        try:
+            effective = load_config(self.config, registry.known)
+            effective.require_available()
+        except ConfigError as error:
+            raise ConfigError(error.errors, str(self.config)) from None
+        return registry, effective
+
+    def fingerprint(self) -> Fingerprint:
+        """Differs when a file was changed, replaced, added or removed.
+
+        A mounted ConfigMap changes as a symlink does that all its files are reached through.
+        """
+        return tuple(_marks(path) for path in self._files())
+
+    def _files(self) -> Iterator[Path]:
+        if self.config is not None:
+            yield self.config
+        for folder in self.plugin_dirs:
+            yield from sorted(folder.glob("*.py"))
+
+
+def _marks(path: Path) -> tuple[str, int, int, int]:
+    try:
+        real = path.resolve()
+        stat = real.stat()
+    except OSError:
+        return str(path), 0, 0, 0
+    return str(real), stat.st_ino, stat.st_size, stat.st_mtime_ns
