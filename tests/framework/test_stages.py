@@ -15,7 +15,7 @@ from bayplan.cache.node_table import NodeTable
 from bayplan.config.points import Point
 from bayplan.framework import stages
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault
+from bayplan.framework.faults import AttemptFault, InvalidScoreError
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.stages import FilterStage, ScoreStage
@@ -321,6 +321,30 @@ def test_a_score_outside_of_its_bounds_ends_the_attempt(members: Any, wrong: int
     text = f'plugin "Mine" returns an invalid score {wrong}, it should in the range of .0, 100. '
     with pytest.raises(AttemptFault, match=text):
         stage.normalized(STATE, POD, stage.raw(STATE, POD, table, feasible)[feasible])
+
+
+@pytest.mark.parametrize(
+    ("members", "point", "hint"),
+    [
+        ({"score": lambda *_: 101}, "Score", True),
+        ({"score": lambda *_: -1}, "Score", False),
+        (
+            {"score": lambda *_: 1, "normalize_score": lambda _s, _t, _p, scores: scores * 500},
+            "NormalizeScore",
+            False,
+        ),
+    ],
+)
+def test_a_score_out_of_bounds_is_counted_and_says_what_helps(
+    members: Any, point: str, hint: bool
+) -> None:
+    table, failures = nodes(), Failures()
+    stage = ScoreStage(plugin(**members), 1, PluginSet("test", {}, failures).call)
+    with pytest.raises(AttemptFault) as caught:
+        stage.scores(STATE, POD, table, first(table, 0, 1))
+    assert failures.failed == [("Mine", point)]
+    assert isinstance(caught.value.cause, InvalidScoreError)
+    assert ("normalizer = Normalizer()" in str(caught.value)) is hint
 
 
 def test_what_is_said_of_nodes_that_are_not_feasible_does_not_matter() -> None:
