@@ -48,6 +48,14 @@ class RefusingWriter:
         """See `ClusterWriter`."""
         raise AssertionError(f"{pod.key} is deleted")
 
+    def read(self, path: str) -> bytes:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{path} is read")
+
+    def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{path} is patched")
+
     def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         """See `ClusterWriter`."""
         raise AssertionError(f"{path} is patched")

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.api import node, pod, storage, workloads
+from bayplan.api import node, pod, resource, storage, workloads
 from bayplan.api.meta import GenericObject
 
 T = TypeVar("T")
@@ -141,6 +141,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 _STORAGE = "storage.k8s.io/v1"
+_RESOURCE = "resource.k8s.io/v1"
 
 NODE = Kind.of(node.Node, "v1", "nodes", namespaced=False)
 POD: Kind[pod.Pod] = Kind(
@@ -174,6 +175,18 @@ STATEFUL_SET = Kind.of(workloads.StatefulSet, "apps/v1", "statefulsets", namespa
 POD_DISRUPTION_BUDGET = Kind.of(
     workloads.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True
 )
+RESOURCE_SLICE = Kind.of(
+    resource.ResourceSlice, _RESOURCE, "resourceslices", namespaced=False, optional=True
+)
+RESOURCE_CLAIM = Kind.of(
+    resource.ResourceClaim, _RESOURCE, "resourceclaims", namespaced=True, optional=True
+)
+DEVICE_CLASS = Kind.of(
+    resource.DeviceClass, _RESOURCE, "deviceclasses", namespaced=False, optional=True
+)
+DEVICE_TAINT_RULE = Kind.of(
+    resource.DeviceTaintRule, _RESOURCE, "devicetaintrules", namespaced=False, optional=True
+)
 
 CORE_KINDS: tuple[Kind[Any], ...] = (NODE, NAMESPACE, POD)
 """What the scheduler watches whatever its plugins are."""
@@ -195,6 +208,10 @@ KINDS: dict[str, Kind[Any]] = {
         REPLICA_SET,
         STATEFUL_SET,
         POD_DISRUPTION_BUDGET,
+        RESOURCE_SLICE,
+        DEVICE_CLASS,
+        DEVICE_TAINT_RULE,
+        RESOURCE_CLAIM,
         POD,
     )
 }

@@ -35,6 +35,7 @@ class ObjectMeta(Wire, frozen=True):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -74,6 +74,13 @@ class ContainerStatus(Wire, frozen=True):
     allocated_resources: Resources = {}
 
 
+class PodResourceClaimStatus(Wire, frozen=True):
+    """The claim that was made for an entry of spec.resourceClaims; no name: none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Wire, frozen=True):
     """The part of status that scheduling reads."""
 
@@ -86,6 +93,7 @@ class PodStatus(Wire, frozen=True):
     resize: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: Resources = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class WirePod(Wire, frozen=True):

@@ -10,7 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bayplan.api.kinds import EVENT, LEASE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from bayplan.api.kinds import (
+    EVENT,
+    LEASE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    RESOURCE_CLAIM,
+    Kind,
+)
 
 Resource = tuple[str, str]
 """API group, and plural with a subresource if any."""
@@ -29,6 +37,10 @@ REQUESTS: Permissions = {
     _of(EVENT): frozenset({"create", "patch"}),
     _of(PERSISTENT_VOLUME): frozenset({"patch"}),
     _of(PERSISTENT_VOLUME_CLAIM): frozenset({"patch"}),
+    # The API server asks for "binding" where the status says which devices a claim has.
+    _of(RESOURCE_CLAIM): frozenset({"get", "patch"}),
+    _of(RESOURCE_CLAIM, "status"): frozenset({"patch"}),
+    _of(RESOURCE_CLAIM, "binding"): frozenset({"patch"}),
 }
 """What is asked for beside watching, anywhere in the cluster."""
 

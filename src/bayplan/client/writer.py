@@ -141,6 +141,24 @@ class Writer:
         """
         return self._http.patch(path, body, content_type)
 
+    def read(self, path: str) -> bytes:
+        """The object at ``path``; waits.
+
+        Raises:
+            ApiError: it failed.
+        """
+        return self._http.get(path)
+
+    def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
+        """Patch the object at ``path``; doing it twice must be doing it once."""
+
+        def done(outcome: Outcome) -> None:
+            on_done(_error(outcome))
+
+        self._dispatcher.submit(
+            Request("PATCH", path, done, body, Lane.STATUS, content_type, idempotent=True)
+        )
+
     def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
         """Report success if the binding that ended in ``error`` took effect, else the error."""
 

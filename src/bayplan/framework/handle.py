@@ -43,6 +43,16 @@ class ClusterWriter(Protocol):
     def delete_pod(self, pod: Pod, on_done: Done, /) -> None:
         """Delete this very Pod, with its own grace period; does not wait."""
 
+    def read(self, path: str, /) -> bytes:
+        """The object at ``path``; waits. On workers only.
+
+        Raises:
+            bayplan.client.errors.ApiError: it failed.
+        """
+
+    def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done, /) -> None:
+        """Patch the object at ``path``; does not wait."""
+
     def patch(self, path: str, body: bytes, content_type: str, /) -> bytes:
         """Patch the object at ``path`` and wait; returns the stored object. On workers only.
 

@@ -247,12 +247,14 @@ class ScoreStage:
         Raises:
             AttemptFault: also when the score of a feasible node is outside 0..100.
         """
-        if self._normalize is None and self.normalizer is None:
-            scores = self._given(state, pod, nodes, feasible)
-        else:
-            raw = self.raw(state, pod, nodes, feasible)
-            scores = np.zeros(len(nodes), np.int64)
-            scores[feasible] = self.normalized(state, pod, raw[feasible])
+        given = self._given(state, pod, nodes, feasible)
+        as_given = self._normalize is None and self.normalizer is None
+        zero = given is None and self._normalize is None and self.normalizer == Normalizer()
+        if as_given or zero:
+            return given
+        raw = np.zeros(len(nodes), np.int64) if given is None else given
+        scores = np.zeros(len(nodes), np.int64)
+        scores[feasible] = self.normalized(state, pod, raw[feasible])
         return scores
 
     def normalized(self, state: CycleState, pod: Pod, scores: Integers) -> Integers:

@@ -1,7 +1,6 @@
 """Which cluster events a change of an object is: what plugins register for, and the queue acts on.
 
-Answers to kube-scheduler's ``pkg/scheduler/framework/events.go``. One difference: changes of
-``status.resourceClaimStatuses`` are not seen, because `bayplan.api.pod` does not read that field.
+Answers to kube-scheduler's ``pkg/scheduler/framework/events.go``.
 """
 
 from __future__ import annotations
@@ -58,6 +57,8 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         yield Action.UPDATE_POD_TOLERATION
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        yield Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
 
 
 def _exceeds(one: Requests, other: Requests) -> bool:

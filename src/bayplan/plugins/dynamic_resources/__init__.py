@@ -1,66 +1,404 @@
-"""DynamicResources: not there yet, except for what it does for Pods without resource claims.
+"""DynamicResources: a Pod goes where the devices are that its ResourceClaims ask for.
 
-A Pod with spec.resourceClaims is turned down: it must not be bound in ignorance of its claims. For
-all others the plugin says what kube-scheduler's says, because that is part of every failure message
-and of the score list.
+- PreEnqueue keeps a Pod out of the queue until its claims exist.
+- PreFilter sorts the claims: allocated already, or to be allocated.
+- Filter asks `bayplan.devices.fleet` for all nodes at once; claims that have devices are of use
+  where these can be used.
+- Reserve takes the devices of the chosen node (`tracker`), Unreserve gives them back.
+- PreBind writes them into the claims and waits until the devices are ready (`binding`).
+- PostFilter takes the devices of a claim away that is of no use anywhere, so that the Pod gets
+  others the next time.
+- Score prefers nodes that have the first alternatives of prioritized lists.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import threading
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from bayplan.api.kinds import (
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    Kind,
+)
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.api.resource import ResourceClaim
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.config.args import DynamicResourcesArgs
+from bayplan.devices.errors import AllocationError, AllocationTimeoutError
+from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Depends, FilterFailure, Plugin, PodPart, PostFilterResult
-from bayplan.framework.points import EnqueueExtensions, PostFilter, PreFilter, ScoreNodes
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import (
+    FilterFailure,
+    Normalizer,
+    Plugin,
+    PostFilterResult,
+)
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterNodes,
+    PostFilter,
+    PreBind,
+    PreBindPreFlight,
+    PreEnqueue,
+    PreFilter,
+    Reserve,
+    ScoreNodes,
+    Unreserve,
+)
 from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.dynamic_resources.binding import (
+    BindError,
+    bind_claim,
+    deallocation_patch,
+    release_patch,
+    status_path,
+    wait_until_ready,
+)
+from bayplan.plugins.dynamic_resources.conditions import (
+    Readiness,
+    has_conditions,
+    readiness,
+    too_late,
+)
+from bayplan.plugins.dynamic_resources.hints import Hints
+from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
+from bayplan.plugins.dynamic_resources.state import PodDevices
+from bayplan.plugins.dynamic_resources.tracker import Tracker
+from bayplan.plugins.shared.node_selectors import compile_selector
 
-_UNSUPPORTED = Status.unresolvable("this version of bayplan does not support resourceClaims")
 _NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
 _NO_STATE = PostFilterResult(Status.error("not found"))
+_REASONS = {
+    DOES_NOT_FIT: "cannot allocate all claims",
+    INVALID_POOLS: "invalid resource pools were encountered",
+}
+_UNAVAILABLE = 3
+_FIRST_ERROR = 10
+"""Codes of errors are ``-_FIRST_ERROR - row``: their text is made for the row that is asked."""
+_MAX_PREFERENCE = 8
 
 
 class DynamicResources(Plugin):
-    """Turns down Pods with claims, and stays out of the way of all others."""
+    """See the module's docstring."""
 
     Args = DynamicResourcesArgs
-    filter_depends = Depends.NODE
-    score_depends = Depends.NODE
-    reads = PodPart.CONSTRAINTS
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+        RESOURCE_SLICE,
+        RESOURCE_CLAIM,
+        DEVICE_CLASS,
+        DEVICE_TAINT_RULE,
+    )
+    normalizer = Normalizer()
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
-        """Reject a Pod with claims, skip all others."""
-        state.write(self.name, True)
-        return _UNSUPPORTED if pod.spec.resource_claims else SKIP
+    def __init__(self, args: DynamicResourcesArgs, handle: InTreeHandle) -> None:
+        super().__init__(args, handle)
+        self._handle = handle
+        self._tracker = handle.objects.shared(
+            Tracker,
+            handle.nodes,
+            handle.objects,
+            handle.monotonic,
+            handle.logger,
+            handle.metrics,
+            self._call_back,
+        )
+        self._hints = Hints(self._tracker.claim)
 
-    def post_filter(
-        self,
-        state: CycleState,
-        pod: Pod,
-        failure: FilterFailure,
-    ) -> PostFilterResult:
-        """There are no claims to give back.
+    # Scheduling cycle
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold the Pod back until its claims exist."""
+        if not pod.spec.resource_claims:
+            return None
+        claims = self._claims(pod)
+        return claims if isinstance(claims, Status) else None
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
+        """Sort the Pod's claims; Skip when it has none."""
+        if not pod.spec.resource_claims:
+            state.write(self.name, None)
+            return SKIP
+        self._tracker.expire()
+        state.write(self.name, None)
+        claims = self._claims(pod)
+        if isinstance(claims, Status):
+            return claims
+        if not claims:
+            return SKIP
+        mine = PodDevices(claims)
+        for index, claim in enumerate(claims):
+            if claim.status.allocation is not None:
+                continue
+            if trouble := self._trouble(claim):
+                return trouble
+            mine.to_allocate.append(index)
+        if mine.to_allocate:
+            self._tracker.fleet.timeout = self.args.filter_timeout
+            mine.shapes = self._tracker.fleet.shapes(mine.new_claims)
+        state.write(self.name, mine)
+        return None
+
+    def _claims(self, pod: Pod) -> list[ResourceClaim] | Status:
+        try:
+            return pod_claims(pod, self._tracker.claim)
+        except ClaimNotReadyError as error:
+            return Status.unresolvable(str(error))
+
+    def _trouble(self, claim: ResourceClaim) -> Status | None:
+        """Why a claim cannot be allocated, whatever the node; None when it can."""
+        if self._tracker.in_flight(claim):
+            text = f"resource claim {claim.key} is in the process of being allocated"
+            return Status.unresolvable(text)
+        for request in claim.spec.devices.requests:
+            named = (
+                [(request.name, request.exactly.device_class_name)]
+                if request.exactly
+                else [
+                    (f"{request.name}/{sub.name}", sub.device_class_name)
+                    for sub in request.first_available
+                ]
+            )
+            if not named:
+                text = f"resource claim {claim.key}, request {request.name}: unknown request type"
+                return Status.unresolvable(text)
+            for name, class_name in named:
+                if not class_name:
+                    return Status.error(f"request {name}: unsupported request type")
+                if self.handle.objects.get(DEVICE_CLASS, class_name) is None:
+                    text = f"request {name}: device class {class_name} does not exist"
+                    return Status.unresolvable(text)
+        return None
+
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+        """Whether the claims get their devices, and those that have some can be used."""
+        mine: PodDevices | None = state.get(self.name)
+        if mine is None:
+            return np.zeros(len(nodes), np.int64)
+        codes = self._allocation_codes(mine, nodes)
+        live = nodes.origin is None
+        for index, claim in enumerate(mine.claims):
+            if claim.status.allocation is not None:
+                useless = (codes == FITS) | (codes == _UNAVAILABLE)
+                useless &= ~self._usable(claim, nodes)
+                codes[useless] = _UNAVAILABLE
+                if live:
+                    mine.unavailable[index] = useless
+        return codes
+
+    def _allocation_codes(self, mine: PodDevices, nodes: NodeTable) -> IntArray:
+        if not mine.to_allocate:
+            return np.zeros(len(nodes), np.int64)
+        answers = mine.answers = self._tracker.fleet.answers(mine.shapes)
+        rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
+        codes = answers.codes[rows]
+        errors = codes < FITS
+        codes[errors] = -_FIRST_ERROR - rows[errors]
+        return codes
+
+    def _usable(self, claim: ResourceClaim, nodes: NodeTable) -> BoolArray:
+        """Which nodes can use the devices that ``claim`` has."""
+        allocation = claim.status.allocation
+        assert allocation is not None
+        nowhere = np.zeros(len(nodes), np.bool_)
+        if self._tracker.gives_way(claim):
+            return nowhere
+        readiness_, _ = readiness(claim)
+        late = too_late(claim, self.handle.now(), self.args.binding_timeout)
+        if readiness_ is Readiness.FAILED or (readiness_ is Readiness.WAITING and late):
+            return nowhere
+        if allocation.node_selector is None:
+            return ~nowhere
+        return compile_selector(allocation.node_selector).mask(nodes)
+
+    def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
+        """What the code says."""
+        if code == _UNAVAILABLE:
+            return Status.unresolvable("resourceclaim not available on the node")
+        if code in _REASONS:
+            return Status.unresolvable(_REASONS[code])
+        mine: PodDevices = state.read(self.name)
+        return self._error(mine, -_FIRST_ERROR - code)
+
+    def _error(self, mine: PodDevices, row: int) -> Status:
+        answers, node = mine.answers, self.handle.nodes.nodes[row]
+        assert answers is not None
+        assert node is not None
+        late = answers.late_node
+        if not late:
+            try:
+                self._tracker.fleet.allocate(node, mine.new_claims)
+            except AllocationTimeoutError:
+                late = node.name
+            except AllocationError as error:
+                return Status.error(str(error))
+        return Status.error(f"node {late}: timed out trying to allocate devices")
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
+        """Take its devices from a claim that is of no use where the Pod may go.
 
         When another plugin's PreFilter ended the cycle before ours, our state is missing, which
         kube-scheduler reports as an error; no PostFilter plugin after this one runs then.
         """
-        return _NOTHING_TO_DO if state.get(self.name) else _NO_STATE
+        try:
+            mine: PodDevices | None = state.read(self.name)
+        except LookupError:
+            return _NO_STATE
+        for index, rows in (mine.unavailable if mine is not None else {}).items():
+            assert mine is not None
+            claim = mine.claims[index]
+            statuses = (failure.statuses.status(row) for row in np.flatnonzero(rows).tolist())
+            users = [user.uid for user in claim.status.reserved_for]
+            if users in ([], [pod.uid]) and any(s.plugin == self.name for s in statuses):
+                self._patch_status(claim, deallocation_patch(claim), "deallocate a claim")
+                done = Status.unschedulable("deallocation of ResourceClaim completed")
+                return PostFilterResult(done)
+        return _NOTHING_TO_DO
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
-        """0 for every node: without claims there is nothing to prefer."""
-        return np.zeros(len(nodes), np.int64)
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
+        """How early in their prioritized lists the alternatives stand that the nodes have."""
+        mine: PodDevices | None = state.get(self.name)
+        if mine is None or not mine.to_allocate:
+            return None
+        assert mine.answers is not None
+        scores = mine.answers.scores
+        scores = scores.copy() if nodes.origin is None else scores[nodes.origin]
+        return scores + sum(_preference(claim) for claim in mine.claims)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Take the devices that the node has for the Pod."""
+        mine: PodDevices | None = state.get(self.name)
+        if mine is None or not mine.to_allocate:
+            return None
+        fleet, row = self._tracker.fleet, self.handle.nodes.row(node_name)
+        node = self.handle.nodes.node(node_name)
+        choices = fleet.answers(mine.shapes).choices(row) if row is not None else None
+        if node is None or choices is None:
+            return Status.error("claim allocation not found for node")
+        results = fleet.results(node, mine.new_claims, choices)
+        mine.allocations = dict(zip(mine.to_allocate, results, strict=True))
+        self._tracker.reserve(pod.uid, mine.new_claims, results)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, _node_name: str) -> None:
+        """Give back devices that were taken, and leave the claims that the Pod was written into."""
+        mine: PodDevices | None = state.get(self.name)
+        if mine is None:
+            return
+        for index, claim in enumerate(mine.claims):
+            if index in mine.allocations:
+                written = claim if index in mine.written else None
+                self._tracker.release(claim, written, doubt=mine.doubt)
+            if claim.status.allocation is not None and claim.reserved_by(pod.uid):
+                self._patch_status(claim, release_patch(claim, pod), "leave a claim")
+        mine.allocations.clear()
+
+    def _patch_status(self, claim: ResourceClaim, body: bytes, what: str) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self.handle.logger.error(f"Could not {what}", claim=claim.key, error=str(error))
+
+        if self.handle.writer is not None:
+            path = status_path(claim)
+            self.handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
+
+    # Binding cycle
+
+    def pre_bind_pre_flight(self, state: CycleState, _pod: Pod, _node_name: str) -> Status:
+        """Skip where the Pod has no claims."""
+        return SKIP if state.get(self.name) is None else Status()
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Write the claims and wait until their devices are ready."""
+        mine: PodDevices | None = state.get(self.name)
+        if mine is None:
+            return None
+        writer = self.handle.writer
+        assert writer is not None, "without a cluster nothing is bound"
+        cancelled = threading.Event()
+        preparing = self._handle.preparing.get(pod.uid)
+        if preparing is not None:
+            preparing.on_call_back(cancelled.set)
+        try:
+            for index, claim in enumerate(mine.claims):
+                if not claim.reserved_by(pod.uid) and not cancelled.is_set():
+                    allocation = mine.allocations.get(index)
+                    now = self.handle.now()
+                    mine.claims[index] = bind_claim(writer, claim, pod, allocation, now)
+                    mine.written.add(index)
+            if any(has_conditions(claim) for claim in mine.claims):
+                self._wait(mine, pod, node_name, cancelled)
+        except BindError as error:
+            mine.doubt = error.in_doubt
+            return Status.error(str(error))
+        return None
+
+    def _wait(self, mine: PodDevices, pod: Pod, node_name: str, cancelled: threading.Event) -> None:
+        self.handle.events.event(
+            pod,
+            None,
+            "Normal",
+            "BindingConditionsPending",
+            "Scheduling",
+            f"waiting for binding conditions for device on node {node_name}",
+            self.handle.profile,
+        )
+
+        def current() -> list[ResourceClaim] | None:
+            claims = [self._tracker.claim(claim.key) for claim in mine.claims]
+            known = [claim for claim in claims if claim is not None]
+            return known if len(known) == len(claims) else None
+
+        handle = self.handle
+        timeout = self.args.binding_timeout
+        wait_until_ready(current, handle.now, handle.monotonic, cancelled, timeout)
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Nothing makes a Pod with claims schedulable."""
-        return []
+        """What may undo a rejection."""
+        return self._hints.registrations()
+
+    def _call_back(self, uid: str, reason: str) -> None:
+        """Give up a Pod that is not bound yet."""
+        waiting = self.handle.waiting.get(uid)
+        preparing = self._handle.preparing.get(uid)
+        if waiting is not None:
+            waiting.reject(self.name, reason)
+        elif preparing is not None:
+            preparing.call_back(reason)
 
 
-class _Implements(PreFilter, PostFilter, ScoreNodes, EnqueueExtensions, Protocol):
+def _preference(claim: ResourceClaim) -> int:
+    """What the alternatives score that an allocated claim has; none where it has no devices."""
+    allocation = claim.status.allocation
+    chosen = {r.request for r in allocation.devices.results} if allocation is not None else set()
+    return sum(
+        _MAX_PREFERENCE - index
+        for request in claim.spec.devices.requests
+        for index, sub in enumerate(request.first_available)
+        if f"{request.name}/{sub.name}" in chosen
+    )
+
+
+class _Implements(
+    PreEnqueue,
+    PreFilter,
+    FilterNodes,
+    PostFilter,
+    ScoreNodes,
+    Reserve,
+    Unreserve,
+    PreBindPreFlight,
+    PreBind,
+    EnqueueExtensions,
+    Protocol,
+):
     """The points that the plugin implements; mypy checks it against them."""
 
 
