@@ -18,7 +18,7 @@ from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault, InvalidScoreError, NodeFault, is_interrupt
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Normalizer
 from bayplan.framework.points import (
     FilterNodes,
     FilterOne,
