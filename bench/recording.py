@@ -66,6 +66,14 @@ class RecordingClient:
         """As `Writer.patch`; no workload of the core writes other objects."""
         raise AssertionError(f"{path} is patched")
 
+    def read(self, path: str) -> bytes:
+        """As `Writer.read`; no workload of the core reads objects."""
+        raise AssertionError(f"{path} is read")
+
+    def patch_later(self, path: str, _body: bytes, _content_type: str, _on_done: Done) -> None:
+        """As `Writer.patch_later`; no workload of the core writes other objects."""
+        raise AssertionError(f"{path} is patched")
+
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
         """As `Writer.delete_pod`."""
         self.echo.append(Removed(POD, pod))
