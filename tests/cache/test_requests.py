@@ -203,3 +203,14 @@ def test_the_pod_level_may_be_left_out(pod_level: bool, cpu: int) -> None:
     spec = make_pod().req(cpu="1").pod_level(cpu="5").obj().spec
     exact: dict[str, Any] = exact_requests(spec, PodStatus(), {}, pod_level=pod_level)
     assert exact == {"cpu": Fraction(cpu)}
+
+
+def test_a_pod_that_runs_with_what_it_asked_for_shares_the_requests_of_its_size() -> None:
+    state = {"name": "c1", "resources": {"requests": {"cpu": "1"}}}
+    running = make_pod("p").req(cpu="1").status(containerStatuses=[state]).obj()
+    resized = {"name": "c1", "resources": {"requests": {"cpu": "2"}}}
+    larger = make_pod("q").req(cpu="1").status(containerStatuses=[resized]).obj()
+    waiting = make_pod("r").label("index", "1").req(cpu="1").obj()
+    assert running.spec.containers[0].name == "c1"
+    assert pod_requests(running) is pod_requests(waiting)
+    assert pod_requests(larger).amounts == {"cpu": 2000}

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from bayplan.api import quantity
-from bayplan.api.pod import ContainerStatus, Pod, PodStatus, SpecPart
+from bayplan.api.pod import ContainerStatus, Pod, PodShape, PodStatus, SpecPart
 from bayplan.api.pod_spec import Container, PodSpec, Resources
 
 Exact = dict[str, Fraction]
@@ -44,19 +44,19 @@ class Requests:
 
 def pod_requests(pod: Pod) -> Requests:
     """What ``pod`` takes on its node, its resize state considered."""
-    if _is_as_asked(pod.shape.requests, pod.status):
+    if _is_as_asked(pod.shape, pod.status):
         return pod.shape.requests.memo(_part_requests)
-    return _requests(pod.spec, pod.status)
+    return _requests(pod.spec, exact_requests(pod.spec, pod.status, {}), pod.status)
 
 
-def _is_as_asked(requests: SpecPart, status: PodStatus) -> bool:
+def _is_as_asked(shape: PodShape, status: PodStatus) -> bool:
     """Whether the kubelet gives every container what it asks for, as it does without a resize."""
     states = (*status.container_statuses, *status.init_container_statuses)
     if status.resources is not None or _resize_infeasible(status):
         return False
     if not states:
         return True
-    asked = requests.memo(_asked)
+    asked = shape.memo(_asked)
     return all(
         amounts == asked.get(state.name)
         for state in states
@@ -65,17 +65,21 @@ def _is_as_asked(requests: SpecPart, status: PodStatus) -> bool:
     )
 
 
-def _asked(requests: SpecPart) -> dict[str, Resources]:
-    containers = (*requests.spec.init_containers, *requests.spec.containers)
+def _asked(shape: PodShape) -> dict[str, Resources]:
+    containers = (*shape.spec.init_containers, *shape.spec.containers)
     return {container.name: container.resources.requests for container in containers}
 
 
 def _part_requests(requests: SpecPart) -> Requests:
-    return _requests(requests.spec, _NO_STATUS)
+    return _requests(requests.spec, requests.memo(spec_requests), _NO_STATUS)
 
 
-def _requests(spec: PodSpec, status: PodStatus) -> Requests:
-    exact = exact_requests(spec, status, {})
+def spec_requests(requests: SpecPart) -> Exact:
+    """For ``requests.memo``: the exact request per resource of a Pod that is not placed."""
+    return exact_requests(requests.spec, _NO_STATUS, {})
+
+
+def _requests(spec: PodSpec, exact: Exact, status: PodStatus) -> Requests:
     missing = dict(DEFAULT_NON_ZERO)
     if _pod_level_requests(spec):
         missing = {k: v for k, v in missing.items() if k not in exact}
@@ -204,7 +208,7 @@ def _exact(resources: Resources) -> Exact:
 
 def _add(total: Exact, more: Mapping[str, Fraction]) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
+        total[name] = total[name] + amount if name in total else amount
 
 
 def _raise(total: Exact, floor: Mapping[str, Fraction]) -> None:

@@ -86,7 +86,7 @@ class Normalizer:
     def __call__(self, scores: Integers, maximum: int) -> IntArray:
         """``scores`` scaled by ``maximum``, the highest score of any feasible node."""
         if maximum == 0:
-            return np.full(len(scores), MAX_NODE_SCORE if self.reverse else 0, np.int64)
+            return np.full(scores.shape, MAX_NODE_SCORE if self.reverse else 0, np.int64)
         scaled: IntArray = scores.astype(np.int64, copy=False) * MAX_NODE_SCORE // maximum
         return MAX_NODE_SCORE - scaled if self.reverse else scaled
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodStatus, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.cache.requests import exact_requests
+from bayplan.cache.requests import spec_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
@@ -64,7 +64,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return scores
 
     def _scored(self, requests: SpecPart) -> tuple[ScoredResource, ...]:
-        return scored_resources(self._specs, exact_requests(requests.spec, _NO_STATUS, {}))
+        return scored_resources(self._specs, requests.memo(spec_requests))
 
 
 def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
@@ -74,9 +74,10 @@ def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
     """
     fractions, offered = [], []
     for resource in resources:
-        capacity = nodes.allocatable(resource.name)
-        used = nodes.requested(resource.name) + np.array([[0], [resource.amount]])
-        fractions.append(np.minimum(used, capacity) / np.maximum(capacity, 1))
+        # As floats from the start, or NumPy converts them in every operation.
+        capacity = nodes.allocatable(resource.name).astype(np.float64)
+        used = nodes.requested(resource.name) + np.array([[0.0], [resource.amount]])
+        fractions.append(np.minimum(used, capacity) / np.maximum(capacity, 1.0))
         offered.append(capacity > 0)
     deviation = _deviation(fractions, offered)
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
@@ -87,7 +88,7 @@ def _deviation(fractions: Sequence[FloatArray], offered: Sequence[BoolArray]) ->
         return np.zeros_like(fractions[0])
     if len(fractions) == 2:
         difference: FloatArray = np.abs((fractions[0] - fractions[1]) / 2)
-        return np.where(offered[0] & offered[1], difference, 0.0)
+        return difference * (offered[0] & offered[1])
     return _deviation_of_many(np.array(fractions), np.array(offered))
 
 

@@ -17,7 +17,13 @@ from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodStatus, SpecPart
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.cache.requests import DEFAULT_NON_ZERO, exact_requests, pod_requests, units
+from bayplan.cache.requests import (
+    DEFAULT_NON_ZERO,
+    exact_requests,
+    pod_requests,
+    spec_requests,
+    units,
+)
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesFitArgs
 from bayplan.framework.cluster_events import (
@@ -118,8 +124,7 @@ def _codes(nodes: NodeTable, needs: Needs) -> IntArray:
 
 
 def _needs(requests: SpecPart) -> Needs:
-    exact = exact_requests(requests.spec, _NO_STATUS, {})
-    amounts = {name: units(name, amount) for name, amount in exact.items()}
+    amounts = {name: units(name, a) for name, a in requests.memo(spec_requests).items()}
     scalars = sorted(name for name in amounts if name not in CORE and is_scalar(name))
     return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
 

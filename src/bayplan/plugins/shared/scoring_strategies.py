@@ -1,7 +1,8 @@
 """The scoring strategies of NodeResourcesFit: how full a node is with the Pod, as 0 to 100.
 
 Each gives every resource a score of its own and averages them by weight, over those that the node
-offers. All arithmetic is in truncated integers, as kube-scheduler's.
+offers. All arithmetic is in truncated integers, as kube-scheduler's. Quotients are computed as
+floats where that gives the same: see `quotient`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ResourceScore = Callable[[IntArray, IntArray], IntArray]
 
 _MAX_SHAPE_SCORE = 10
 _FULL = 100
+_EXACT_FLOATS = 2**53
 
 
 def strategy(spec: ScoringStrategy) -> Strategy:
@@ -41,12 +43,22 @@ def strategy(spec: ScoringStrategy) -> Strategy:
 
 
 def _share_free(requested: IntArray, capacity: IntArray) -> IntArray:
-    free: IntArray = np.maximum(capacity - requested, 0)
-    return free * MAX_NODE_SCORE // capacity
+    return quotient(np.maximum(capacity - requested, 0) * MAX_NODE_SCORE, capacity)
 
 
 def _share_used(requested: IntArray, capacity: IntArray) -> IntArray:
-    return np.minimum(requested, capacity) * MAX_NODE_SCORE // capacity
+    return quotient(np.minimum(requested, capacity) * MAX_NODE_SCORE, capacity)
+
+
+def quotient(dividend: IntArray, divisor: IntArray) -> IntArray:
+    """``dividend // divisor`` of numbers that are not negative; twice as fast.
+
+    A float is exact up to 2**53. Below that, a quotient that is not a whole number is at least
+    ``1 / divisor`` away from the next one, more than rounding can bridge; so truncating is right.
+    """
+    if dividend.max(initial=0) >= _EXACT_FLOATS:
+        return dividend // divisor
+    return (dividend / divisor).astype(np.int64)
 
 
 def _average(
@@ -60,7 +72,7 @@ def _average(
         capacity = np.maximum(allocatable, 1)
         total += weight * score(_occupied(nodes, resource), capacity)
         weights += weight
-    return total // np.maximum(weights, 1)
+    return quotient(total, np.maximum(weights, 1))
 
 
 def _rounded_average(
