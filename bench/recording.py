@@ -185,7 +185,7 @@ class CoreWorld:
 
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""
-        busy = len(self._inbox) > 0 or bool(self.client.echo) or self._scheduler.in_flight > 0
+        busy = bool(self._inbox) or bool(self.client.echo) or self._scheduler.in_flight > 0
         self._scheduler.take_in(wait=False)
         echo, self.client.echo = self.client.echo, []
         for message in echo:

@@ -183,13 +183,21 @@ def test_a_state_that_breaks_when_it_is_tried_out_costs_its_pod_the_attempt() ->
     assert cluster.is_at_rest()
 
 
-def test_a_plugin_that_throws_what_is_no_answer_is_undone() -> None:
+@pytest.mark.parametrize("method", ["reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind"])
+def test_an_answer_that_breaks_when_it_is_looked_at_is_undone(method: str) -> None:
     class Strange(Status):
         @property
         def ok(self) -> bool:
             raise OOM
 
-    cluster = Cluster(scripted("Bad", reserve=Strange()), bare=True)
+        @property
+        def rejected(self) -> bool:
+            raise OOM
+
+    script: dict[str, Any] = {"pre_bind": None} | {method: Strange()}
+    cluster = Cluster(
+        scripted("Bad", **script), profiles=[only("PrioritySort", "Bad", "DefaultBinder")]
+    )
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()

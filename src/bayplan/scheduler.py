@@ -176,14 +176,14 @@ class Scheduler:
 
     def _apply(self, message: Message) -> None:
         match message:
-            case Changed() | Removed() | Replaced():
-                self._world.handlers.apply(message)
-            case Bound(pod, status):
-                self._binding_ended(*self._in_flight.pop(pod.uid), status)
+            case Bound():
+                self._binding_ended(*self._in_flight.pop(message.pod.uid), message.status)
                 if self._retired:
                     self._close_retired()
-            case Activate(pods):
-                self._queue.activate(pods)
+            case Changed() | Removed() | Replaced():
+                self._world.handlers.apply(message)
+            case Activate():
+                self._queue.activate(message.pods)
             case Lead():
                 self.active = True
                 log.info("Leading")

@@ -12,9 +12,9 @@ Answers to ``prepareForBindingCycle`` in kube-scheduler's ``pkg/scheduler/schedu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from bayplan.api.pod import Pod
@@ -45,8 +45,7 @@ class Reserved(Protocol):
         """The assumed Pod, its node filled in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, eq=False):
     """A Pod and the node that an attempt has chosen for it."""
 
     framework: Framework
@@ -55,8 +54,7 @@ class Choice:
     node_name: str
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct, eq=False):
     """A Pod that counts on its node.
 
     Attributes:
@@ -67,11 +65,10 @@ class Member:
     framework: Framework
     state: CycleState
     pod: Pod
-    waits: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True, eq=False):
     """All Pods count on their nodes; in the order of the choices."""
 
     members: tuple[Member, ...]

@@ -1,9 +1,13 @@
-"""What an attempt can come to: a `Placement`, or a `Rejection` that says why there is none."""
+"""What an attempt can come to: a `Placement`, or a `Rejection` that says why there is none.
+
+One is made for every attempt; a msgspec.Struct is made in a tenth of a frozen dataclass's time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
@@ -22,8 +26,7 @@ class Reason(StrEnum):
     """A plugin, an extender or the API server failed: nothing is known about the nodes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, eq=False):
     """The node for a Pod.
 
     Attributes:
@@ -46,8 +49,7 @@ class Placement:
         return self.fit.count
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True, eq=False):
     """Why a Pod got no node, or could not have the one that was chosen.
 
     Attributes:

@@ -98,8 +98,8 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
-        except AttemptFault as fault:
-            binding.failure, binding.permitted = fault.status, True
+        except Exception as exc:  # noqa: BLE001 - see _failure
+            binding.failure, binding.permitted = _failure(binding, exc), True
             return False
         binding.prepares = status.ok
         return binding.prepares or bool(binding.waits)
@@ -159,12 +159,13 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
-        except AttemptFault as fault:
-            status = fault.status
+            prepared = status.ok
+        except Exception as exc:  # noqa: BLE001 - see _failure
+            status, prepared = _failure(binding, exc), False
         preparing = self._preparing.end(pod.uid)
-        if status.ok and preparing is not None and not preparing.finish():
-            status = Status.error(preparing.called_back)
-        if status.ok:
+        if prepared and preparing is not None and not preparing.finish():
+            status, prepared = Status.error(preparing.called_back), False
+        if prepared:
             self._bind(binding)
         else:
             self._finish(binding, status)
@@ -176,8 +177,8 @@ class Binder:
             status = self._extenders.bind(pod, pod.node_name)
             if status is None:
                 lifecycle.bind(binding.state, pod, pod.node_name, finish)
-        except AttemptFault as fault:
-            status = fault.status
+        except Exception as exc:  # noqa: BLE001 - see _failure
+            status = _failure(binding, exc)
         if status is not None:
             finish(status)
 
@@ -189,3 +190,11 @@ class Binder:
                 binding.framework.lifecycle.post_bind, binding.state, pod, pod.node_name
             )
         self._inbox.post(Bound(binding.pod, status))
+
+
+def _failure(binding: Binding, error: Exception) -> Status:
+    """The status for a plugin that has failed, or whose answer broke when it was looked at."""
+    if isinstance(error, AttemptFault):
+        return error.status
+    log.error("binding broke", pod=binding.pod.key, exc_info=error)
+    return Status.error(f"{type(error).__name__}: {error}")

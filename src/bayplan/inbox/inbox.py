@@ -25,7 +25,8 @@ class Inbox:
 
     def post(self, message: Message) -> None:
         """Hand over one message."""
-        self.post_all((message,))
+        self._batches.append((message,))
+        self._tokens.put(None)
 
     def post_all(self, batch: Sequence[Message]) -> None:
         """Hand over messages that belong together; nothing comes between them."""
@@ -43,6 +44,9 @@ class Inbox:
         while not self._tokens.empty():
             self._tokens.get_nowait()
             yield from self._batches.popleft()
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
 
     def __len__(self) -> int:
         return sum(len(batch) for batch in self._batches.copy())

@@ -6,7 +6,6 @@ A message is plain data with a name, never a function: printing the inbox says w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -39,28 +38,24 @@ class Removed(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """The binding cycle of an assumed Pod is over, with success or not."""
 
     pod: Pod
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Activate:
+class Activate(msgspec.Struct, frozen=True):
     """Somebody, mostly a plugin, wants these Pods to be tried at once."""
 
     pods: tuple[Pod, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(msgspec.Struct, frozen=True):
     """This process leads from now on: it may schedule."""
 
 
-@dataclass(frozen=True, slots=True)
-class WakeUp:
+class WakeUp(msgspec.Struct, frozen=True):
     """Nothing to apply; it only ends the wait of the scheduling thread."""
 
 
