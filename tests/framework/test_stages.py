@@ -275,6 +275,14 @@ def test_narrow_integers_are_normalized_as_wide_ones() -> None:
     assert Normalizer(reverse=True)(raw, 200).tolist() == [100, 99, 0]
 
 
+@pytest.mark.parametrize(("maximum", "normalized"), [(0, 100), (4, 50)])
+def test_the_score_of_one_row_is_normalized_without_an_array_around_it(
+    maximum: int, normalized: int
+) -> None:
+    score = np.array([2 if maximum else 0], np.uint8)[0]
+    assert int(Normalizer(reverse=True)(score, maximum)) == normalized
+
+
 def test_a_plugin_may_normalize_by_itself() -> None:
     def halve(_: Any, state: Any, pod: Any, scores: Any) -> Any:
         return scores // 2
