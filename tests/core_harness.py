@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
-from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.handles import RefusingWriter
 
 from bayplan.api.kinds import NODE, POD, Kind
@@ -29,6 +28,7 @@ from bayplan.inbox.messages import Changed, Command, Message, Removed
 from bayplan.queue.places import Place
 from bayplan.simulation.name_order import NameOrder
 from bayplan.telemetry.metrics import Metrics
+from bayplan.testing import Json, NodeBuilder, PodBuilder
 
 PROFILE = "bayplan"
 Done = Callable[[Exception | None], None]

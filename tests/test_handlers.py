@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
-from tests.builders_storage import make_pvc
 from tests.core_harness import Cluster, profile, shown, uid_of
 from tests.scripted import scripted
 
@@ -15,6 +13,7 @@ from bayplan.framework import Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.inbox.messages import Changed, Removed, Replaced
 from bayplan.queue.places import Place
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod, make_pvc
 
 
 def node(name: str = "n1") -> NodeBuilder:

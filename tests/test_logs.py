@@ -15,7 +15,7 @@ SCENE = """
 import sys
 from bayplan import logs
 logs.configure({level}, json={json})
-from tests.builders import make_node, make_pod
+from bayplan.testing import make_node, make_pod
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 cluster = Cluster(scripted("Mine", score=3))

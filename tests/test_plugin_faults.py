@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster, only
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, Status
 from bayplan.queue.places import Place
+from bayplan.testing import make_node, make_pod
 
 OOM = RuntimeError("out of luck")
 

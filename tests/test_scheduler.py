@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.builders import PodBuilder, make_node, make_pod
 from tests.core_harness import Cluster, profile, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import Status
 from bayplan.queue.places import Place
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 
 def node(name: str = "n1", cpu: str = "4") -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import Call, Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import WAIT
 from bayplan.queue.places import Place
 from bayplan.scheduler import DRAIN_SECONDS
+from bayplan.testing import make_node, make_pod
 
 
 def node(name: str = "n1", cpu: str = "4") -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.builders import PodBuilder, make_pod
 
 from bayplan.api import pod as pods
 from bayplan.api.pod import Pod, PodShape, decode_pod
+from bayplan.testing import PodBuilder, make_pod
 
 
 def test_siblings_share_one_shape() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
@@ -16,6 +15,7 @@ from bayplan.app import debugger as debugger_module
 from bayplan.app.debugger import Debugger
 from bayplan.client.errors import ApiError
 from bayplan.framework import WAIT, Status
+from bayplan.testing import make_node, make_pod
 
 
 class Lists:

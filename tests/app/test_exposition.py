@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.builders import make_node, make_pod
 from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
@@ -28,6 +27,7 @@ from bayplan.informers.factory import Informers
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
 from bayplan.telemetry.pulse import Pulse
+from bayplan.testing import make_node, make_pod
 
 Samples = dict[tuple[str, ...], float]
 

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from tests.builders import NodeBuilder, make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile, uid_of
 from tests.scripted import scripted
 
@@ -27,6 +26,7 @@ from bayplan.framework import WAIT, Plugin, Status
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.informers.factory import Informers
 from bayplan.queue.places import Place
+from bayplan.testing import NodeBuilder, make_node, make_pod
 
 
 def node(name: str) -> NodeBuilder:

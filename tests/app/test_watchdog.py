@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster
 
 from bayplan.app import watchdog as module
 from bayplan.app.watchdog import GRACE_SECONDS, PATIENCE_SECONDS, Watchdog, culprit_of
 from bayplan.framework import Plugin
 from bayplan.telemetry.pulse import Pulse
+from bayplan.testing import make_node, make_pod
 
 TERM = bytes([15])
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster, uid_of
 from tests.scripted import scripted
 
@@ -17,6 +16,7 @@ from bayplan.framework import WAIT, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.queue import scheduling_queue
 from bayplan.queue.places import Place
+from bayplan.testing import make_node, make_pod
 
 
 def node(name: str = "n1", cpu: str = "4") -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.attempt.report import NOTE_LIMIT, cut_note
 from bayplan.framework import Status
+from bayplan.testing import make_node, make_pod
 
 
 def node(name: str = "n1", cpu: str = "4") -> Any:

@@ -6,11 +6,11 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster, only, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, SUCCESS, WAIT, Status
+from bayplan.testing import make_node, make_pod
 
 
 def bound_on_worker(*plugins: Any, order: list[str]) -> bool:

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.builders import make_pod
 from tests.core_harness import Clock
 
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPod, WaitingPods
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.testing import make_pod
 
 
 class World:

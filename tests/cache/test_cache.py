@@ -8,10 +8,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.builders import make_node, make_pod
 
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
+from bayplan.testing import make_node, make_pod
 
 
 def cache_with(*names: str) -> Cache:

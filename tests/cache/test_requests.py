@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from tests.builders import Json, PodBuilder, make_pod
 
 from bayplan.api.pod import PodStatus
 from bayplan.cache.requests import exact_requests, pod_requests
+from bayplan.testing import Json, PodBuilder, make_pod
 
 MI = 1 << 20
 INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}

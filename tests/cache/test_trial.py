@@ -9,7 +9,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.builders import make_node, make_pod
 from tests.plugins.clusters import ZONE
 
 from bayplan.api.pod import Pod
@@ -17,6 +16,7 @@ from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters, DomainSpec, PodSelection
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.trial import Trial
+from bayplan.testing import make_node, make_pod
 
 
 def cache_with(*names: str) -> Cache:

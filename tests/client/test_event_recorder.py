@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.builders import make_pod
 
 from bayplan.client import errors
 from bayplan.client.dispatcher import Dispatcher
@@ -20,6 +19,7 @@ from bayplan.client.event_recorder import (
     cut,
 )
 from bayplan.client.request import Lane, Request
+from bayplan.testing import make_pod
 
 START_NS = 1_767_323_045_123_456_789  # 2026-01-02T03:04:05.123456789Z
 

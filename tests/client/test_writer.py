@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from queue import Queue
 
 import pytest
-from tests.builders import make_pod
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
 
 from bayplan.api.pod import Pod, PodCondition
@@ -18,6 +17,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
 from bayplan.client.writer import Writer, status_patch
+from bayplan.testing import make_pod
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 EARLIER = "2025-01-01T00:00:00Z"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.builders import make_node, make_pod
 from tests.docs.guide import PROFILE, SOURCES, rig
 
 from bayplan.api.kinds import NAMESPACE, NODE, POD, Kind
@@ -18,6 +17,7 @@ from bayplan.api.workloads import Namespace
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Status
+from bayplan.testing import make_node, make_pod
 
 TESTED = {
     "AvoidNode",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import PodBuilder, make_node, make_pod
 from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
 
 from bayplan.attempt.commit import Commit
 from bayplan.explain.explanation import explain
 from bayplan.framework import WAIT, PostFilterResult, Status
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 
 def cluster_with(*plugins: Any, **settings: Any) -> Cluster:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.certificates import Authority
 from tests.client.fault_server import Exchange, FaultServer, one_after_another, running_server
 from tests.core_harness import Cluster
@@ -26,6 +25,7 @@ from bayplan.extenders.extenders import ExtenderError, Extenders, HttpExtender
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 NO_FILTER = {"nodes": {"items": []}}
 

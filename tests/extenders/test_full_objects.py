@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from tests.builders import make_node, make_pod
 from tests.client.fault_server import Exchange, FaultServer
 
 from bayplan.api.node import Node
 from bayplan.client.http import Http
 from bayplan.extenders.full_objects import FullObjects
+from bayplan.testing import make_node, make_pod
 
 
 def node(name: str, version: str) -> Node:

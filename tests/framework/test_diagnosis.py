@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import NodeTable
@@ -16,6 +15,7 @@ from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.interface import Plugin
 from bayplan.framework.stages import FilterStage
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.testing import make_node, make_pod
 
 
 def call(_plugin: Any, _point: str, method: Any, *args: Any) -> Any:

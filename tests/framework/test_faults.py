@@ -10,7 +10,6 @@ import threading
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
@@ -25,6 +24,7 @@ from bayplan.framework.faults import (
     is_interrupt,
 )
 from bayplan.framework.status import SKIP, Code
+from bayplan.testing import make_node, make_pod
 
 NO = Status.error("no luck")
 

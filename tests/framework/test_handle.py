@@ -6,13 +6,13 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
-from tests.builders import make_pod
 from tests.core_harness import PROFILE, Client, Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import Handle
 from bayplan.framework.handle import ClusterWriter, InTreeHandle
 from bayplan.plugins.default_preemption import DefaultPreemption
+from bayplan.testing import make_pod
 
 
 def handle_of(cluster: Cluster, kind: Any) -> Any:

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.builders import make_pod
 from tests.handles import make_handle
 from tests.scripted import Scripted, scripted
 
@@ -19,6 +18,7 @@ from bayplan.framework.points import QueueLess
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.telemetry.instrument import Instrument
+from bayplan.testing import make_pod
 
 POD = make_pod("p").obj()
 NO = Status.unschedulable("no")

@@ -9,7 +9,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.core_harness import PROFILE, Cluster, profile
 from tests.scripted import scripted
 
@@ -17,6 +16,7 @@ from bayplan.config import IN_TREE, ConfigError, KnownPlugin
 from bayplan.framework import Plugin
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.plugins.node_name import NodeName
+from bayplan.testing import make_node, make_pod
 
 AVOID = """
     from bayplan.framework import Plugin, Status

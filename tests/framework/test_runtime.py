@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import make_node, make_pod
 from tests.handles import make_handle
 from tests.plugins.harness import table_of
 from tests.scripted import Scripted, scripted
@@ -18,6 +17,7 @@ from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.telemetry.instrument import Instrument
+from bayplan.testing import make_node, make_pod
 
 NO = Status.unschedulable("no")
 POD = make_pod("p").obj()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.builders import make_node
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.sampling import NodeSampler, nodes_to_find, zone_interleaved
+from bayplan.testing import make_node
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"

@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import (
+from tests.core_harness import PROFILE, Cluster, profile
+from tests.scripted import scripted
+
+from bayplan.framework import Plugin, PreFilterResult, Status
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.search import Fit
+from bayplan.testing import (
     NodeBuilder,
     PodBuilder,
     expressions,
@@ -16,12 +22,6 @@ from tests.builders import (
     make_pod,
     requirement,
 )
-from tests.core_harness import PROFILE, Cluster, profile
-from tests.scripted import scripted
-
-from bayplan.framework import Plugin, PreFilterResult, Status
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.search import Fit
 
 HOST = "kubernetes.io/hostname"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.cache.node_table import NodeTable
@@ -21,6 +20,7 @@ from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from bayplan.telemetry.instrument import Instrument
+from bayplan.testing import make_node, make_pod
 
 POD = make_pod("p").obj()
 STATE = CycleState()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from tests.builders import make_pod
-
 from bayplan.api.kinds import NODE, POD
 from bayplan.framework import Status
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Bound, Lead, Replaced, WakeUp
+from bayplan.testing import make_pod
 
 
 def test_messages_and_batches_come_out_in_order() -> None:

@@ -7,15 +7,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tests.builders import (
-    Json,
-    NodeBuilder,
-    PodBuilder,
-    labels_are,
-    make_node,
-    make_pod,
-    requirement,
-)
 from tests.handles import make_handle
 
 from bayplan.api.kinds import NAMESPACE
@@ -27,6 +18,15 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.testing import (
+    Json,
+    NodeBuilder,
+    PodBuilder,
+    labels_are,
+    make_node,
+    make_pod,
+    requirement,
+)
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from tests.builders import NodeBuilder
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
@@ -13,6 +12,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resourc
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin, PreFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.testing import NodeBuilder
 
 PluginT = TypeVar("PluginT", bound=Plugin)
 

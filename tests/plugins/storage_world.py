@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.builders import NodeBuilder, PodBuilder, make_node
 from tests.handles import make_handle
 from tests.plugins.harness import filtered, make
 
-from bayplan.api.kinds import KINDS
 from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.cache.node_table import LiveNodeTable
@@ -17,6 +15,7 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.testing import NodeBuilder, PodBuilder, make_node
 
 
 class StorageWorld:
@@ -38,12 +37,12 @@ class StorageWorld:
     def store(self, *builders: Any) -> StorageWorld:
         """Add or replace storage objects."""
         for builder in builders:
-            self.objects.set(KINDS[builder.kind.__name__], builder.obj())
+            self.objects.set(builder.kind, builder.obj())
         return self
 
     def remove(self, builder: Any) -> StorageWorld:
         """Remove a storage object."""
-        self.objects.remove(KINDS[builder.kind.__name__], builder.obj().key)
+        self.objects.remove(builder.kind, builder.obj().key)
         return self
 
     def place(self, pod: PodBuilder, node: str) -> Pod:

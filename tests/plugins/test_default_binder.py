@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.builders import make_pod
 from tests.handles import RefusingWriter, make_handle
 from tests.plugins.harness import make
 
@@ -10,6 +9,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.default_binder import DefaultBinder
+from bayplan.testing import make_pod
 
 
 class Client(RefusingWriter):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.builders import PodBuilder
 from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
 from bayplan.api.kinds import POD
@@ -10,6 +9,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.queue.places import Place
+from bayplan.testing import PodBuilder
 
 
 class Pipeline(World):

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.handles import make_handle
 from tests.plugins.harness import make, scored, table_of
 
 from bayplan.cache.node_table import NodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.image_locality import ImageLocality
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 MB = 1024 * 1024
 

@@ -3,15 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import (
-    NodeBuilder,
-    PodBuilder,
-    expressions,
-    fields,
-    make_node,
-    make_pod,
-    requirement,
-)
 from tests.plugins.harness import (
     filtered,
     hint,
@@ -27,6 +18,15 @@ from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.testing import (
+    NodeBuilder,
+    PodBuilder,
+    expressions,
+    fields,
+    make_node,
+    make_pod,
+    requirement,
+)
 
 UNMATCHED = Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")

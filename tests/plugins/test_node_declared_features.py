@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, pre_filtered, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.node_declared_features import NodeDeclaredFeatures
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 LACKING = Status.unresolvable("node(s) didn't match Pod's required features")
 RESTARTS = "RestartAllContainersOnContainerExits"

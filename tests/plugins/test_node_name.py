@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, table_of
 
 from bayplan.api.kinds import NODE
@@ -9,6 +8,7 @@ from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_name import NodeName
+from bayplan.testing import make_node, make_pod
 
 ELSEWHERE = Status.unresolvable("node(s) didn't match the requested node name")
 

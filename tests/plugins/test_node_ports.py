@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, pre_filtered, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.node_ports import NodePorts
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 

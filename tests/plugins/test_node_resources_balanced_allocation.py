@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.builders import PodBuilder, make_node, make_pod
 from tests.plugins.harness import make, scored, table_of
 
 from bayplan.framework.status import SKIP
 from bayplan.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
 from bayplan.api.kinds import NODE
@@ -14,6 +13,7 @@ from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 MI = 1024 * 1024

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 CORDONED = Status.unresolvable("node(s) were unschedulable")
 KEY = "node.kubernetes.io/unschedulable"

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.builders import make_pod
 from tests.plugins.harness import make
 
 from bayplan.api.pod import Pod
 from bayplan.plugins.priority_sort import PrioritySort
+from bayplan.testing import make_pod
 
 
 @dataclass

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from tests.builders import make_pod
 from tests.plugins.harness import hint, make
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.plugins.scheduling_gates import SchedulingGates
+from bayplan.testing import make_pod
 
 ELIMINATED = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 

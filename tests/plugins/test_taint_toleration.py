@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.harness import filtered, hint, make, normalized, scored, table_of
 
 from bayplan.api.kinds import NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.taint_toleration import TaintToleration
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 REPELLED = Status.unresolvable("node(s) had untolerated taint(s)")
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.builders import make_node, make_pod
-from tests.builders_storage import make_pvc
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
@@ -12,6 +10,7 @@ from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_restrictions import CLAIM_IN_USE, DISK_CONFLICT, VolumeRestrictions
+from bayplan.testing import make_node, make_pod, make_pvc
 
 
 def gce(name="d", read_only=False):

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import make_node, make_pod
-from tests.builders_storage import make_class, make_pv, make_pvc
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
@@ -10,6 +8,7 @@ from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, 
 from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_zone import CONFLICT, VolumeZone
+from bayplan.testing import make_node, make_pod, make_pv, make_pvc, make_storage_class
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -91,8 +90,14 @@ NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 )
 def test_pre_filter_skips_what_has_no_say_and_rejects_what_must_wait(claim, expected):
     world = StorageWorld("n")
-    world.store(make_class("wait"), make_class("now").mode("Immediate"), make_class("modeless"))
-    world.store(make_class("modeless").mode(None), make_pv("pv"), make_pv("bad").label(ZONE, "a__"))
+    world.store(
+        make_storage_class("wait"),
+        make_storage_class("now").mode("Immediate"),
+        make_storage_class("modeless"),
+    )
+    world.store(
+        make_storage_class("modeless").mode(None), make_pv("pv"), make_pv("bad").label(ZONE, "a__")
+    )
     if claim is not None:
         world.store(claim)
     answer = pre_filtered(world.plugin(VolumeZone), make_pod().pvc("c").obj(), world.nodes)
@@ -125,16 +130,25 @@ CLAIM, VOLUME = PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME
 @pytest.mark.parametrize(
     ("resource", "action", "old", "new", "expected"),
     [
-        pytest.param(STORAGE_CLASS, ADD, None, make_class(), Hint.QUEUE, id="class-that-waits"),
+        pytest.param(
+            STORAGE_CLASS, ADD, None, make_storage_class(), Hint.QUEUE, id="class-that-waits"
+        ),
         pytest.param(
             STORAGE_CLASS,
             ADD,
             None,
-            make_class().mode("Immediate"),
+            make_storage_class().mode("Immediate"),
             Hint.SKIP,
             id="immediate-class",
         ),
-        pytest.param(STORAGE_CLASS, UPDATE, make_class(), make_class(), None, id="class-update"),
+        pytest.param(
+            STORAGE_CLASS,
+            UPDATE,
+            make_storage_class(),
+            make_storage_class(),
+            None,
+            id="class-update",
+        ),
         pytest.param(CLAIM, ADD, None, make_pvc("c"), Hint.QUEUE, id="own-claim"),
         pytest.param(CLAIM, UPDATE, make_pvc("c"), make_pvc("c"), Hint.QUEUE, id="own-updated"),
         pytest.param(CLAIM, ADD, None, make_pvc("d"), Hint.SKIP, id="other-claim"),

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.builders import PodBuilder, labels_are, make_pod, requirement
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.workloads import PodDisruptionBudget
 from bayplan.cache.objects import ObjectStore
 from bayplan.preemption.budgets import Budgets
+from bayplan.testing import PodBuilder, labels_are, make_pod, requirement
 
 
 def budget(selector: Any, allowed: int = 0, **more: Any) -> PodDisruptionBudget:

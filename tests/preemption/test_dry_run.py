@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.builders import PodBuilder, labels_are, make_pod
-from tests.builders_storage import make_pv, make_pvc
 from tests.preemption.world import World, candidates, node, preemptor, tied, victim
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
+from bayplan.testing import PodBuilder, labels_are, make_pod, make_pv, make_pvc
 
 HOST = "kubernetes.io/hostname"
 ZONE = "zone"

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, labels_are, make_pod
 from tests.preemption.world import (
     NOW,
     PREEMPTED,
@@ -23,6 +22,7 @@ from bayplan.extenders.extenders import ExtenderError, MetaVictims
 from bayplan.framework import Plugin, Status
 from bayplan.framework.registry import Registry
 from bayplan.framework.status import Code
+from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_pod
 
 NOT_ELIGIBLE = "preemption: not eligible due to "
 

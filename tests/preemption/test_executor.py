@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import make_pod
 from tests.preemption.world import PROFILE, World, as_preemptor, node, preemptor, victim
 
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import NotFound, ServerError
 from bayplan.framework.status import Code, Status
+from bayplan.testing import make_pod
 
 MARK_A, MARK_B = ("mark", "a"), ("mark", "b")
 DELETE_A, DELETE_B = ("delete", "a"), ("delete", "b")

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.builders import labels_are, make_pod
 from tests.preemption.world import World, as_preemptor, candidates, node, preemptor, victim
 
 from bayplan.api.pod import Pod
@@ -16,6 +15,7 @@ from bayplan.framework.registry import Registry
 from bayplan.preemption import evaluator
 from bayplan.preemption.dry_run import DryRun
 from bayplan.preemption.outcomes import OutcomeBook
+from bayplan.testing import labels_are, make_pod
 
 WEB = labels_are({"app": "web"})
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import PodBuilder
 from tests.preemption.world import NOW, victim
 
 from bayplan.preemption.ranking import Candidate, best_candidates, most_important_first
+from bayplan.testing import PodBuilder
 
 
 @pytest.mark.parametrize(

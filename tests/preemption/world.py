@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.handles import RefusingWriter
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -26,6 +25,7 @@ from bayplan.inbox.messages import Activate
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
 from bayplan.telemetry.metrics import Metrics
+from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
 PROFILE = "bayplan"
 NOW = 1_800_000_000.0

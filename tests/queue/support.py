@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tests.builders import PodBuilder, make_pod
-
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
@@ -15,6 +13,7 @@ from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
 from bayplan.queue.policy import QueuePolicy
 from bayplan.telemetry.instrument import Instrument
+from bayplan.testing import PodBuilder, make_pod
 
 PROFILE = "test"
 

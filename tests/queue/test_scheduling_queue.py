@@ -1,7 +1,6 @@
 from typing import Any
 
 import pytest
-from tests.builders import PodBuilder
 from tests.queue.support import (
     CLAIM_ADD,
     NODE_ADD,
@@ -21,6 +20,7 @@ from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueueSettings, SchedulingQueue
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.update_events import UNSCHEDULABLE_TIMEOUT
+from bayplan.testing import PodBuilder
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
 GATED, IN_FLIGHT, OUTSIDE = Place.GATED, Place.IN_FLIGHT, Place.OUTSIDE

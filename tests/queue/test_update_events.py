@@ -1,5 +1,4 @@
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 
 from bayplan.api.kinds import CSI_NODE, NODE, SERVICE
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
@@ -10,6 +9,7 @@ from bayplan.queue.update_events import (
     node_update_events,
     pod_update_events,
 )
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 
 def base_pod() -> PodBuilder:

@@ -1,8 +1,8 @@
 import numpy as np
-from tests.builders import make_node
 
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.simulation.name_order import NameOrder
+from bayplan.testing import make_node
 
 
 def test_rows_are_ordered_by_name_whatever_comes_and_goes():

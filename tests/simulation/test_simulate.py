@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.builders import PodBuilder, make_node, make_pod
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.simulation.simulate import simulate
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 
 def placed(cluster: Cluster, *pods: PodBuilder) -> list[dict[str, Any]]:

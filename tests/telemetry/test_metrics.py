@@ -6,11 +6,11 @@ import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.builders import make_pod
 
 from bayplan.telemetry import polled
 from bayplan.telemetry.instrument import Instrument, Instruments
 from bayplan.telemetry.metrics import Metrics
+from bayplan.testing import make_pod
 
 
 def family(metrics: Metrics, name: str) -> dict[str, float]:

@@ -1,7 +1,8 @@
 from pathlib import Path
 
 from examples.plugins.support import load
-from tests.builders import make_node, make_pod
+
+from bayplan.testing import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 from examples.plugins.support import load
-from tests.builders import make_node, make_pod
 
 from bayplan.framework import Code
+from bayplan.testing import make_node, make_pod
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 from examples.plugins.support import load
-from tests.builders import make_node, make_pod
+
+from bayplan.testing import make_node, make_pod
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.builders import NodeBuilder, PodBuilder, labels_are, make_node, make_pod
 from tests.plugins.clusters import (
     HOSTNAME,
     ZONE,
@@ -35,6 +34,7 @@ from bayplan.cache.counters import (
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.shape_cache import ShapeCache
+from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_node, make_pod
 
 WEB = labels_are({"app": "web"})
 

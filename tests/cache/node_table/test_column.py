@@ -10,11 +10,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.builders import make_node, make_pod
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import ABSENT, CodedColumn, LiveNodeTable, Numbers, NumbersByKey
+from bayplan.testing import make_node, make_pod
 
 
 class Racks(CodedColumn):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.builders import NodeBuilder, make_node, make_pod
 
 from bayplan.api.node import Taint
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import ABSENT, LiveNodeTable, host_ports
+from bayplan.testing import NodeBuilder, make_node, make_pod
 
 
 def table(*nodes: NodeBuilder) -> LiveNodeTable:

@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, make_node, make_pod
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
+from bayplan.testing import NodeBuilder, make_node, make_pod
 
 
 def table(*nodes: NodeBuilder) -> LiveNodeTable:

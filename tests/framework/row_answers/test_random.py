@@ -7,15 +7,6 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.builders import (
-    NodeBuilder,
-    PodBuilder,
-    expressions,
-    labels_are,
-    make_node,
-    make_pod,
-    requirement,
-)
 from tests.core_harness import PROFILE, Cluster
 
 from bayplan.api.pod import Pod
@@ -24,6 +15,15 @@ from bayplan.cache.requests import pod_requests
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.status import Status
+from bayplan.testing import (
+    NodeBuilder,
+    PodBuilder,
+    expressions,
+    labels_are,
+    make_node,
+    make_pod,
+    requirement,
+)
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = labels_are({"app": "web"})

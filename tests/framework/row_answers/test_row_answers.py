@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, make_node, make_pod
 from tests.core_harness import PROFILE, Cluster
 
 from bayplan.api.pod import Pod
@@ -16,6 +15,7 @@ from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.row_answers import part
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SKIP, Status
+from bayplan.testing import NodeBuilder, make_node, make_pod
 
 NODE, PODS, CLUSTER = Depends.NODE, Depends.PODS, Depends.CLUSTER
 RESOURCES = Depends.RESOURCES

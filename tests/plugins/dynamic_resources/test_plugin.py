@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.builders import make_pod
 from tests.devices.support import claim, device, exactly, piece, selected
 from tests.plugins.dynamic_resources.world import World, allocated, pod_with
 
@@ -18,6 +17,7 @@ from bayplan.framework.cluster_events import Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, NodeStatuses
 from bayplan.framework.status import SKIP, Code, Status
+from bayplan.testing import make_pod
 
 USER = {"resource": "pods", "name": "p", "uid": "pod-uid"}
 

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import msgspec
-from tests.builders import make_node, make_pod
 from tests.handles import RefusingWriter, make_handle
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -21,6 +20,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Done
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources import DynamicResources
+from bayplan.testing import make_node, make_pod
 
 
 class ApiServer(RefusingWriter):

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
 from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, filtered, scores
 from tests.plugins.harness import hint
 from tests.plugins.inter_pod_affinity.reference import OK, REPELLED, RESISTED, UNMET
@@ -14,6 +13,7 @@ from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
+from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
 
 WEB = labels_are({"app": "web"})
 DB = labels_are({"app": "db"})

@@ -5,15 +5,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.builders import make_node, make_pod
-from tests.builders_storage import (
-    make_attachment,
-    make_class,
-    make_csi_node,
-    make_driver,
-    make_pv,
-    make_pvc,
-)
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
@@ -24,6 +15,16 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.node_volume_limits import LIMIT_EXCEEDED, NodeVolumeLimits
 from bayplan.plugins.node_volume_limits.attached_volumes import AttachedVolumes
+from bayplan.testing import (
+    make_csi_driver,
+    make_csi_node,
+    make_node,
+    make_pod,
+    make_pv,
+    make_pvc,
+    make_storage_class,
+    make_volume_attachment,
+)
 
 EBS, GCE, AZURE = "ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com"
 
@@ -148,7 +149,7 @@ def test_what_is_no_csi_volume_does_not_count(fields, claim):
     node = make_csi_node("n")
     for driver in (EBS, AZURE, "", "kubernetes.io/vsphere-volume"):
         node.driver(driver, 0)
-    world.store(node, make_class("k").top(**fields))
+    world.store(node, make_storage_class("k").top(**fields))
     world.store(make_pv("local").spec(local={"path": "/mnt"}), make_pv("handleless").csi(EBS, ""))
     disk = {"diskName": "d", "diskURI": "u", "kind": "Dedicated"}
     world.store(make_pv("unmanaged").spec(azureDisk=disk))
@@ -173,8 +174,8 @@ COUNTED = [
 
 @pytest.mark.parametrize(("driver", "claim"), COUNTED)
 def test_volumes_to_be_made_and_migrated_ones_count(driver, claim):
-    world = limited(driver, 0).store(claim, make_class("k"))
-    world.store(make_class("in-tree").provisioner("kubernetes.io/aws-ebs"))
+    world = limited(driver, 0).store(claim, make_storage_class("k"))
+    world.store(make_storage_class("in-tree").provisioner("kubernetes.io/aws-ebs"))
     world.store(make_pv("ebs").spec(**aws("aws://zone/vol-1")))
     disk = {"diskName": "d", "diskURI": "u", "kind": "Managed"}
     world.store(make_pv("azure").spec(azureDisk=disk))
@@ -185,7 +186,9 @@ def test_volumes_to_be_made_and_migrated_ones_count(driver, claim):
 
 
 def test_an_unbound_claim_counts_once_for_all_its_pods():
-    world = limited("csi.example.com", 1).store(make_class("k"), make_pvc("x").storage_class("k"))
+    world = limited("csi.example.com", 1).store(
+        make_storage_class("k"), make_pvc("x").storage_class("k")
+    )
     used(world, "x")
     assert answer(world, pod_of("x")) == SUCCESS
 
@@ -314,7 +317,7 @@ def test_pods_whose_volumes_never_count_are_skipped(pod):
 
 
 def attached(name="va", volume="a", attacher=EBS, node="n"):
-    return make_attachment(name).of(attacher, volume, node)
+    return make_volume_attachment(name).of(attacher, volume, node)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +351,9 @@ def test_attached_volumes_count(attachment, placed, wanted, fits, plugin_comes_f
 
 
 def test_counts_follow_what_becomes_of_a_claim():
-    world = limited("csi.example.com", 1).store(make_class("k"), make_pvc("a").storage_class("k"))
+    world = limited("csi.example.com", 1).store(
+        make_storage_class("k"), make_pvc("a").storage_class("k")
+    )
     bound(world, "x", driver="csi.example.com")
     plugin = world.plugin(NodeVolumeLimits)
     used(world, "a")
@@ -359,9 +364,9 @@ def test_counts_follow_what_becomes_of_a_claim():
     assert plugin._attached.count("csi.example.com").sum() == 0
     world.remove(make_pv("local"))
     assert answer(world, pod_of("x")) == LIMIT_EXCEEDED
-    world.remove(make_class("k"))
+    world.remove(make_storage_class("k"))
     assert answer(world, pod_of("x")) == SUCCESS
-    world.store(make_class("k"))
+    world.store(make_storage_class("k"))
     world.remove(make_pvc("a"))
     assert answer(world, pod_of("x")) == SUCCESS
 
@@ -371,7 +376,9 @@ def test_incremental_counts_equal_a_recount():
     world = StorageWorld(*(make_node(f"n{i}") for i in range(4)))
     kept = world.plugin(NodeVolumeLimits)._attached
     placed = []
-    world.store(make_class("k"), make_class("l").provisioner("kubernetes.io/aws-ebs"))
+    world.store(
+        make_storage_class("k"), make_storage_class("l").provisioner("kubernetes.io/aws-ebs")
+    )
     for step in range(400):
         name, node = f"c{rng.randrange(6)}", f"n{rng.randrange(4)}"
         volume = f"pv{rng.randrange(4)}"
@@ -497,9 +504,9 @@ def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
     world = StorageWorld("with", "without", "bare").store(
         make_csi_node("with").driver(EBS),
         make_csi_node("without").driver(GCE, 1),
-        make_driver(EBS).must_be_there(required),
-        make_class("ebs").provisioner(EBS),
-        make_class("aws").provisioner("kubernetes.io/aws-ebs"),
+        make_csi_driver(EBS).must_be_there(required),
+        make_storage_class("ebs").provisioner(EBS),
+        make_storage_class("aws").provisioner("kubernetes.io/aws-ebs"),
         make_pvc("wanted").storage_class("ebs"),
         make_pvc("in-tree-wanted").storage_class("aws"),
         make_pvc("in-tree").bound_to("in-tree"),
@@ -511,21 +518,21 @@ def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
 
 def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods():
     world = bound(limited(driver=GCE, count=0), "a")
-    world.store(make_driver(EBS).must_be_there())
+    world.store(make_csi_driver(EBS).must_be_there())
     world.place(make_pod("odd").volume(gcePersistentDisk={"pdName": ""}), "n")
     assert answer(world, pod_of("a")) == MISSING
 
 
 def test_trouble_with_the_pods_own_volumes_is_told_before_a_missing_driver():
     world = bound(limited(driver=GCE), "a")
-    world.store(make_driver(EBS).must_be_there())
+    world.store(make_csi_driver(EBS).must_be_there())
     gone = answer(world, pod_of("a", "gone"))
     assert gone.reasons == ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
 
 
 def test_evicting_pods_installs_no_driver():
     world = bound(limited(driver=GCE), "a")
-    world.store(make_driver(EBS).must_be_there())
+    world.store(make_csi_driver(EBS).must_be_there())
     plugin, pod, state = world.plugin(NodeVolumeLimits), pod_of("a").obj(), CycleState()
     assert plugin.pre_filter(state, pod, world.nodes) is None
     table = world.nodes.take(np.array([0]))

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
 from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, answers, filtered, named_object, scores
 from tests.plugins.harness import hint
 from tests.plugins.pod_topology_spread.reference import NO_LABEL, OK, UNEVEN
@@ -15,6 +14,7 @@ from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
 
 WEB = labels_are({"app": "web"})
 SOFT = "ScheduleAnyway"

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.builders import Json, labels_are
 from tests.plugins.clusters import (
     HOSTNAME,
     NAMESPACES,
@@ -31,6 +30,7 @@ from bayplan.api.pod_spec import TopologySpreadConstraint
 from bayplan.api.workloads import Service
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.testing import Json, labels_are
 
 seeds = st.integers(0, 2**32)
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import expressions, make_pod, requirement
-from tests.builders_storage import make_pv
 
 from bayplan.plugins.shared.csi_migration import (
     CsiVolume,
@@ -14,6 +12,7 @@ from bayplan.plugins.shared.csi_migration import (
     volume_to_csi,
 )
 from bayplan.plugins.shared.reach import of_affinity
+from bayplan.testing import expressions, make_pod, make_pv, requirement
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

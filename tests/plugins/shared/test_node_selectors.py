@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.builders import PodBuilder, expressions, fields, make_node, make_pod, requirement
 from tests.plugins.harness import table_of
 
 from bayplan.api.pod_spec import NodeSelectorTerm, PreferredSchedulingTerm
@@ -15,6 +14,7 @@ from bayplan.plugins.shared.node_selectors import (
     required_node_affinity,
 )
 from bayplan.plugins.shared.selector_faults import joined
+from bayplan.testing import PodBuilder, expressions, fields, make_node, make_pod, requirement
 
 NODES = (
     make_node("a").labels({"zone": "x", "rank": "5"}),

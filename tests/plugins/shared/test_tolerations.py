@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.builders import make_node, make_pod
 from tests.plugins.harness import table_of
 
 from bayplan.api.node import Taint
 from bayplan.api.pod_spec import Toleration
 from bayplan.plugins.shared.tolerations import repelling_taints, repels, tolerated, tolerates
+from bayplan.testing import make_node, make_pod
 
 TAINT = Taint(key="k", value="v", effect="NoSchedule")
 

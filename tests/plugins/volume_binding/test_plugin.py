@@ -1,15 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import expressions, fields, labels_are, make_node, make_pod, requirement
-from tests.builders_storage import (
-    make_capacity,
-    make_class,
-    make_csi_node,
-    make_driver,
-    make_pv,
-    make_pvc,
-)
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
@@ -26,6 +17,20 @@ from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_binding import UNBOUND_IMMEDIATE, VolumeBinding
 from bayplan.plugins.volume_binding.assume import Volumes
+from bayplan.testing import (
+    expressions,
+    fields,
+    labels_are,
+    make_csi_driver,
+    make_csi_node,
+    make_node,
+    make_pod,
+    make_pv,
+    make_pvc,
+    make_storage_capacity,
+    make_storage_class,
+    requirement,
+)
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -43,7 +48,7 @@ def pod_of(*claims):
 def zones(*names):
     """A world with a node in each of these zones, named after it."""
     world = StorageWorld(*(make_node(name).label("zone", name) for name in names))
-    return world.store(make_class("wait"), make_class("now").mode("Immediate"))
+    return world.store(make_storage_class("wait"), make_storage_class("now").mode("Immediate"))
 
 
 def delayed(name="c"):
@@ -66,7 +71,7 @@ def verdicts(world, pod):
 
 def static_only(world):
     """Let the class make no volumes, so that only existing ones are found."""
-    return world.store(make_class("wait").provisioner("kubernetes.io/no-provisioner"))
+    return world.store(make_storage_class("wait").provisioner("kubernetes.io/no-provisioner"))
 
 
 # PreFilter
@@ -162,7 +167,7 @@ def test_all_claims_must_be_ready(pod, claim, expected):
 
 
 def test_a_class_without_a_mode_is_an_error():
-    world = zones("a").store(delayed(), make_class("wait").mode(None))
+    world = zones("a").store(delayed(), make_storage_class("wait").mode(None))
     answer = pre_filtered(world.plugin(VolumeBinding), pod_of("c").obj(), world.nodes)
     assert answer == Status.error('VolumeBindingMode not set for StorageClass "wait"')
 
@@ -454,33 +459,39 @@ def test_node_affinity_of_volumes(terms, expected, bound):
 @pytest.mark.parametrize(
     ("storage_class", "expected"),
     [
-        pytest.param(make_class(), {"a": "", "b": ""}, id="anywhere"),
+        pytest.param(make_storage_class(), {"a": "", "b": ""}, id="anywhere"),
         pytest.param(
-            make_class().provisioner(""), {"a": BIND_CONFLICT, "b": BIND_CONFLICT}, id="nobody"
+            make_storage_class().provisioner(""),
+            {"a": BIND_CONFLICT, "b": BIND_CONFLICT},
+            id="nobody",
         ),
         pytest.param(
-            make_class().provisioner("kubernetes.io/no-provisioner"),
+            make_storage_class().provisioner("kubernetes.io/no-provisioner"),
             {"a": BIND_CONFLICT, "b": BIND_CONFLICT},
             id="no-provisioner",
         ),
         pytest.param(
-            make_class().topology(zone=["a"]), {"a": "", "b": BIND_CONFLICT}, id="allowed-topology"
+            make_storage_class().topology(zone=["a"]),
+            {"a": "", "b": BIND_CONFLICT},
+            id="allowed-topology",
         ),
         pytest.param(
-            make_class().topology(zone=["a"]).topology(zone=["b"]), {"a": "", "b": ""}, id="either"
+            make_storage_class().topology(zone=["a"]).topology(zone=["b"]),
+            {"a": "", "b": ""},
+            id="either",
         ),
         pytest.param(
-            make_class().topology(zone=["a"], rack=["1"]),
+            make_storage_class().topology(zone=["a"], rack=["1"]),
             {"a": BIND_CONFLICT, "b": BIND_CONFLICT},
             id="both-labels",
         ),
         pytest.param(
-            make_class().topology(),
+            make_storage_class().topology(),
             {"a": BIND_CONFLICT, "b": BIND_CONFLICT},
             id="empty-term",
         ),
         pytest.param(
-            make_class().topology(zone=[]),
+            make_storage_class().topology(zone=[]),
             {"a": BIND_CONFLICT, "b": BIND_CONFLICT},
             id="no-values",
         ),
@@ -492,7 +503,7 @@ def test_volumes_are_made_where_the_class_allows(storage_class, expected):
 
 
 def test_only_claims_without_a_volume_need_provisioning():
-    world = zones("a", "b", "c").store(make_class().topology(zone=["b"]), delayed())
+    world = zones("a", "b", "c").store(make_storage_class().topology(zone=["b"]), delayed())
     world.store(local("va", "a"))
     assert verdicts(world, pod_of("c")) == {"a": "", "b": "", "c": BIND_CONFLICT}
 
@@ -514,7 +525,9 @@ def test_a_volume_that_is_being_made_fixes_the_node(nodes, expected):
 
 
 def test_a_selected_claim_must_still_be_provisionable():
-    world = zones("a", "b").store(delayed().selected("a"), make_class().topology(zone=["b"]))
+    world = zones("a", "b").store(
+        delayed().selected("a"), make_storage_class().topology(zone=["b"])
+    )
     assert verdicts(world, pod_of("c")) == {"a": BIND_CONFLICT, "b": BIND_CONFLICT}
 
 
@@ -529,7 +542,7 @@ def test_all_reasons_of_a_node_are_told_in_order():
 
 
 def capacity(value=None, **more):
-    return make_capacity().of("wait", value, **more)
+    return make_storage_capacity().of("wait", value, **more)
 
 
 @pytest.mark.parametrize(
@@ -552,12 +565,15 @@ def capacity(value=None, **more):
         ),
         pytest.param([capacity().on()], {"a": NO_SPACE, "b": NO_SPACE}, id="nothing-said"),
         pytest.param(
-            [make_capacity().of("other", "9Gi").on()],
+            [make_storage_capacity().of("other", "9Gi").on()],
             {"a": NO_SPACE, "b": NO_SPACE},
             id="other-class",
         ),
         pytest.param(
-            [capacity("1Gi").on(zone="a"), make_capacity("2").of("wait", "1Gi").on(zone="b")],
+            [
+                capacity("1Gi").on(zone="a"),
+                make_storage_capacity("2").of("wait", "1Gi").on(zone="b"),
+            ],
             {"a": "", "b": ""},
             id="two-zones",
         ),
@@ -574,7 +590,7 @@ def capacity(value=None, **more):
     ],
 )
 def test_a_driver_that_publishes_capacity_must_have_enough(capacities, expected):
-    world = zones("a", "b").store(delayed(), make_driver().storage_capacity())
+    world = zones("a", "b").store(delayed(), make_csi_driver().storage_capacity())
     world.store(*capacities)
     assert verdicts(world, pod_of("c")) == expected
 
@@ -583,9 +599,9 @@ def test_a_driver_that_publishes_capacity_must_have_enough(capacities, expected)
     ("driver", "claim"),
     [
         pytest.param(None, delayed(), id="unknown-driver"),
-        pytest.param(make_driver(), delayed(), id="nothing-said"),
-        pytest.param(make_driver().storage_capacity(False), delayed(), id="not-published"),
-        pytest.param(make_driver().storage_capacity(), delayed().size(None), id="no-size"),
+        pytest.param(make_csi_driver(), delayed(), id="nothing-said"),
+        pytest.param(make_csi_driver().storage_capacity(False), delayed(), id="not-published"),
+        pytest.param(make_csi_driver().storage_capacity(), delayed().size(None), id="no-size"),
     ],
 )
 def test_other_drivers_are_trusted_to_have_enough(driver, claim):
@@ -596,7 +612,7 @@ def test_other_drivers_are_trusted_to_have_enough(driver, claim):
 
 
 def test_capacity_follows_its_objects():
-    world = zones("a").store(delayed(), make_driver().storage_capacity(), capacity("1Gi").on())
+    world = zones("a").store(delayed(), make_csi_driver().storage_capacity(), capacity("1Gi").on())
     plugin = world.plugin(VolumeBinding)
     world.store(capacity("1Mi").on())
     assert world.messages(plugin, pod_of("c").obj()) == {"a": NO_SPACE}
@@ -624,17 +640,27 @@ ADD, UPDATE = Action.ADD, Action.UPDATE_OTHER
 CLAIM, CLASS = PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 DRIVER = CSI_DRIVER
 CAPACITY = CSI_STORAGE_CAPACITY
-OFF = make_driver("d").storage_capacity(False)
-ON = make_driver("d").storage_capacity()
+OFF = make_csi_driver("d").storage_capacity(False)
+ON = make_csi_driver("d").storage_capacity()
 
 
 @pytest.mark.parametrize(
     ("resource", "old", "new", "expected"),
     [
-        pytest.param(CLASS, None, make_class(), Hint.QUEUE, id="class"),
-        pytest.param(CLASS, make_class(), make_class().label("a"), Hint.SKIP, id="class-label"),
+        pytest.param(CLASS, None, make_storage_class(), Hint.QUEUE, id="class"),
         pytest.param(
-            CLASS, make_class(), make_class().topology(z=["a"]), Hint.QUEUE, id="class-topology"
+            CLASS,
+            make_storage_class(),
+            make_storage_class().label("a"),
+            Hint.SKIP,
+            id="class-label",
+        ),
+        pytest.param(
+            CLASS,
+            make_storage_class(),
+            make_storage_class().topology(z=["a"]),
+            Hint.QUEUE,
+            id="class-topology",
         ),
         pytest.param(CLAIM, None, make_pvc("c"), Hint.QUEUE, id="own-claim"),
         pytest.param(CLAIM, make_pvc("c"), make_pvc("c"), Hint.QUEUE, id="own-claim-updated"),
@@ -650,12 +676,12 @@ ON = make_driver("d").storage_capacity()
             CSI_NODE, make_csi_node(), make_csi_node().driver("x"), Hint.SKIP, id="csi-node-driver"
         ),
         pytest.param(DRIVER, ON, OFF, Hint.QUEUE, id="capacity-no-longer-checked"),
-        pytest.param(DRIVER, ON, make_driver("d"), Hint.QUEUE, id="capacity-unset"),
+        pytest.param(DRIVER, ON, make_csi_driver("d"), Hint.QUEUE, id="capacity-unset"),
         pytest.param(DRIVER, OFF, ON, Hint.SKIP, id="capacity-checked"),
         pytest.param(
             DRIVER,
-            make_driver("e").storage_capacity(),
-            make_driver("e"),
+            make_csi_driver("e").storage_capacity(),
+            make_csi_driver("e"),
             Hint.SKIP,
             id="other-driver",
         ),

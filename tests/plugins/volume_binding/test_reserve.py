@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from tests.builders import make_node, make_pod
-from tests.builders_storage import make_class, make_csi_node, make_pv, make_pvc
 from tests.handles import RefusingWriter
 from tests.plugins.storage_world import StorageWorld
 
@@ -19,6 +17,14 @@ from bayplan.client.errors import Conflict
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_binding import VolumeBinding
+from bayplan.testing import (
+    make_csi_node,
+    make_node,
+    make_pod,
+    make_pv,
+    make_pvc,
+    make_storage_class,
+)
 
 NODE = "n"
 
@@ -65,7 +71,7 @@ def merge(target, patch):
 def world():
     return StorageWorld(
         make_node(NODE).label("zone", "a"), make_node("m").label("zone", "b")
-    ).store(make_class("wait"))
+    ).store(make_storage_class("wait"))
 
 
 @pytest.fixture
@@ -105,7 +111,7 @@ def test_nothing_is_to_be_done_for_a_pod_without_claims(world, plugin):
 
 
 def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(world, plugin):
-    world.store(make_class("wait").provisioner(""), unbound(), available())
+    world.store(make_storage_class("wait").provisioner(""), unbound(), available())
     world.store(make_pvc("d").storage_class("wait"))
     other = make_pod("q").pvc("d").obj()
     state = reserved(world, plugin)
@@ -167,7 +173,7 @@ def test_unreserve_leaves_alone_what_another_pod_assumed_since(world, plugin):
 
 
 def test_reserve_refuses_a_node_that_does_not_fit(world, plugin):
-    world.store(make_class("wait").topology(zone=["b"]), unbound())
+    world.store(make_storage_class("wait").topology(zone=["b"]), unbound())
     state = world.state(plugin, POD)
     plugin.filter_nodes(state, POD, world.nodes)
     status = plugin.reserve(state, POD, NODE)

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.builders import make_node, make_pod
-from tests.builders_storage import make_capacity, make_class, make_driver, make_pv, make_pvc
 from tests.plugins.storage_world import StorageWorld
 
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.volume_binding import VolumeBinding
+from bayplan.testing import (
+    make_csi_driver,
+    make_node,
+    make_pod,
+    make_pv,
+    make_pvc,
+    make_storage_capacity,
+    make_storage_class,
+)
 
 FULLER = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 BENT = [
@@ -19,7 +26,7 @@ BENT = [
 
 def world():
     nodes = (make_node(zone).label("zone", zone) for zone in "abc")
-    return StorageWorld(*nodes).store(make_class("wait"), make_class("fast"))
+    return StorageWorld(*nodes).store(make_storage_class("wait"), make_storage_class("fast"))
 
 
 def volume(name, size, zone, storage_class="wait"):
@@ -111,14 +118,18 @@ def test_points_in_between_are_truncated_towards_the_left_one(utilization, expec
 
 
 def test_volumes_to_be_made_are_judged_by_what_the_driver_has_left():
-    w = world().store(claim("c1", "10Gi"), claim("c2", "20Gi"), make_driver().storage_capacity())
-    w.store(make_capacity("a").of("wait", "100Gi").on(zone="a"))
-    w.store(make_capacity("b").of("wait", "60Gi").on(zone="b"))
-    w.store(make_capacity("c").of("wait", None, maximumVolumeSize="60Gi").on(zone="c"))
+    w = world().store(
+        claim("c1", "10Gi"), claim("c2", "20Gi"), make_csi_driver().storage_capacity()
+    )
+    w.store(make_storage_capacity("a").of("wait", "100Gi").on(zone="a"))
+    w.store(make_storage_capacity("b").of("wait", "60Gi").on(zone="b"))
+    w.store(make_storage_capacity("c").of("wait", None, maximumVolumeSize="60Gi").on(zone="c"))
     assert scores(w, make_pod().pvc("c1").pvc("c2").obj()) == {"a": 30, "b": 50, "c": 100}
 
 
 def test_an_existing_volume_goes_before_those_to_be_made():
-    w = world().store(claim("c1", "10Gi"), claim("c2", "20Gi"), make_driver().storage_capacity())
-    w.store(make_capacity("a").of("wait", "100Gi").on(), volume("v", "20Gi", "a"))
+    w = world().store(
+        claim("c1", "10Gi"), claim("c2", "20Gi"), make_csi_driver().storage_capacity()
+    )
+    w.store(make_storage_capacity("a").of("wait", "100Gi").on(), volume("v", "20Gi", "a"))
     assert scores(w, make_pod().pvc("c1").pvc("c2").obj()) == {"a": 50, "b": 30, "c": 30}

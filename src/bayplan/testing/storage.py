@@ -1,4 +1,4 @@
-"""Builders of storage objects for tests, in the manner of `tests.builders`.
+"""Storage objects for tests.
 
 >>> make_pvc("data").bound_to("pv1").obj()
 >>> make_pv("pv1").capacity("10Gi").csi("ebs.csi.aws.com").on("zone", "a").obj()
@@ -6,11 +6,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
-from tests.builders import Json, _Builder, expressions, requirement
-
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+    Kind,
+)
 from bayplan.api.storage import (
     CSIDriver,
     CSINode,
@@ -20,45 +27,28 @@ from bayplan.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from bayplan.testing.builder import Builder, Json
+from bayplan.testing.selectors import expressions, requirement
 
-SelfT = TypeVar("SelfT", bound="_StorageBuilder")
-
-
-class _StorageBuilder(_Builder):
-    kind: ClassVar[type]
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._meta["resourceVersion"] = "1"
-
-    def version(self: SelfT, resource_version: int | str) -> SelfT:
-        """Set metadata.resourceVersion; 1 otherwise."""
-        return self.meta(resourceVersion=str(resource_version))
-
-    def top(self: SelfT, **fields: Any) -> SelfT:
-        """Set fields of the object itself."""
-        self.json.update(fields)
-        return self
-
-    def obj(self) -> Any:
-        """The object."""
-        return msgspec.json.decode(msgspec.json.encode(self.json), type=self.kind)
+T = TypeVar("T")
 
 
-class ClaimBuilder(_StorageBuilder):
+class _StorageBuilder(Builder[T]):
+    """The volume binder compares versions, so these objects have one from the beginning."""
+
+    def __init__(self, kind: Kind[T], name: str) -> None:
+        super().__init__(kind, name)
+        self.version(1)
+
+
+class ClaimBuilder(_StorageBuilder[PersistentVolumeClaim]):
     """Builds a `PersistentVolumeClaim`."""
 
-    kind = PersistentVolumeClaim
-
     def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._meta["namespace"] = "default"
+        super().__init__(PERSISTENT_VOLUME_CLAIM, name)
+        self.namespace("default")
         self.spec(accessModes=["ReadWriteOnce"])
         self.size("1Gi")
-
-    def namespace(self, namespace: str) -> ClaimBuilder:
-        """Set the namespace; ``default`` otherwise."""
-        return self.meta(namespace=namespace)
 
     def size(self, storage: str | None) -> ClaimBuilder:
         """Set the requested size; 1Gi otherwise."""
@@ -87,13 +77,11 @@ class ClaimBuilder(_StorageBuilder):
         return self.meta(ownerReferences=[owner])
 
 
-class VolumeBuilder(_StorageBuilder):
+class VolumeBuilder(_StorageBuilder[PersistentVolume]):
     """Builds a `PersistentVolume`."""
 
-    kind = PersistentVolume
-
     def __init__(self, name: str) -> None:
-        super().__init__(name)
+        super().__init__(PERSISTENT_VOLUME, name)
         self.spec(accessModes=["ReadWriteOnce"]).status(phase="Available")
         self.capacity("1Gi")
 
@@ -129,13 +117,11 @@ class VolumeBuilder(_StorageBuilder):
         return self.spec(claimRef=ref | ({"uid": uid} if uid else {}))
 
 
-class ClassBuilder(_StorageBuilder):
+class ClassBuilder(_StorageBuilder[StorageClass]):
     """Builds a `StorageClass` that waits for the first consumer."""
 
-    kind = StorageClass
-
     def __init__(self, name: str) -> None:
-        super().__init__(name)
+        super().__init__(STORAGE_CLASS, name)
         self.top(provisioner="csi.example.com", volumeBindingMode="WaitForFirstConsumer")
 
     def provisioner(self, name: str) -> ClassBuilder:
@@ -153,10 +139,11 @@ class ClassBuilder(_StorageBuilder):
         return self
 
 
-class CsiNodeBuilder(_StorageBuilder):
+class CsiNodeBuilder(_StorageBuilder[CSINode]):
     """Builds a `CSINode`."""
 
-    kind = CSINode
+    def __init__(self, name: str) -> None:
+        super().__init__(CSI_NODE, name)
 
     def driver(self, name: str, count: int | None = None) -> CsiNodeBuilder:
         """Add a driver, with how many volumes the node takes of it."""
@@ -170,10 +157,11 @@ class CsiNodeBuilder(_StorageBuilder):
         return self.annotation("storage.alpha.kubernetes.io/migrated-plugins", ",".join(plugins))
 
 
-class DriverBuilder(_StorageBuilder):
+class DriverBuilder(_StorageBuilder[CSIDriver]):
     """Builds a `CSIDriver`."""
 
-    kind = CSIDriver
+    def __init__(self, name: str) -> None:
+        super().__init__(CSI_DRIVER, name)
 
     def must_be_there(self, enabled: bool | None = True) -> DriverBuilder:
         """spec.preventPodSchedulingIfMissing."""
@@ -184,14 +172,12 @@ class DriverBuilder(_StorageBuilder):
         return self.spec(storageCapacity=enabled)
 
 
-class CapacityBuilder(_StorageBuilder):
+class CapacityBuilder(_StorageBuilder[CSIStorageCapacity]):
     """Builds a `CSIStorageCapacity`."""
 
-    kind = CSIStorageCapacity
-
     def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.meta(namespace="storage")
+        super().__init__(CSI_STORAGE_CAPACITY, name)
+        self.namespace("storage")
 
     def of(self, class_name: str, capacity: str | None = None, **more: Any) -> CapacityBuilder:
         """Set class and capacity, and other fields of the object."""
@@ -203,10 +189,11 @@ class CapacityBuilder(_StorageBuilder):
         return self.top(nodeTopology={"matchLabels": labels})
 
 
-class AttachmentBuilder(_StorageBuilder):
+class AttachmentBuilder(_StorageBuilder[VolumeAttachment]):
     """Builds a `VolumeAttachment`."""
 
-    kind = VolumeAttachment
+    def __init__(self, name: str) -> None:
+        super().__init__(VOLUME_ATTACHMENT, name)
 
     def of(self, attacher: str, volume: str | None, node: str) -> AttachmentBuilder:
         """Set driver, volume and node."""
@@ -224,7 +211,7 @@ def make_pv(name: str = "pv") -> VolumeBuilder:
     return VolumeBuilder(name)
 
 
-def make_class(name: str = "wait") -> ClassBuilder:
+def make_storage_class(name: str = "wait") -> ClassBuilder:
     """A builder of a class of csi.example.com that waits for the first consumer."""
     return ClassBuilder(name)
 
@@ -234,16 +221,16 @@ def make_csi_node(name: str = "n") -> CsiNodeBuilder:
     return CsiNodeBuilder(name)
 
 
-def make_driver(name: str = "csi.example.com") -> DriverBuilder:
+def make_csi_driver(name: str = "csi.example.com") -> DriverBuilder:
     """A builder of a CSIDriver."""
     return DriverBuilder(name)
 
 
-def make_capacity(name: str = "cap") -> CapacityBuilder:
+def make_storage_capacity(name: str = "cap") -> CapacityBuilder:
     """A builder of a CSIStorageCapacity."""
     return CapacityBuilder(name)
 
 
-def make_attachment(name: str = "va") -> AttachmentBuilder:
+def make_volume_attachment(name: str = "va") -> AttachmentBuilder:
     """A builder of a VolumeAttachment."""
     return AttachmentBuilder(name)

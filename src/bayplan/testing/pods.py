@@ -1,88 +1,23 @@
-"""Builders of Pods and Nodes for tests.
-
->>> make_pod("p").req(cpu="1").label("app", "web").obj()
->>> make_node("n").capacity(cpu="4", memory="8Gi").label("zone", "a").obj()
-
-Every builder collects the object as JSON and decodes it as if the API server had sent it, so a test
-sees what the scheduler would see. What has no method of its own goes through `meta`, `spec` and
-`status` under the API's field names.
-"""
+"""Pods for tests: ``make_pod("p").req(cpu="1").label("app", "web").obj()``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from bayplan.api.node import Node
-from bayplan.api.pod import Pod, decode_pod
-
-Json = dict[str, Any]
-SelfT = TypeVar("SelfT", bound="_Builder")
-
-_uids = count(1)
+from bayplan.api.kinds import POD
+from bayplan.api.pod import Pod
+from bayplan.testing.builder import Builder, Json
 
 
-class _Builder:
-    def __init__(self, name: str) -> None:
-        self.json: Json = {"metadata": {"name": name, "uid": f"uid-{next(_uids)}"}}
-        self._meta: Json = self.json["metadata"]
-        self._spec: Json = self.json.setdefault("spec", {})
-        self._status: Json = self.json.setdefault("status", {})
-
-    def meta(self: SelfT, **fields: Any) -> SelfT:
-        """Set fields of metadata."""
-        self._meta.update(fields)
-        return self
-
-    def spec(self: SelfT, **fields: Any) -> SelfT:
-        """Set fields of spec."""
-        self._spec.update(fields)
-        return self
-
-    def status(self: SelfT, **fields: Any) -> SelfT:
-        """Set fields of status."""
-        self._status.update(fields)
-        return self
-
-    def uid(self: SelfT, uid: str) -> SelfT:
-        """Set metadata.uid; every builder has one of its own otherwise."""
-        return self.meta(uid=uid)
-
-    def label(self: SelfT, key: str, value: str = "") -> SelfT:
-        """Add a label."""
-        self._meta.setdefault("labels", {})[key] = value
-        return self
-
-    def labels(self: SelfT, labels: Mapping[str, str]) -> SelfT:
-        """Add labels."""
-        self._meta.setdefault("labels", {}).update(labels)
-        return self
-
-    def annotation(self: SelfT, key: str, value: str) -> SelfT:
-        """Add an annotation."""
-        self._meta.setdefault("annotations", {})[key] = value
-        return self
-
-
-class PodBuilder(_Builder):
+class PodBuilder(Builder[Pod]):
     """Builds a `Pod`; containers are added one by one and are named c1, c2, ..., i1, i2, ..."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._meta["namespace"] = "default"
-
-    def obj(self) -> Pod:
-        """The Pod."""
-        return decode_pod(msgspec.json.encode(self.json))
+        super().__init__(POD, name)
+        self.namespace("default")
 
     # Metadata and status
-
-    def namespace(self, namespace: str) -> PodBuilder:
-        """Set the namespace; ``default`` otherwise."""
-        return self.meta(namespace=namespace)
 
     def created(self, timestamp: str) -> PodBuilder:
         """Set creationTimestamp, e.g. ``2026-01-01T00:00:00Z``."""
@@ -277,75 +212,9 @@ class PodBuilder(_Builder):
         return self
 
 
-class NodeBuilder(_Builder):
-    """Builds a `Node`."""
-
-    def obj(self) -> Node:
-        """The node."""
-        return msgspec.json.decode(msgspec.json.encode(self.json), type=Node)
-
-    def capacity(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> NodeBuilder:
-        """Add allocatable amounts: ``capacity(cpu="4", pods=110)``, ``capacity({"gpu": 1})``."""
-        allocatable = self._status.setdefault("allocatable", {})
-        allocatable.update({**(amounts or {}), **more})
-        return self
-
-    def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeBuilder:
-        """Add a taint."""
-        taint = {"key": key, "value": value, "effect": effect}
-        self._spec.setdefault("taints", []).append(taint)
-        return self
-
-    def unschedulable(self) -> NodeBuilder:
-        """Cordon the node."""
-        return self.spec(unschedulable=True)
-
-    def image(self, size_bytes: int, *names: str) -> NodeBuilder:
-        """Add an image under these names."""
-        entry = {"names": list(names), "sizeBytes": size_bytes}
-        self._status.setdefault("images", []).append(entry)
-        return self
-
-    def features(self, *names: str) -> NodeBuilder:
-        """Set status.declaredFeatures."""
-        return self.status(declaredFeatures=list(names))
-
-    def condition(self, type_: str, status: str) -> NodeBuilder:
-        """Add a condition."""
-        conditions = self._status.setdefault("conditions", [])
-        conditions.append({"type": type_, "status": status})
-        return self
-
-
 def make_pod(name: str = "p") -> PodBuilder:
     """A builder of a Pod in the namespace ``default``."""
     return PodBuilder(name)
-
-
-def make_node(name: str = "n") -> NodeBuilder:
-    """A builder of a node without allocatable amounts."""
-    return NodeBuilder(name)
-
-
-def requirement(key: str, operator: str, *values: str) -> Json:
-    """One expression of a selector."""
-    return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
-
-
-def labels_are(labels: Mapping[str, str] | None = None, *requirements: Json) -> Json:
-    """A LabelSelector; empty without arguments (which matches everything)."""
-    selector: Json = {"matchLabels": dict(labels)} if labels else {}
-    return selector | ({"matchExpressions": list(requirements)} if requirements else {})
-
-
-def expressions(*requirements: Json) -> Json:
-    """A NodeSelectorTerm on labels."""
-    return {"matchExpressions": list(requirements)}
-
-
-def fields(*requirements: Json) -> Json:
-    """A NodeSelectorTerm on fields (metadata.name)."""
-    return {"matchFields": list(requirements)}
 
 
 def _pod_term(topology_key: str, selector: Json | None, more: Mapping[str, Any]) -> Json:
