@@ -10,22 +10,20 @@ class Journal:
     reader that is further behind is told so (None) and starts over.
     """
 
-    __slots__ = ("_base", "_capacity", "_rows")
+    __slots__ = ("_base", "_capacity", "_rows", "position")
 
     def __init__(self, capacity: int = 65536) -> None:
         self._rows: list[int] = []
         self._base = 0
         self._capacity = capacity
-
-    @property
-    def position(self) -> int:
-        """Where a reader stands that has seen everything."""
-        return self._base + len(self._rows)
+        self.position = 0
+        """Where a reader stands that has seen everything. Read only."""
 
     def append(self, row: int) -> None:
         """Row ``row`` has changed."""
         self._rows.append(row)
-        if len(self._rows) > self._capacity:
+        self.position += 1
+        if self.position - self._base > self._capacity:
             dropped = self._capacity // 2
             del self._rows[:dropped]
             self._base += dropped

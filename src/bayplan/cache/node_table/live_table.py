@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
-from bayplan.cache.journal import Journal
 from bayplan.cache.node_table.column import (
     BoolArray,
     Column,
@@ -91,6 +90,12 @@ class LiveNodeTable(NodeTable):
         self._listeners: Subscribers[Listener] = Subscribers()
         for kind in BUILT_IN:
             self.ensure_column(kind)
+        self.node_journal = self._rows.node_journal
+        """Rows whose node came, went or changed."""
+        self.pod_journal = self._rows.pod_journal
+        """Rows whose Pods changed."""
+        self.start_journal = self._rows.start_journal
+        """Rows on which a Pod has got its start time."""
         self._allocatable = self.column(Allocatable)
         self._requested = self.column(Requested)
         self.reserve(n)
@@ -112,23 +117,8 @@ class LiveNodeTable(NodeTable):
         """How many nodes there are."""
         return self._rows.count
 
-    @property
-    def node_journal(self) -> Journal:
-        """Rows whose node came, went or changed."""
-        return self._rows.node_journal
-
-    @property
-    def pod_journal(self) -> Journal:
-        """Rows whose Pods changed."""
-        return self._rows.pod_journal
-
-    @property
-    def start_journal(self) -> Journal:
-        """Rows on which a Pod has got its start time."""
-        return self._rows.start_journal
-
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows.names)
 
     def row(self, name: str) -> int | None:
         """The row of the node called ``name``, or None."""
@@ -184,7 +174,7 @@ class LiveNodeTable(NodeTable):
 
     def touch(self, row: int) -> None:
         """A column that its owner writes has changed on ``row``: answers about it are stale."""
-        self._rows.node_journal.append(row)
+        self.node_journal.append(row)
 
     def listen(self, listener: Listener) -> Subscription:
         """Tell ``listener`` of every change; it counts what is there by itself.
@@ -220,7 +210,7 @@ class LiveNodeTable(NodeTable):
             self._report_node(row)
         for pod in pods:
             self._report_added(row, pod)
-        self._rows.node_journal.append(row)
+        self.node_journal.append(row)
         return row
 
     def remove_node(self, name: str) -> list[Pod]:
@@ -235,7 +225,7 @@ class LiveNodeTable(NodeTable):
             column.clear(row)
         self._rows.free(name)
         self._report_node(row)
-        self._rows.node_journal.append(row)
+        self.node_journal.append(row)
         return pods
 
     # Pods
@@ -244,14 +234,14 @@ class LiveNodeTable(NodeTable):
         """Count ``pod`` on ``row``."""
         for column in self._pod_columns:
             column.count(row, pod, 1)
-        self._rows.pod_journal.append(row)
+        self.pod_journal.append(row)
         self._report_added(row, pod)
 
     def remove_pod(self, row: int, pod: Pod) -> None:
         """No longer count ``pod`` on ``row``; it must be the very Pod that was added."""
         for column in self._pod_columns:
             column.count(row, pod, -1)
-        self._rows.pod_journal.append(row)
+        self.pod_journal.append(row)
         self._report_removed(row, pod)
 
     def replace_pod(self, row: int, pod: Pod) -> None:
@@ -259,7 +249,7 @@ class LiveNodeTable(NodeTable):
         previous = self.pods[row][pod.uid]
         self.pods[row][pod.uid] = pod
         if previous.status.start_time != pod.status.start_time:
-            self._rows.start_journal.append(row)
+            self.start_journal.append(row)
 
     def _report_added(self, row: int, pod: Pod) -> None:
         for listener in self._listeners:

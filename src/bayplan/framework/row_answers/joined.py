@@ -11,7 +11,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE
-from bayplan.framework.row_answers.kept_scores import Maxima, Rows
+from bayplan.framework.row_answers.kept_scores import Maxima
 from bayplan.framework.row_answers.part import PartAnswers, PreFilterAnswer, masked
 from bayplan.framework.stages import ScoreStage
 
@@ -51,7 +51,7 @@ class RowAnswers:
         highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
         self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
         self._maxima: dict[str, int] = {}
-        self._generations: list[int] | None = None
+        self._generation = -1
         self._node_position = self._pod_position = 0
 
     @property
@@ -75,29 +75,30 @@ class RowAnswers:
         Raises:
             AttemptFault: a plugin broke; the next refresh asks it again.
         """
-        undecided = nodes.exists
+        undecided, generation = nodes.exists, 0
         for part in self._shared:
             part.refresh(pod, nodes, nodes.exists)
+            generation += part.generation
         if self._own is not None:
             for part in self._shared:
                 undecided = undecided & part.fits
             self._own.refresh(pod, nodes, undecided)
-        generations = [part.generation for part in self._parts]
+            generation += self._own.generation
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position)
         if (
-            generations != self._generations
+            generation != self._generation
             or moved is None
             or moved_pods is None
             or len(nodes) != len(self.fits)
-            or len(rows := set(moved).union(moved_pods)) * 4 > len(nodes)
+            or len(rows := {*moved, *moved_pods}) * 4 > len(nodes)
         ):
             self._join_all(nodes.exists)
         elif len(rows) == 1:
             self._join_row(rows.pop())
         elif rows:
             self._join_rows(np.array(sorted(rows)))
-        self._generations = generations
+        self._generation = generation
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
 
@@ -110,9 +111,17 @@ class RowAnswers:
         self._totals = totals.astype(self._totals.dtype)
 
     def _join_row(self, row: int) -> None:
-        fits = self.fits[row] = all(part.fits.item(row) for part in self._parts)
+        fits = True
+        for part in self._parts:
+            fits = fits and part.fits.item(row)
+        self.fits[row] = fits
         self._renormalize()
-        self._totals[row] = self._sum(row, self._maxima) if fits else -1
+        total: IntArray | int = 0 if fits else -1
+        for part in self._parts if fits else ():
+            if part.scores is not None:
+                total += part.scores.item(row)
+            total += part.kept.total(row, self._maxima)
+        self._totals[row] = total
 
     def _join_rows(self, rows: IntArray) -> None:
         fits = np.ones(len(rows), np.bool_)
@@ -133,10 +142,11 @@ class RowAnswers:
     def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
         maxima: dict[str, int] = {}
         for part in self._parts:
-            maxima |= part.kept.maxima(feasible)
+            if part.kept.columns:
+                maxima |= part.kept.maxima(feasible)
         return maxima
 
-    def _sum(self, rows: Rows, maxima: Maxima) -> IntArray:
+    def _sum(self, rows: IntArray | slice, maxima: Maxima) -> IntArray:
         """The totals of ``rows``, whether they fit or not."""
         total = np.zeros(np.shape(self.fits[rows]), self._totals.dtype)
         for part in self._parts:

@@ -105,7 +105,9 @@ class PartAnswers:
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position) if self._follows_pods else []
         self._node_position = self._pod_position = _NEVER
-        epochs = [self._call(p, Point.SCORE, p.epoch, pod) for p in self._with_epoch]
+        epochs = self._epochs
+        if self._with_epoch:
+            epochs = [self._call(p, Point.SCORE, p.epoch, pod) for p in self._with_epoch]
         if (
             moved is None
             or moved_pods is None
@@ -113,7 +115,7 @@ class PartAnswers:
             or len(nodes) != len(self.fits)
         ):
             self._start_over(pod, nodes, undecided)
-        else:
+        elif moved or moved_pods or self._asked is not None:
             self._follow(pod, nodes, moved, moved_pods, undecided)
         self._epochs = epochs
         self._node_position = nodes.node_journal.position
@@ -129,7 +131,7 @@ class PartAnswers:
     ) -> None:
         if self._asked is not None:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
-        rows = set(moved).union(moved_pods)
+        rows = {*moved, *moved_pods}
         if len(rows) * 4 > len(nodes):
             self._start_over(pod, nodes, undecided)
         elif len(rows) == 1 and self._by_load and not moved:
