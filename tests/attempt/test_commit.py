@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.core_harness import Cluster, uid_of
+from tests.core_harness import PROFILE, Cluster, uid_of
 from tests.scripted import scripted
 
 from bayplan import logs
+from bayplan.attempt.commit import Choice, Commit, Committed
+from bayplan.attempt.outcome import Rejection
 from bayplan.binding import cycle
-from bayplan.framework import WAIT, Status
+from bayplan.framework import WAIT, Plugin, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
+from bayplan.framework.cycle_state import CycleState
 from bayplan.queue import scheduling_queue
 from bayplan.queue.places import Place
 from bayplan.testing import make_node, make_pod
@@ -223,3 +226,92 @@ def test_who_holds_a_pod_back_is_logged_once_and_when_it_ends(
         ("Pod is held by a PreEnqueue plugin", "Hold", "not today"),
         ("Pod is held no longer", "", ""),
     ]
+
+
+# Several Pods at once
+
+
+class Ledger(Plugin):
+    """Writes down what is asked of it; refuses in Permit whoever is labelled ``refuse``."""
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.calls: list[str] = []
+
+    def reserve(self, _state: Any, pod: Any, node_name: str) -> None:
+        """Everybody counts already when the first one is reserved."""
+        counted = sum(len(info.pods) for info in self.handle.nodes)
+        self.calls.append(f"reserve {pod.name} on {node_name} of {counted}")
+
+    def unreserve(self, _state: Any, pod: Any, _node_name: str) -> None:
+        """Written down."""
+        self.calls.append(f"unreserve {pod.name}")
+
+    def permit(self, _state: Any, pod: Any, _node_name: str) -> Any:
+        """Most have to wait."""
+        self.calls.append(f"permit {pod.name}")
+        if "refuse" in pod.labels:
+            return Status.unschedulable("not you")
+        return WAIT, 5.0
+
+
+def chosen(cluster: Cluster, *names: str, **labels: str) -> list[Choice]:
+    """These Pods, on n1 and n2 in turn; the last one has the labels."""
+    cluster.add(node("n1"), node("n2"))
+    framework = cluster.core.profiles[PROFILE]
+    pods = [make_pod(name).req(cpu="1") for name in names]
+    for key, value in labels.items():
+        pods[-1].label(key, value)
+    return [
+        Choice(framework, CycleState(), pod.obj(), f"n{index % 2 + 1}")
+        for index, pod in enumerate(pods)
+    ]
+
+
+def test_many_pods_are_committed_stage_by_stage() -> None:
+    cluster = Cluster(Ledger, bare=True)
+    commit = Commit(cluster.cache, cluster.queue.nominator)
+    outcome = commit.run(*chosen(cluster, "a", "b"))
+    assert isinstance(outcome, Committed)
+    assert [(m.pod.name, m.pod.node_name, m.waits) for m in outcome.members] == [
+        ("a", "n1", {"Ledger": 5.0}),
+        ("b", "n2", {"Ledger": 5.0}),
+    ]
+    assert cluster.plugin(Ledger).calls == [
+        "reserve a on n1 of 2",
+        "reserve b on n2 of 2",
+        "permit a",
+        "permit b",
+    ]
+
+
+def test_of_many_pods_none_counts_when_one_is_refused() -> None:
+    cluster = Cluster(Ledger, bare=True)
+    commit = Commit(cluster.cache, cluster.queue.nominator)
+    outcome = commit.run(*chosen(cluster, "a", "b", "c", refuse="yes"))
+    assert isinstance(outcome, Rejection)
+    assert outcome.message == "0/1 nodes are available: 1 not you."
+    assert outcome.unschedulable_plugins == {"Ledger"}
+    assert cluster.plugin(Ledger).calls[-3:] == ["unreserve c", "unreserve b", "unreserve a"]
+    assert cluster.cache.counts()["pods"] == 0
+    assert cluster.cache.nodes.recount() == {}
+
+
+def test_a_pod_that_counts_already_costs_the_whole_group_its_attempt() -> None:
+    cluster = Cluster(Ledger, bare=True)
+    commit = Commit(cluster.cache, cluster.queue.nominator)
+    first, second = chosen(cluster, "a", "b")
+    outcome = commit.run(first, second, first)
+    assert isinstance(outcome, Rejection)
+    assert "cannot be assumed" in outcome.message
+    assert cluster.cache.counts()["pods"] == 0
+
+
+def test_a_commit_inside_a_trial_is_put_back_with_it() -> None:
+    cluster = Cluster(bare=True)
+    commit = Commit(cluster.cache, cluster.queue.nominator)
+    choices = chosen(cluster, "a", "b")
+    with cluster.cache.trial():
+        assert isinstance(commit.run(*choices), Committed)
+        assert cluster.cache.counts()["assumed_pods"] == 2
+    assert cluster.cache.counts()["pods"] == 0
