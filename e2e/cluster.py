@@ -93,7 +93,7 @@ class Bayplan(Part):
         sides = [found for key, found in compared.items() if key.startswith(("missing", "surplus"))]
         return not any([*sides, counted["columns"], counted["counters"]])
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, /, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
         text = self.endpoint.get("/metrics").decode()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+from urllib.error import HTTPError
 
 import pytest
 
@@ -188,3 +190,47 @@ def test_on_sigterm_no_pod_is_taken_any_more_and_none_is_left_half_bound(cluster
     assert said
     assert "late" not in said
     assert "Traceback" not in bayplan.log.read_text()
+
+
+def test_a_replica_that_may_not_use_the_lease_is_not_ready_and_says_why(cluster, start):
+    lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": "default"}
+    bayplan = start(cluster.config(OTHER, leaderElection=lease), ready="/livez")
+
+    def lease_is_named() -> bool:
+        try:
+            bayplan.endpoint.get("/readyz")
+        except HTTPError as answer:
+            return "Lease: " in (said := answer.read().decode()) and "forbidden" in said
+        return False
+
+    wait_until(lease_is_named, SOON, "the Lease on /readyz")
+    assert bayplan.metric("bayplan_lease_failing", name="bayplan") == 1
+    assert bayplan.metric("leader_election_master_status", name="bayplan") == 0
+    bayplan.signal(signal.SIGTERM)
+    assert bayplan.wait(15) == 0
+
+
+def test_a_leader_says_so_in_metrics_and_events(own):
+    bayplan = own.bayplan().start()
+    wait_until(lambda: bayplan.lines("Leading"), SOON, "it leads")
+    assert bayplan.metric("leader_election_master_status", name="bayplan") == 1
+    assert bayplan.metric("bayplan_leader_info", name="bayplan") == 1
+
+    def became_leader() -> bool:
+        items = json.loads(own.kubectl("get", "events", "-o=json", namespace=SYSTEM))["items"]
+        notes = [e["message"] for e in items if e["reason"] == "LeaderElection"]
+        return any(note.endswith(" became leader") for note in notes)
+
+    wait_until(became_leader, SOON, "the event")
+    bayplan.kill()
+
+
+def test_every_metric_of_the_documents_is_served(cluster, deployed):
+    text = (ROOT / "docs" / "operations.md").read_text()
+    prefixes = "scheduler|bayplan|rest|process|leader"
+    listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
+    cluster.nodes(NodeSpec("n1"))
+    cluster.create(pod("p"))
+    cluster.wait_bound("p")
+    served = re.findall(r"^# TYPE (\w+)", deployed.endpoint.get("/metrics").decode(), re.MULTILINE)
+    assert listed == set(served)
