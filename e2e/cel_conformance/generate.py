@@ -131,6 +131,8 @@ class Generator:
             return name
         if use:
             return self.random.choice(grammar.TEXTS[use])
+        if letters.startswith("="):
+            letters, exact = letters[1:], True
         if letters == "w":
             letters = self.random.choice([*grammar.VALUES, "lx", "mx", "ox"])
         kind = letters.replace("x", parameter).replace("z", other)

@@ -115,39 +115,35 @@ class _Compiler:
         return self.undeclared(node.position, node.name)
 
     def attribute(
-        self, node: Node, scope: Scope, tail: tuple[Node, ...] = (), branch: bool = False
+        self, node: Node, scope: Scope, tail: tuple[Qualifier, ...] = (), branch: bool = False
     ) -> Code:
         """A chain of selections and indexes, `tail` being its part outside of `node`.
 
         In a `branch` of a conditional, cel-go leaves the answer of has() as it is: optional, where
         the chain is.
         """
-        links = list(tail)
+        links: list[Select | Index] = []
         while isinstance(node, (Select, Index)) and not _type_named(node, scope):
             links.insert(0, node)
             node = node.operand
+        if isinstance(node, Name) and links:
+            self.check_field(node, links[0], scope)
+        qualifiers = (*(self.qualifier(link, scope) for link in links), *tail)
         if isinstance(node, Conditional):
             condition = self.node(node.condition, scope)
-            then = self.attribute(node.then, scope, tuple(links), branch=True)
-            otherwise = self.attribute(node.otherwise, scope, tuple(links), branch=True)
+            then = self.attribute(node.then, scope, qualifiers, branch=True)
+            otherwise = self.attribute(node.otherwise, scope, qualifiers, branch=True)
             code = calls.conditional(condition, then, otherwise)
         else:
-            if isinstance(node, Name) and links:
-                self.check_field(node, links[0], scope)
             named = _type_named(node, scope)
             base = Constant(TypeValue(named)) if named else self.node(node, scope)
-            if not links:
-                return base
-            code = access.chain(base, tuple(self.qualifier(link, scope) for link in links))
-        last = links[-1] if links else None
-        if isinstance(last, Select) and last.test and not branch:
-            return _tested(code)
-        return code
+            code = access.chain(base, qualifiers) if qualifiers else base
+        tests = bool(qualifiers) and qualifiers[-1].test
+        return _tested(code) if tests and not branch else code
 
-    def qualifier(self, link: Node, scope: Scope) -> Qualifier:
+    def qualifier(self, link: Select | Index, scope: Scope) -> Qualifier:
         if isinstance(link, Select):
             return Qualifier(Constant(link.field), link.optional, link.test)
-        assert isinstance(link, Index)
         key = self.node(link.index, scope)
         if isinstance(key, Constant):
             try:

@@ -9,7 +9,7 @@ from typing import Final
 from bayplan.cel.equality import compare, contains
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import check_length
-from bayplan.cel.golang.times import checked_timestamp
+from bayplan.cel.golang.times import SECOND, checked_timestamp
 from bayplan.cel.values import (
     COMPARABLE,
     INT_MAX,
@@ -97,6 +97,8 @@ def _join(left: bytes, right: bytes) -> bytes:
 
 
 def _span(left: Timestamp, right: Timestamp) -> Duration:
+    seconds = left.nanoseconds // SECOND - right.nanoseconds // SECOND
+    checked_int(seconds * SECOND)  # cel-go computes the seconds on their own first
     return Duration(checked_int(left.nanoseconds - right.nanoseconds))
 
 

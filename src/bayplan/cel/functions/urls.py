@@ -23,7 +23,7 @@ _RAW_PATH: Final = _PATH | frozenset("!'()*[]%")
 _USER_INFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+\-.]*):", re.ASCII)
-_ESCAPED: Final = re.compile(r"%([0-9a-fA-F]{2})?", re.ASCII)
+_CHARACTER: Final = re.compile(r"%([0-9a-fA-F]{2})?|[^%]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,22 @@ def _escape(text: str, allowed: frozenset[str]) -> str:
     )
 
 
+def _check_escape(shown: str, digits: str | None, host: bool, zone: bool) -> None:
+    bad = digits is None
+    if digits and host:
+        bad = digits[0] < "8" and digits != "25"
+    if digits and zone:
+        bad = digits not in ("25", "20") and chr(int(digits, 16)) not in _HOST
+    if bad:
+        raise EvaluationError(f"invalid URL escape {quote(shown)}")
+
+
 def _unescape(text: str, host: bool = False, zone: bool = False, plus: bool = False) -> str:
-    for match in _ESCAPED.finditer(text):
-        shown = text[match.start() : match.start() + 3]
-        digits = match[1]
-        bad = digits is None
-        if digits and host and digits[0] < "8" and digits != "25":
-            bad = True
-        if digits and zone and digits not in ("25", "20"):
-            bad = chr(int(digits, 16)) not in _HOST
-        if bad:
-            raise EvaluationError(f"invalid URL escape {quote(shown)}")
-    if host or zone:
-        for char in _ESCAPED.sub("", text):
-            if char < "\x80" and char not in _HOST:
-                raise EvaluationError(f"invalid character {quote(char)} in host name")
+    for match in _CHARACTER.finditer(text):
+        if match[0][0] == "%":
+            _check_escape(text[match.start() : match.start() + 3], match[1], host, zone)
+        elif (host or zone) and match[0] < "\x80" and match[0] not in _HOST:
+            raise EvaluationError(f"invalid character {quote(match[0])} in host name")
     if plus:
         text = text.replace("+", " ")
     if "%" not in text:
@@ -116,12 +117,12 @@ def parse(text: str) -> URL:
         EvaluationError: with Go's text, when it is no URL.
     """
     try:
-        _parse(text)
+        _parse(text, request=True)
     except EvaluationError as reason:
         raise EvaluationError(f"parse {quote(text)}: {reason}") from None
     base, _, fragment = text.partition("#")
     try:
-        result = _parse(base)
+        result = _parse(base, request=False)
     except EvaluationError as reason:
         raise EvaluationError(f"parse {quote(base)}: {reason}") from None
     if not fragment:
@@ -134,7 +135,7 @@ def parse(text: str) -> URL:
     return URL(**{**result.__dict__, "fragment": escaped})
 
 
-def _parse(text: str) -> URL:
+def _parse(text: str, request: bool) -> URL:
     if any(char < " " or char == "\x7f" for char in text):
         raise EvaluationError("net/url: invalid control character in URL")
     if not text:
@@ -152,7 +153,9 @@ def _parse(text: str) -> URL:
             raise EvaluationError("invalid URI for request")
         return URL(scheme, opaque=rest, query=query, force_query=force_query)
     user, host = None, ""
-    has_authority = scheme != "" and rest.startswith("//")
+    # Without a scheme, only what is not a request can have a host.
+    relative = not request and not rest.startswith("///")
+    has_authority = (scheme != "" or relative) and rest.startswith("//")
     if has_authority:
         authority, slash, path = rest[2:].partition("/")
         user, host = _authority(scheme, authority)
@@ -234,7 +237,7 @@ def url(text: str) -> URL:
 def uri_problem(text: str) -> str | None:
     """Why a string is no URI of a request; None if it is one."""
     try:
-        _parse(text)
+        _parse(text, request=True)
     except EvaluationError as reason:
         return f"parse {quote(text)}: {reason}"
     return None
