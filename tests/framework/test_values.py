@@ -10,7 +10,7 @@ import pytest
 from bayplan.api.kinds import CSI_NODE, NODE, SERVICE
 from bayplan.framework.cluster_events import Action, ClusterEvent, Resource
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.interface import PreFilterResult
+from bayplan.framework.interface import Normalizer, PreFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
 
 
@@ -135,3 +135,9 @@ def test_any_collection_names_the_nodes_of_a_pre_filter_result(names: Any) -> No
 
 def test_no_names_mean_all_nodes() -> None:
     assert PreFilterResult().node_names is None
+
+
+@pytest.mark.parametrize(("reverse", "expected"), [(False, 0), (True, 100)])
+def test_a_single_score_is_normalized_like_many(reverse: bool, expected: int) -> None:
+    assert Normalizer(reverse=reverse)(np.asarray(0), 0).tolist() == expected
+    assert Normalizer(reverse=reverse)(np.zeros(2, np.int64), 0).tolist() == [expected] * 2

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.volume_binding import VolumeBinding
 from bayplan.testing import (
@@ -61,6 +61,8 @@ def test_a_profile_without_its_pre_filter_cannot_score():
         CycleState(), make_pod().obj(), w.nodes, w.nodes.exists
     )
     assert status == Status.error("not found")
+    with pytest.raises(MissingStateError, match=r"^not found$"):
+        w.plugin(VolumeBinding).score_nodes(CycleState(), make_pod().obj(), w.nodes)
 
 
 def test_a_profile_without_its_filter_scores_nothing():

@@ -28,7 +28,7 @@ from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
 from bayplan.framework.cluster_events import EventRegistration
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import (
@@ -59,6 +59,7 @@ from bayplan.plugins.volume_binding.binding import BindingTask, is_fully_bound
 from bayplan.plugins.volume_binding.finder import FoundVolumes, PodVolumeClaims
 from bayplan.plugins.volume_binding.tasks import Tasks
 
+_NOT_PREPARED = "not found"
 UNBOUND_IMMEDIATE = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 
@@ -180,14 +181,19 @@ class VolumeBinding(Plugin):
         """Nothing to do, but PreFilter must have run."""
         if not self.args.shape:
             return SKIP
-        prepared = self.name in state.skip_filter or state.get(self.name) is not None
-        return None if prepared else Status.error("not found")
+        return None if self._is_prepared(state) else Status.error(_NOT_PREPARED)
+
+    def _is_prepared(self, state: CycleState) -> bool:
+        """Whether PreFilter has run, if only to find that the Pod has no claims."""
+        return self.name in state.skip_filter or state.get(self.name) is not None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray | None:
         """How full the volumes would be, by the shape of the args.
 
         Nothing counts where Filter has not looked for volumes: a profile may have it off.
         """
+        if self.args.shape and not self._is_prepared(state):
+            raise MissingStateError(_NOT_PREPARED)
         mine: _State | None = state.get(self.name)
         if mine is None or mine.found is None:
             return None
