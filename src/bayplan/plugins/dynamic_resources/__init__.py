@@ -61,6 +61,7 @@ from bayplan.plugins.dynamic_resources.binding import (
     release_patch,
     status_path,
     wait_until_ready,
+    with_allocation,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
     Readiness,
@@ -285,6 +286,11 @@ class DynamicResources(Plugin):
         results = fleet.results(node, mine.new_claims, choices)
         mine.allocations = dict(zip(mine.to_allocate, results, strict=True))
         self._tracker.reserve(pod.uid, mine.new_claims, results)
+        if self.handle.writer is None:
+            # Without a cluster nobody runs PreBind: the claims are as if it had written them.
+            for index, allocation in mine.allocations.items():
+                claim = with_allocation(mine.claims[index], allocation, pod)
+                self.handle.objects.set(RESOURCE_CLAIM, claim)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, _node_name: str) -> None:
@@ -296,6 +302,8 @@ class DynamicResources(Plugin):
             if index in mine.allocations:
                 written = claim if index in mine.written else None
                 self._tracker.release(claim, written, doubt=mine.doubt)
+                if self.handle.writer is None:
+                    self.handle.objects.set(RESOURCE_CLAIM, claim)
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 self._patch_status(claim, release_patch(claim, pod), "leave a claim")
         mine.allocations.clear()

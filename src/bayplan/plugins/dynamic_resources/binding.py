@@ -16,7 +16,12 @@ import msgspec
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.api.pod import Pod
-from bayplan.api.resource import FINALIZER, AllocationResult, ResourceClaim
+from bayplan.api.resource import (
+    FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.client.errors import ApiError, Conflict
 from bayplan.framework.handle import ClusterWriter
@@ -98,6 +103,15 @@ def wait_until_ready(
             raise BindError(f"{TIMEOUT}: context deadline exceeded")
         if cancelled.wait(min(POLL_SECONDS, left)):
             raise BindError("context canceled")
+
+
+def with_allocation(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
+    """The claim as it is once it is written, with ``pod`` as its first user."""
+    user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+    status = msgspec.structs.replace(
+        claim.status, allocation=allocation, reserved_for=(*claim.status.reserved_for, user)
+    )
+    return msgspec.structs.replace(claim, status=status)
 
 
 def release_patch(claim: ResourceClaim, pod: Pod) -> bytes:
