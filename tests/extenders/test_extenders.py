@@ -21,7 +21,9 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.errors import Forbidden
 from bayplan.config.types import Extender
-from bayplan.extenders.extenders import ExtenderError, Extenders, HttpExtender
+from bayplan.extenders.extenders import Extenders
+from bayplan.extenders.http_extender import HttpExtender
+from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status

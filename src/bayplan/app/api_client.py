@@ -16,8 +16,9 @@ from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
 from bayplan.client.writer import Writer
 from bayplan.config import EffectiveConfig
-from bayplan.extenders.extenders import Extenders, HttpExtender
+from bayplan.extenders.extenders import Extenders
 from bayplan.extenders.full_objects import FullObjects
+from bayplan.extenders.http_extender import HttpExtender
 
 log = structlog.get_logger("client")
 

@@ -16,9 +16,9 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, LiveNodeTable
-from bayplan.extenders.extenders import REJECTOR, Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.extenders import REJECTOR, NodeExtenders
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.sampling import NodeSampler
@@ -60,7 +60,7 @@ class NodeSelector:
     """Selects nodes. One per scheduler."""
 
     def __init__(
-        self, nodes: LiveNodeTable, extenders: Extenders, tie_break: TieBreak = pick_at_random
+        self, nodes: LiveNodeTable, extenders: NodeExtenders, tie_break: TieBreak = pick_at_random
     ) -> None:
         self._nodes = nodes
         self._extenders = extenders

@@ -1,7 +1,7 @@
-"""FullObjects: whole Pods and nodes as the API server has them, for those who are owed all fields.
+"""FullObjects: complete Pods and nodes from the API server, for extenders.
 
-The cache holds only what scheduling reads. An extender is sent complete objects, so they are
-fetched when a call needs them, and kept while their resourceVersion stays the same.
+The cache holds only what scheduling reads. An extender must get complete objects, so
+they are fetched when a call needs them, and cached while their resourceVersion stays the same.
 """
 
 from __future__ import annotations

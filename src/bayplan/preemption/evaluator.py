@@ -18,8 +18,8 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
 from bayplan.config.args import DefaultPreemptionArgs
-from bayplan.extenders.extenders import ExtenderError
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.handle import InTreeHandle, NamedVictims, PreemptionExtender
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
