@@ -166,11 +166,16 @@ class Scheduler:
         if wait:
             timers = [self._queue.next_timer() if self.active else None, self._binder.next_timer()]
             timeout = min([IDLE_SECONDS, *(timer for timer in timers if timer is not None)])
-        self.pulse.rest()
+        waiting = timeout > 0
+        if waiting:
+            self.pulse.rest()
         for message in self._inbox.drain(timeout):
-            self.pulse.step()
+            if waiting:
+                waiting = False
+                self.pulse.step()
             self._apply(message)
-        self.pulse.step()
+        if waiting:
+            self.pulse.step()
         self._binder.expire()
         self._queue.flush()
 

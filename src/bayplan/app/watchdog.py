@@ -3,7 +3,7 @@
 Plugins of users run on that thread. One that never returns stops everything: no Pod is placed, no
 signal of the operating system is handled. This thread reads the `Pulse` and answers in steps:
 
-    1 s          a warning names the plugin, the extension point and the stack, once a step
+    1 s          a warning names the plugin, the extension point and the stack, once an attempt
     the limit    `on_stuck`: the process reports itself as not alive, and gives the Lease up
     a signal     to end that the scheduling thread has not followed in time: `on_abandon`
 
@@ -35,7 +35,9 @@ from bayplan.telemetry.pulse import Pulse
 log = structlog.get_logger("watchdog")
 
 WARN_SECONDS = 1.0
-"""A step that takes longer is warned of."""
+"""An attempt that takes longer is warned of."""
+SLOW_INBOX_SECONDS = 10.0
+"""The same for what was in the inbox: the first lists of a large cluster take their time."""
 LOOK_SECONDS = 0.5
 PATIENCE_SECONDS = 5.0
 """How long a step may go on once the process is told to end."""
@@ -121,7 +123,8 @@ class Watchdog:
         """Compare the pulse with the times."""
         since, now = self._pulse.since, self._clock()
         age = now - since
-        if age >= WARN_SECONDS and since != self._warned:
+        limit = SLOW_INBOX_SECONDS if self._pulse.pod is None else WARN_SECONDS
+        if age >= limit and since != self._warned:
             self._warned = since
             self._warn(age)
         if age >= self._limit and since != self._reported:
@@ -134,7 +137,6 @@ class Watchdog:
     def _warn(self, age: float) -> None:
         pod, culprit = self._pulse.pod, culprit_of(self._watched)
         if pod is None and not culprit.plugin:
-            # Reading a large cluster for the first time takes its time.
             return
         log.warning(
             "Plugin takes long" if culprit.plugin else "Attempt takes long",

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from bayplan.api.pod import Pod
 
+RESTING = float("inf")
+
 
 class Pulse:
-    """The step that the scheduling thread is at: an attempt, or a message from the inbox.
+    """The step that the scheduling thread is at: an attempt, or what was in the inbox.
 
     Attributes:
         since: when the step began, by ``clock``; infinite while the thread waits for work.
@@ -18,7 +20,7 @@ class Pulse:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.since = float("inf")
+        self.since = RESTING
         self.pod: Pod | None = None
 
     def step(self, pod: Pod | None = None) -> None:
@@ -28,7 +30,7 @@ class Pulse:
 
     def rest(self) -> None:
         """The thread waits for work."""
-        self.since = float("inf")
+        self.since = RESTING
 
     def age(self) -> float:
         """Seconds since the step began; 0 while the thread waits."""
