@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -208,6 +209,9 @@ func (c *cluster) takeOffItsNode(name string) {
 			pod.Spec.NodeName = ""
 			pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
 			pod.Status.Resources, pod.Status.AllocatedResources = nil, nil
+			pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+				return c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress
+			})
 		}
 	}
 }

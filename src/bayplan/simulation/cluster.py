@@ -34,6 +34,8 @@ from bayplan.simulation.schema import UnusableError
 from bayplan.simulation.workloads import expand
 
 STDIN = Path("-")
+_SAID_BY_KUBELET = ("allocatedResources", "containerStatuses", "initContainerStatuses", "resources")
+_RESIZE_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -147,9 +149,13 @@ def _decoded(entries: Iterable[Entry], notes: Notes) -> list[Any]:
 
 
 def _take_off_its_node(objects: Objects, key: str | None) -> str:
-    """Let the Pod ``key`` be pending; returns where it was."""
+    """Let the Pod ``key`` be pending, without what a kubelet says; returns where it was."""
     for pod in objects[POD]:
         if pod.key == key and pod.status.get("phase") not in ("Succeeded", "Failed"):
+            for field in _SAID_BY_KUBELET:
+                pod.status.pop(field, None)
+            conditions = pod.status.get("conditions", [])
+            conditions[:] = [c for c in conditions if c.get("type") not in _RESIZE_CONDITIONS]
             return str(pod.spec.pop("nodeName", ""))
     return ""
 
