@@ -15,7 +15,8 @@ from tests.client.fault_server import Exchange, FaultServer, one_after_another
 
 from bayplan.client import errors
 from bayplan.client.connection import Connection
-from bayplan.client.dispatcher import EVENT_PAUSE, EVENTS_IN_FLIGHT, Dispatcher
+from bayplan.client.dispatcher import Dispatcher
+from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT
 from bayplan.client.request import Lane, Outcome, Request
 
 

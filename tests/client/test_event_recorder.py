@@ -200,7 +200,8 @@ def test_a_series_whose_event_has_expired_starts_anew(bench, server):
     bench.record()
     patch = bench.request()
     patch.on_done(errors.NotFound("gone"))
-    again = bench.recorder._dispatcher._lanes[Lane.EVENT].popleft()
+    again = bench.recorder._dispatcher._lanes.take()
+    assert again is not None
     assert again.method == "POST"
     assert body(again)["metadata"]["name"] == name
     assert body(again)["series"]["count"] == 2

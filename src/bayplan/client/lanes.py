@@ -1,0 +1,244 @@
+"""Lanes: which request is sent next, and when. No I/O and no thread: the dispatcher drives it.
+
+A request is in one of these places, and every move is a method::
+
+              put                     take                     settle
+    (caller) -----> waiting in a lane -----> in flight -----------------------> (its on_done)
+                          ^                      |
+                          |     due              |  settle: worth another try
+                          +--------- to retry <--+
+
+    drop_bindings, drain: waiting or to retry -----> (its on_done, with `Closed`)
+
+`take` decides in this order, and answers None at the first that says no:
+
+1. Retries that are due go to the front of their lane.
+2. Is there room in flight, and may anything be sent at all (`may_send`: are we the leader)?
+3. The first lane with a request: bindings, then status writes, then events. Events have no place
+   while `EVENTS_IN_FLIGHT` of them are in flight. Where no event waits, the event source is asked,
+   but only when it has announced something at least `EVENT_PAUSE` ago.
+4. Does the rate limit have a token? Events have a bucket of their own.
+
+An example, with two free places and a rate of 1 a second: a status write S, an event and then a
+binding B are put. The first `take` gives B (lane before age), the second None, since the bucket is
+empty, and `pause` is 1 second. B fails with 503: `settle` says after which delay it is sent again.
+A second later `take` gives S, because B's delay is not over; had it been, B would have come first.
+
+Invariants:
+- What `take` has given is in flight until `settle`; at most ``max_in_flight`` are.
+- A request that was put ends in exactly one of: `settle` without another try, `drop_bindings`,
+  `drain`.
+- `put` and `announce_event` may be called from any thread; everything else from one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bayplan.client.errors import ApiError
+from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.retry import lookup_delay, retry_delay
+from bayplan.client.throttle import TokenBucket
+
+EVENTS_IN_FLIGHT = 16
+"""Few, so that a burst of bindings never finds the connections taken by events."""
+EVENT_PAUSE = 0.1
+"""Seconds for which events are gathered before their source is asked; client-go's recorder has no
+hurry either."""
+LONGEST_PAUSE = 1.0
+"""Seconds after which `take` is worth another question, whatever happens."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counters since the start, and what is under way now; lists are per `Lane`."""
+
+    waiting: list[int] = field(default_factory=lambda: [0, 0, 0])
+    in_flight: list[int] = field(default_factory=lambda: [0, 0, 0])
+    to_retry: int = 0
+    sent: list[int] = field(default_factory=lambda: [0, 0, 0])
+    retried: int = 0
+    failed: int = 0
+    callback_errors: int = 0
+
+
+class Lanes:
+    """The requests of one dispatcher.
+
+    Args:
+        qps: requests a second, for events and for all else; 0 is no limit.
+        burst: how many of them may go at once.
+        max_in_flight: how many may be in flight.
+        may_send: nothing is taken while it says no.
+        clock: monotonic seconds.
+        jitter: random numbers in [0, 1).
+
+    Attributes:
+        counts: what was sent, retried and failed.
+        ending: whether no pause counts any more, because the process is about to end.
+    """
+
+    def __init__(
+        self,
+        *,
+        qps: float = 0.0,
+        burst: int = 0,
+        max_in_flight: int = 64,
+        may_send: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._max_in_flight = max_in_flight
+        self._may_send = may_send
+        self._clock = clock
+        self._jitter = jitter
+        self._lanes: tuple[deque[Request], ...] = (deque(), deque(), deque())
+        # kube-scheduler has a client of its own for events, each with the configured limits.
+        self._limits = TokenBucket(qps, burst), TokenBucket(qps, burst)
+        self._limited_until = 0.0
+        self._retries: list[tuple[float, int, Request]] = []
+        self._sequence = itertools.count()
+        self._event_source: Callable[[], Request | None] | None = None
+        self._ask_source_at = 0.0
+        self.counts = Statistics()
+        self.ending = False
+
+    # From any thread
+
+    def put(self, request: Request) -> None:
+        """Append ``request`` to its lane."""
+        self._lanes[request.lane].append(request)
+
+    def announce_event(self) -> bool:
+        """The event source has something; whether it will be asked sooner for that."""
+        due = self._clock() + EVENT_PAUSE
+        sooner = due < self._ask_source_at
+        if sooner:
+            self._ask_source_at = due
+        return sooner
+
+    def set_event_source(self, source: Callable[[], Request | None]) -> None:
+        """Ask ``source`` for a request of `Lane.EVENT` whenever there is room for one."""
+        self._event_source = source
+        self._ask_source_at = 0.0
+
+    # What the dispatcher asks
+
+    def take(self) -> Request | None:
+        """The request to send now, or None where there is none for now."""
+        now = self._clock()
+        while self._retries and self._retries[0][0] <= now:
+            request = heapq.heappop(self._retries)[2]
+            self._lanes[request.lane].appendleft(request)
+        if sum(self.counts.in_flight) >= self._max_in_flight or not self._may_send():
+            return None
+        lane = self._next_lane(now)
+        if lane is None:
+            return None
+        limit = self._limits[lane is Lane.EVENT]
+        wait = limit.wait(now)
+        self._limited_until = now + wait
+        if wait > 0:
+            return None
+        taken = self._lanes[lane].popleft() if self._lanes[lane] else self._pull_event()
+        if taken is not None:
+            limit.take()
+            taken.tries += 1
+            self.counts.in_flight[lane] += 1
+        return taken
+
+    def settle(self, request: Request, outcome: Outcome) -> bool:
+        """A request in flight has ended; whether that is final. If not, it is sent again later."""
+        self.counts.in_flight[request.lane] -= 1
+        if not isinstance(outcome, ApiError):
+            return True
+        delay = self._retry_delay(request, outcome)
+        if delay is None:
+            self.counts.failed += 1
+            return True
+        self.counts.retried += 1
+        heapq.heappush(self._retries, (self._clock() + delay, next(self._sequence), request))
+        return False
+
+    def pause(self) -> float:
+        """Seconds until `take` may answer otherwise because of time alone."""
+        now = self._clock()
+        due = [LONGEST_PAUSE]
+        due += [at - now for at in (self._limited_until, self._ask_source_at) if at > now]
+        if self._retries:
+            due.append(self._retries[0][0] - now)
+        return max(0.0, min(due))
+
+    @property
+    def eager(self) -> bool:
+        """Whether something may want a place that has come free."""
+        return any(self._lanes) or self._ask_source_at == 0.0 or self.ending
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits, is in flight or is to be sent again."""
+        return not (any(self.counts.in_flight) or self._retries or any(self._lanes))
+
+    def drop_bindings(self) -> list[Request]:
+        """Remove and return all bindings that are not in flight."""
+        dropped = [*self._lanes[Lane.BIND]]
+        self._lanes[Lane.BIND].clear()
+        dropped += [request for _, _, request in self._retries if request.lane is Lane.BIND]
+        self._retries = [entry for entry in self._retries if entry[2].lane is not Lane.BIND]
+        heapq.heapify(self._retries)
+        return dropped
+
+    def drain(self) -> list[Request]:
+        """Remove and return everything that is not in flight."""
+        drained = [request for _, _, request in self._retries]
+        self._retries = []
+        for lane in self._lanes:
+            drained += lane
+            lane.clear()
+        return drained
+
+    def statistics(self) -> Statistics:
+        """A copy of the counters."""
+        return Statistics(
+            waiting=[len(lane) for lane in self._lanes],
+            in_flight=list(self.counts.in_flight),
+            to_retry=len(self._retries),
+            sent=list(self.counts.sent),
+            retried=self.counts.retried,
+            failed=self.counts.failed,
+            callback_errors=self.counts.callback_errors,
+        )
+
+    def _next_lane(self, now: float) -> Lane | None:
+        for lane in (Lane.BIND, Lane.STATUS):
+            if self._lanes[lane]:
+                return lane
+        if self.counts.in_flight[Lane.EVENT] >= EVENTS_IN_FLIGHT:
+            return None
+        due = self._lanes[Lane.EVENT] or self._ask_source_at <= now or self.ending
+        return Lane.EVENT if due else None
+
+    def _pull_event(self) -> Request | None:
+        # Events that wait for their next try fill up what may be in flight, else an outage would
+        # turn the bounded source into an unbounded list of retries.
+        if self._event_source is None or len(self._retries) >= EVENTS_IN_FLIGHT:
+            return None
+        # First the pause, then the question: who announces an event in between shortens it.
+        self._ask_source_at = self._clock() + LONGEST_PAUSE
+        request = self._event_source()
+        if request is not None:
+            self._ask_source_at = 0.0
+        return request
+
+    def _retry_delay(self, request: Request, error: ApiError) -> float | None:
+        if request.must_know:
+            return lookup_delay(error, request.tries, self._jitter)
+        return retry_delay(
+            error, request.tries, request.max_tries, request.idempotent, self._jitter
+        )

@@ -1,0 +1,248 @@
+"""The lanes, with a clock that the test sets and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bayplan.client.errors import ApiError, Forbidden, NotFound, ServerError, Timeout, Unreachable
+from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT, LONGEST_PAUSE, Lanes
+from bayplan.client.request import Lane, Request
+
+BIND, STATUS, EVENT = Lane.BIND, Lane.STATUS, Lane.EVENT
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def request(lane: Lane = STATUS, path: str = "/", **fields: Any) -> Request:
+    return Request("POST", path, lambda _: None, lane=lane, **fields)
+
+
+def make(clock: Clock, **settings: Any) -> Lanes:
+    return Lanes(clock=clock, jitter=lambda: 0.0, **settings)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def taken(lanes: Lanes) -> list[str]:
+    """The paths of everything that may be sent now."""
+    paths = []
+    while (request := lanes.take()) is not None:
+        paths.append(request.path)
+    return paths
+
+
+def source(*requests: Request) -> Callable[[], Request | None]:
+    waiting = list(requests)
+    return lambda: waiting.pop(0) if waiting else None
+
+
+def test_lanes_go_before_age(clock: Clock) -> None:
+    lanes = make(clock)
+    for path, lane in (("e", EVENT), ("s1", STATUS), ("b", BIND), ("s2", STATUS)):
+        lanes.put(request(lane, path))
+    assert taken(lanes) == ["b", "s1", "s2", "e"]
+
+
+def test_no_more_are_taken_than_may_be_in_flight(clock: Clock) -> None:
+    lanes = make(clock, max_in_flight=2)
+    requests = [request(path=str(i)) for i in range(3)]
+    for each in requests:
+        lanes.put(each)
+    assert taken(lanes) == ["0", "1"]
+    assert lanes.settle(requests[0], b"")
+    assert taken(lanes) == ["2"]
+
+
+def test_nothing_is_taken_while_nothing_may_be_sent(clock: Clock) -> None:
+    leads = False
+    lanes = make(clock, may_send=lambda: leads)
+    lanes.put(request(path="s"))
+    assert taken(lanes) == []
+    leads = True
+    assert taken(lanes) == ["s"]
+
+
+def test_the_rate_limit_says_when_the_next_may_go_and_events_have_their_own(clock: Clock) -> None:
+    lanes = make(clock, qps=2.0, burst=1)
+    for path, lane in (("s1", STATUS), ("s2", STATUS), ("e1", EVENT)):
+        lanes.put(request(lane, path))
+    assert taken(lanes) == ["s1"]
+    assert lanes.pause() == 0.5
+    clock.now += 0.5
+    assert taken(lanes) == ["s2", "e1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "fields", "delay"),
+    [
+        pytest.param(Unreachable(""), {}, 0.1, id="never sent"),
+        pytest.param(ServerError(""), {"idempotent": True}, 0.1, id="in doubt, harmless"),
+        pytest.param(Timeout(""), {}, None, id="in doubt, not harmless"),
+        pytest.param(Forbidden(""), {}, None, id="refused"),
+        pytest.param(Unreachable(""), {"max_tries": 1}, None, id="tried often enough"),
+        pytest.param(Forbidden(""), {"must_know": True}, 0.1, id="a lookup that must be answered"),
+        pytest.param(NotFound(""), {"must_know": True}, None, id="a lookup that was answered"),
+    ],
+)
+def test_a_failed_request_is_taken_again_after_its_delay_or_never(
+    clock: Clock, error: ApiError, fields: dict[str, Any], delay: float | None
+) -> None:
+    lanes = make(clock)
+    lanes.put(failing := request(path="f", **fields))
+    assert taken(lanes) == ["f"]
+    assert lanes.settle(failing, error) is (delay is None)
+    assert lanes.statistics().to_retry == (delay is not None)
+    if delay is None:
+        assert lanes.empty
+        assert lanes.statistics().failed == 1
+        return
+    assert taken(lanes) == []
+    assert lanes.pause() == pytest.approx(delay)
+    lanes.put(request(path="later"))
+    clock.now += delay
+    assert taken(lanes) == ["f", "later"]
+    assert failing.tries == 2
+
+
+def test_a_status_write_does_not_wait_for_a_binding_that_is_to_be_retried(clock: Clock) -> None:
+    lanes = make(clock)
+    lanes.put(binding := request(BIND, "b"))
+    assert taken(lanes) == ["b"]
+    assert not lanes.settle(binding, Unreachable(""))
+    lanes.put(request(path="s"))
+    assert taken(lanes) == ["s"]
+
+
+def test_the_event_source_is_asked_when_nothing_else_waits(clock: Clock) -> None:
+    lanes = make(clock)
+    lanes.set_event_source(source(request(EVENT, "e1"), request(EVENT, "e2")))
+    lanes.put(request(path="s"))
+    assert taken(lanes) == ["s", "e1", "e2"]
+
+
+def test_events_that_are_announced_are_gathered_for_a_while(clock: Clock) -> None:
+    waiting: list[Request] = []
+    lanes = make(clock)
+    lanes.set_event_source(lambda: waiting.pop(0) if waiting else None)
+    assert taken(lanes) == []
+    assert lanes.pause() == LONGEST_PAUSE
+    waiting += [request(EVENT, "e1")]
+    assert lanes.announce_event()
+    waiting += [request(EVENT, "e2")]
+    assert not lanes.announce_event()
+    assert taken(lanes) == []
+    assert lanes.pause() == pytest.approx(EVENT_PAUSE)
+    clock.now += EVENT_PAUSE
+    assert taken(lanes) == ["e1", "e2"]
+
+
+def test_events_leave_room_and_a_process_that_ends_gathers_no_more(clock: Clock) -> None:
+    lanes = make(clock)
+    events = [request(EVENT, f"e{i}") for i in range(EVENTS_IN_FLIGHT + 1)]
+    lanes.set_event_source(source(*events))
+    assert len(taken(lanes)) == EVENTS_IN_FLIGHT
+    lanes.put(request(BIND, "b"))
+    assert taken(lanes) == ["b"]
+    lanes.settle(events[0], b"")
+    assert taken(lanes) == [f"e{EVENTS_IN_FLIGHT}"]
+    lanes.settle(events[1], b"")
+    assert taken(lanes) == []
+    assert not lanes.eager
+    lanes.ending = True
+    assert lanes.eager
+
+
+def test_an_outage_does_not_turn_the_event_source_into_retries(clock: Clock) -> None:
+    lanes = make(clock)
+    lanes.set_event_source(lambda: request(EVENT, "e", max_tries=99))
+    for _ in range(5):
+        tried = []
+        while (event := lanes.take()) is not None:
+            tried.append(event)
+        for event in tried:
+            lanes.settle(event, Unreachable(""))
+        clock.now += 60
+    assert lanes.statistics().to_retry == EVENTS_IN_FLIGHT
+
+
+def test_bindings_can_be_dropped_with_those_that_wait_for_another_try(clock: Clock) -> None:
+    lanes = make(clock)
+    lanes.put(failed := request(BIND, "failed"))
+    assert taken(lanes) == ["failed"]
+    lanes.settle(failed, Unreachable(""))
+    for path, lane in (("b", BIND), ("s", STATUS)):
+        lanes.put(request(lane, path))
+    assert [each.path for each in lanes.drop_bindings()] == ["b", "failed"]
+    clock.now += 60
+    assert taken(lanes) == ["s"]
+
+
+class EveryRequestIsInOnePlace(RuleBasedStateMachine):
+    """Whatever happens, a request is waiting, in flight, to be retried, or has ended once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.lanes = make(self.clock, max_in_flight=3, qps=5.0, burst=2)
+        self.put, self.ended = 0, 0
+        self.flying: list[Request] = []
+
+    @rule(lane=st.sampled_from(Lane), idempotent=st.booleans())
+    def submit(self, lane: Lane, idempotent: bool) -> None:
+        self.lanes.put(request(lane, idempotent=idempotent, max_tries=3))
+        self.put += 1
+
+    @rule()
+    def take(self) -> None:
+        while (each := self.lanes.take()) is not None:
+            self.flying.append(each)
+        assert len(self.flying) <= 3
+
+    @precondition(lambda self: self.flying)
+    @rule(outcome=st.sampled_from([b"", Unreachable(""), ServerError(""), Forbidden("")]))
+    def settle(self, outcome: bytes | ApiError) -> None:
+        self.ended += self.lanes.settle(self.flying.pop(), outcome)
+
+    @rule(seconds=st.floats(0, 3))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule()
+    def drop(self) -> None:
+        self.ended += len(self.lanes.drop_bindings())
+
+    @rule()
+    def wait_as_long_as_it_says(self) -> None:
+        assert 0 <= self.lanes.pause() <= LONGEST_PAUSE
+        self.clock.now += self.lanes.pause()
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self) -> None:
+        now = self.lanes.statistics()
+        assert sum(now.in_flight) == len(self.flying)
+        assert sum(now.waiting) + len(self.flying) + now.to_retry + self.ended == self.put
+
+    def teardown(self) -> None:
+        self.ended += len(self.lanes.drain())
+        self.nothing_is_lost_or_doubled()
+
+
+TestEveryRequestIsInOnePlace = EveryRequestIsInOnePlace.TestCase
+TestEveryRequestIsInOnePlace.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None
+)
