@@ -56,7 +56,7 @@ def test_a_pod_made_anew_under_the_same_name_replaces_its_predecessor(
     if removal == "late":
         cluster.remove(first)
     assert cluster.place(first) is Place.OUTSIDE
-    assert cluster.node_of(first) == ""
+    assert cluster.counted_on(first) == ""
     assert cluster.place(second) is Place.ACTIVE
     cluster.run()
     assert cluster.bound == [("p", "n1")]
@@ -168,7 +168,7 @@ def test_pods_of_other_schedulers_never_enter_the_queue() -> None:
     assert cluster.queue.pop() is None
     assert cluster.queue.nominator.nominated_node(uid_of(foreign)) == ""
     cluster.add(foreign.node("n1"))
-    assert cluster.node_of(foreign) == "n1"
+    assert cluster.counted_on(foreign) == "n1"
     cluster.remove(foreign)
     assert cluster.cache.counts() == {"nodes": 1, "pods": 0, "assumed_pods": 0}
 
@@ -182,7 +182,7 @@ def test_a_waiting_pod_that_is_bound_by_somebody_else_leaves_the_queue() -> None
     cluster.run()
     cluster.add(pod.node("n1"))
     assert cluster.place(pod) is Place.OUTSIDE
-    assert cluster.node_of(pod) == "n1"
+    assert cluster.counted_on(pod) == "n1"
 
 
 def test_a_waiting_pod_that_is_deleted_leaves_the_queue() -> None:
@@ -257,7 +257,7 @@ def test_a_fresh_list_says_what_is_gone_what_is_new_and_what_changed() -> None:
     assert cluster.place(gone) is Place.OUTSIDE
     assert cluster.place(changes) is Place.BACKOFF
     assert cluster.place(new) is Place.ACTIVE
-    assert cluster.node_of(assigned) == ""
+    assert cluster.counted_on(assigned) == ""
     assert sorted(cluster.handlers.pods) == ["default/changes", "default/new", "default/stays"]
     assert cluster.is_at_rest()
 

@@ -47,7 +47,7 @@ def test_a_plugin_that_raises_costs_its_pod_the_attempt(method: str) -> None:
     assert cluster.metric("bayplan_plugin_failures_total", plugin="Bad", extension_point=point) == 1
     assert cluster.metric("scheduler_schedule_attempts_total", result="error", profile="bayplan")
     assert cluster.place(pod) is Place.BACKOFF
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert not cluster.bound
     assert cluster.is_at_rest()
 
@@ -119,7 +119,7 @@ def test_a_post_filter_plugin_that_breaks_costs_its_pod_the_attempt(answer: Any)
 @pytest.mark.parametrize("method", ["unreserve", "post_bind"])
 def test_where_a_failure_changes_nothing_it_is_only_counted(method: str) -> None:
     cluster = Cluster(scripted("Bad", **{method: OOM}), bare=True)
-    cluster.client.outcome = RuntimeError("conflict") if method == "unreserve" else None
+    cluster.writer.outcome = RuntimeError("conflict") if method == "unreserve" else None
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
@@ -202,7 +202,7 @@ def test_an_answer_that_breaks_when_it_is_looked_at_is_undone(method: str) -> No
     cluster.add(node(), pod)
     cluster.run()
     assert cluster.verdict == ("SchedulerError", "RuntimeError: out of luck")
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
 
 

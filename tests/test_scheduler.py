@@ -25,7 +25,7 @@ def test_a_pod_that_fits_is_bound_and_told_so() -> None:
     assert cluster.notes == [("Scheduled", "Successfully assigned default/p to n1")]
     assert cluster.recorder.events[0].type == "Normal"
     assert cluster.recorder.events[0].action == "Binding"
-    assert cluster.node_of(pod) == "n1"
+    assert cluster.counted_on(pod) == "n1"
     assert cluster.place(pod) is Place.OUTSIDE
     assert cluster.cache.is_assumed(uid_of(pod))
     assert cluster.metric(

@@ -42,7 +42,7 @@ def test_the_loop_schedules_what_comes_in_and_ends_when_it_is_told() -> None:
 
 def test_the_loop_does_not_wait_for_ever_for_a_binding() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     cluster.add(node(), make_pod("p"))
     cluster.run()
 
@@ -57,11 +57,11 @@ def test_the_loop_does_not_wait_for_ever_for_a_binding() -> None:
 
 def test_bindings_that_land_late_are_still_taken_note_of() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     ends, fails = make_pod("ends"), make_pod("fails")
     cluster.add(node(), ends, fails)
     cluster.run()
-    first, second = cluster.client.waiting
+    first, second = cluster.writer.waiting
     cluster.scheduler.stop()
     cluster.clock.time += DRAIN_SECONDS
     cluster.scheduler.run()
@@ -70,7 +70,7 @@ def test_bindings_that_land_late_are_still_taken_note_of() -> None:
     second(RuntimeError("refused"))
     cluster.scheduler.drain_bindings(1.0)
     assert cluster.in_flight == 0
-    assert (cluster.node_of(ends), cluster.node_of(fails)) == ("n1", "")
+    assert (cluster.counted_on(ends), cluster.counted_on(fails)) == ("n1", "")
     assert [event.pod for event in cluster.recorder.events] == ["ends"], "that is for the next one"
 
 

@@ -80,7 +80,7 @@ def test_a_pod_that_nobody_holds_any_more_is_let_go() -> None:
 def test_a_pod_that_a_new_plugin_holds_is_not_tried() -> None:
     cluster = Cluster(bare=True)
     active, backing_off = make_pod("a").uid("a"), make_pod("b").req(cpu="9").uid("b")
-    cluster.client.outcome = RuntimeError("no")
+    cluster.writer.outcome = RuntimeError("no")
     cluster.add(node("n1"), backing_off)
     cluster.run()
     cluster.add(active)
@@ -117,14 +117,14 @@ def test_a_binding_in_flight_ends_with_the_plugins_it_began_with() -> None:
             calls.append("close")
 
     cluster = Cluster(Old, bare=True)
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod = make_pod("p").uid("p")
     cluster.add(node("n1"), pod)
     cluster.run()
     swap(cluster, scripted("New", filter=Status.unschedulable("not again")))
     assert calls == []
     assert cluster.scheduler.retiring
-    cluster.client.answer(RuntimeError("conflict"))
+    cluster.writer.answer(RuntimeError("conflict"))
     cluster.take_in()
     assert calls == ["unreserve", "close"]
     assert not cluster.scheduler.retiring
@@ -421,16 +421,16 @@ def test_settings_that_a_reload_cannot_change_are_named(settings: Any, named: li
 def test_pods_in_the_middle_of_everything_are_bound_once_each() -> None:
     """Nothing in flight is lost or doubled by a swap in the middle of everything."""
     cluster = Cluster(bare=True)
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pods = [make_pod(f"p{i}").uid(f"p{i}") for i in range(6)]
     cluster.add(node("n1"), node("n2"), *pods)
     cluster.cycle()
     cluster.cycle()
     swap(cluster, scripted("New", score=1))
     cluster.cycle()
-    cluster.client.answer()
+    cluster.writer.answer()
     cluster.run()
-    cluster.client.answer()
+    cluster.writer.answer()
     cluster.take_in()
     assert sorted(pod for pod, _ in cluster.bound) == sorted(uid_of(pod) for pod in pods)
     assert cluster.is_at_rest()

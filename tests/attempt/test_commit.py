@@ -46,21 +46,21 @@ def test_a_rejection_of_the_chosen_node_is_undone_and_told(method: str) -> None:
     assert calls == ["Second", "First"]
     assert cluster.place(pod) is Place.UNSCHEDULABLE
     assert cluster.rejectors(pod) == {"No"}
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
 
 
 def test_a_pod_that_waits_in_permit_is_nominated_and_occupies_no_worker() -> None:
     cluster = Cluster(scripted("Hold", permit=(WAIT, 60.0)), bare=True)
-    cluster.pool.held = True
+    cluster.workers.held = True
     pods = [make_pod(f"p{i}") for i in range(3)]
     cluster.add(node(), *pods)
     cluster.run()
     assert cluster.recorder.nominated == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]
     assert cluster.in_flight == 3
-    assert cluster.node_of(pods[0]) == "n1"
+    assert cluster.counted_on(pods[0]) == "n1"
     assert not cluster.bound
-    cluster.pool.held = False
+    cluster.workers.held = False
     for waiting in cluster.core.world.waiting:
         assert waiting.pending_plugins() == ["Hold"]
         assert waiting.node_name == "n1"
@@ -150,7 +150,7 @@ def test_a_waiting_pod_that_is_deleted_frees_its_node_and_writes_nothing(gone: b
     else:
         cluster.add(pod.terminating())
     cluster.take_in()
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert not cluster.bound
     if gone:
         assert cluster.place(pod) is Place.OUTSIDE
@@ -192,7 +192,7 @@ def test_a_wait_in_permit_needs_a_positive_time(answer: Any) -> None:
     assert cluster.verdict[0] == "SchedulerError"
     assert cluster.verdict[1].startswith('running Permit plugin "Hold": ')
     assert cluster.place(pod) is Place.BACKOFF
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
 
 
 def test_a_wait_in_permit_leaves_a_line_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

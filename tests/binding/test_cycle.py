@@ -16,11 +16,11 @@ from bayplan.testing import make_node, make_pod
 def bound_on_worker(*plugins: Any, order: list[str]) -> bool:
     """Whether the Bind plugin runs on a worker in such a profile."""
     cluster = Cluster(*plugins, profiles=[only(*order)])
-    cluster.pool.held = True
+    cluster.workers.held = True
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
     at_once = [event.reason for event in cluster.recorder.events] == ["Scheduled"]
-    cluster.pool.release()
+    cluster.workers.release()
     cluster.take_in()
     assert [event.reason for event in cluster.recorder.events] == ["Scheduled"]
     assert cluster.is_at_rest()
@@ -98,7 +98,7 @@ def test_whatever_a_late_answer_is_the_pod_comes_back(end: Any, text: str) -> No
     end(outcome)
     cluster.take_in()
     assert cluster.verdict == ("SchedulerError", text)
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
 
 
@@ -109,11 +109,11 @@ def test_a_pod_that_was_allowed_is_prepared_and_bound_on_a_worker() -> None:
     cluster.run()
     waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
-    cluster.pool.held = True
+    cluster.workers.held = True
     waiting.allow("Hold")
     assert cluster.core.world.waiting.get(uid_of(pod)) is None, "its wait is over at once"
     assert not cluster.bound
-    cluster.pool.release()
+    cluster.workers.release()
     cluster.take_in()
     assert cluster.bound == [("p", "n1")]
     assert cluster.recorder.nominated == [("p", "n1")]
@@ -154,25 +154,25 @@ def test_one_rejection_in_permit_outweighs_all_waits() -> None:
 def test_a_pod_that_is_called_back_during_pre_bind_is_not_bound() -> None:
     cluster = Cluster(scripted("Prepare", pre_bind=None), bare=True)
     pod = make_pod("p")
-    cluster.pool.held = True
+    cluster.workers.held = True
     cluster.add(make_node("n1").capacity(pods=10), pod)
     cluster.run()
     assert cluster.core.world.preparing[uid_of(pod)].call_back("preempted by Somebody")
-    cluster.pool.release()
+    cluster.workers.release()
     cluster.take_in()
     assert not cluster.bound
     assert cluster.verdict == ("SchedulerError", "preempted by Somebody")
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.core.world.preparing == {}
     assert cluster.is_at_rest()
 
 
 def test_a_pod_for_which_nothing_is_prepared_cannot_be_called_back() -> None:
     cluster = Cluster(scripted("Mine", post_bind=None), bare=True)
-    cluster.pool.held = True
+    cluster.workers.held = True
     cluster.add(make_node("n1").capacity(pods=10), make_pod("p"))
     cluster.run()
     assert cluster.core.world.preparing == {}
-    cluster.pool.release()
+    cluster.workers.release()
     cluster.take_in()
     assert cluster.bound == [("p", "n1")]

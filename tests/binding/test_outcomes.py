@@ -38,7 +38,7 @@ def test_a_pre_bind_failure_is_tried_again_after_a_backoff(
     assert cluster.verdict == verdict
     assert cluster.place(pod) is Place.BACKOFF
     assert cluster.rejectors(pod) == set()
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.recorder.nominated == [("p", "n1"), ("p", "")]
     assert cluster.is_at_rest()
 
@@ -83,23 +83,23 @@ def test_a_pre_flight_failure_undoes_the_assumption(flight: Status, text: str) -
     cluster.add(node(), pod)
     cluster.run()
     assert cluster.verdict == ("SchedulerError", text)
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.place(pod) is Place.BACKOFF
     assert cluster.is_at_rest()
 
 
 def test_a_bind_that_fails_is_undone_and_tried_again_after_a_backoff() -> None:
     cluster = Cluster()
-    cluster.client.outcome = RuntimeError("the object has been modified")
+    cluster.writer.outcome = RuntimeError("the object has been modified")
     pod, other = make_pod("p").req(cpu="3"), make_pod("other").req(cpu="3")
     cluster.add(node(), pod)
     cluster.run()
     text = 'running Bind plugin "DefaultBinder": the object has been modified'
     assert cluster.verdict == ("SchedulerError", text)
     assert cluster.place(pod) is Place.BACKOFF
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
-    cluster.client.outcome = None
+    cluster.writer.outcome = None
     cluster.add(other)
     cluster.run()
     assert cluster.bound[-1] == ("other", "n1")
@@ -107,14 +107,14 @@ def test_a_bind_that_fails_is_undone_and_tried_again_after_a_backoff() -> None:
 
 def test_a_pod_counts_while_its_binding_is_on_its_way() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod, other = make_pod("p").req(cpu="3"), make_pod("other").req(cpu="3")
     cluster.add(node(), pod, other)
     cluster.run()
     assert cluster.bound == [("p", "n1")]
     assert cluster.place(pod) is Place.IN_FLIGHT
     assert cluster.verdict[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    cluster.client.answer(RuntimeError("no"))
+    cluster.writer.answer(RuntimeError("no"))
     cluster.take_in()
     assert cluster.place(other) is Place.BACKOFF, "woken by the room that is free again"
     assert cluster.is_at_rest()
@@ -122,15 +122,15 @@ def test_a_pod_counts_while_its_binding_is_on_its_way() -> None:
 
 def test_a_pod_deleted_while_it_is_bound_frees_its_node_at_once() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod, other = make_pod("p").req(cpu="3"), make_pod("other").req(cpu="3")
     cluster.add(node(), pod, other)
     cluster.run()
     cluster.remove(pod)
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.place(other) is Place.BACKOFF
     conditions = len(cluster.recorder.conditions)
-    cluster.client.answer(RuntimeError("not found"))
+    cluster.writer.answer(RuntimeError("not found"))
     cluster.take_in()
     assert cluster.place(pod) is Place.OUTSIDE
     assert len(cluster.recorder.conditions) == conditions, "there is no Pod to write it on"
@@ -139,15 +139,15 @@ def test_a_pod_deleted_while_it_is_bound_frees_its_node_at_once() -> None:
 
 def test_a_pod_bound_by_somebody_else_meanwhile_stays_where_it_is() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod = make_pod("p").req(cpu="3")
     cluster.add(node("n1"), node("n2"), pod)
     cluster.run()
     cluster.add(pod.node("n2"))
-    assert cluster.node_of(pod) == "n2"
-    cluster.client.answer(RuntimeError("conflict"))
+    assert cluster.counted_on(pod) == "n2"
+    cluster.writer.answer(RuntimeError("conflict"))
     cluster.take_in()
-    assert cluster.node_of(pod) == "n2"
+    assert cluster.counted_on(pod) == "n2"
     assert cluster.place(pod) is Place.OUTSIDE
     assert cluster.recorder.conditions == []
     assert cluster.is_at_rest()
@@ -155,12 +155,12 @@ def test_a_pod_bound_by_somebody_else_meanwhile_stays_where_it_is() -> None:
 
 def test_a_binding_seen_before_its_answer_comes_is_confirmed_once() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod = make_pod("p").req(cpu="3")
     cluster.add(node(), pod)
     cluster.run()
     cluster.add(pod.node("n1"))
-    cluster.client.answer()
+    cluster.writer.answer()
     cluster.take_in()
     assert cluster.notes == [("Scheduled", "Successfully assigned default/p to n1")]
     assert cluster.cache.nodes.info(0).requested("cpu") == 3000
@@ -169,12 +169,12 @@ def test_a_binding_seen_before_its_answer_comes_is_confirmed_once() -> None:
 
 def test_an_update_while_the_pod_is_in_flight_is_not_lost() -> None:
     cluster = Cluster()
-    cluster.client.slow = True
+    cluster.writer.slow = True
     pod = make_pod("p").req(cpu="1")
     cluster.add(node(), pod)
     cluster.run()
     cluster.add(pod.label("team", "blue"))
-    cluster.client.answer(RuntimeError("no"))
+    cluster.writer.answer(RuntimeError("no"))
     cluster.take_in()
     queued = cluster.queue.get(uid_of(pod))
     assert queued is not None
@@ -187,7 +187,7 @@ def test_post_bind_runs_after_a_bind_that_succeeded() -> None:
     cluster.add(node(), make_pod("p"))
     cluster.run()
     assert cluster.plugin(after).calls == ["post_bind"]
-    cluster.client.outcome = RuntimeError("no")
+    cluster.writer.outcome = RuntimeError("no")
     cluster.add(make_pod("q"))
     cluster.run()
     assert cluster.plugin(after).calls == ["post_bind"]

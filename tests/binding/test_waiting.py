@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.core_harness import Clock
 
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPod, WaitingPods
 from bayplan.framework.status import SUCCESS, Status
-from bayplan.testing import make_pod
+from bayplan.testing import Clock, make_pod
 
 
 class World:

@@ -64,7 +64,7 @@ def test_an_explanation_leaves_nothing_behind() -> None:
     verdict = explained(cluster, pod)
     assert verdict["nominated"] == "n1"
     assert cluster.plugin(keeps).calls == ["reserve", "permit", "unreserve"]
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.cache.nodes.recount() == {}
     assert cluster.queue.nominator.nominated_node(pod.obj().uid) == "n1"
     assert cluster.recorder.events == []
@@ -81,7 +81,7 @@ def test_what_preemption_would_do_is_told_and_not_done() -> None:
     assert verdict["postFilter"]["nominatedNode"] == "n1"
     assert verdict["postFilter"]["victims"] == ["default/victim"]
     assert cluster.metric("scheduler_preemption_attempts_total") == 0
-    assert cluster.node_of(victim) == "n1"
+    assert cluster.counted_on(victim) == "n1"
 
 
 def test_any_post_filter_plugin_may_explain_its_answer() -> None:

@@ -444,7 +444,7 @@ def test_a_bind_that_the_extender_refuses_is_undone(server: FaultServer) -> None
     cluster.add(ready("a"), pod)
     cluster.run()
     assert cluster.verdict == ("SchedulerError", "already bound")
-    assert cluster.node_of(pod) == ""
+    assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
 
 

@@ -6,13 +6,13 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
-from tests.core_harness import PROFILE, Client, Cluster
+from tests.core_harness import PROFILE, Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import Handle
 from bayplan.framework.handle import ClusterWriter, InTreeHandle
 from bayplan.plugins.default_preemption import DefaultPreemption
-from bayplan.testing import make_pod
+from bayplan.testing import Writer, make_pod
 
 
 def handle_of(cluster: Cluster, kind: Any) -> Any:
@@ -50,7 +50,7 @@ def test_both_parts_see_the_same_cluster() -> None:
 
 
 def test_the_writer_of_a_cluster_writes() -> None:
-    writer: ClusterWriter = Client()
+    writer: ClusterWriter = Writer()
     done: list[Exception | None] = []
     writer.bind(make_pod("p").obj(), "n1", done.append)
     assert done == [None]

@@ -10,8 +10,10 @@
 """
 
 from bayplan.testing.builder import Builder, Json, make_object
+from bayplan.testing.cluster import PROFILE, Cluster
 from bayplan.testing.nodes import NodeBuilder, make_node
 from bayplan.testing.pods import PodBuilder, make_pod
+from bayplan.testing.ports import Clock, InlineExecutor, RecordedEvent, Recorder, Writer
 from bayplan.testing.selectors import expressions, fields, labels_are, requirement
 from bayplan.testing.storage import (
     make_csi_driver,
@@ -24,10 +26,17 @@ from bayplan.testing.storage import (
 )
 
 __all__ = [
+    "PROFILE",
     "Builder",
+    "Clock",
+    "Cluster",
+    "InlineExecutor",
     "Json",
     "NodeBuilder",
     "PodBuilder",
+    "RecordedEvent",
+    "Recorder",
+    "Writer",
     "expressions",
     "fields",
     "labels_are",

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _uids = count(1)
+_versions = count(1)
 
 
 class Builder(Generic[T]):
@@ -38,9 +39,15 @@ class Builder(Generic[T]):
         return self.kind.decode(msgspec.json.encode(self.json))
 
     @property
-    def name(self) -> str:
-        """metadata.name."""
-        return str(self._meta["name"])
+    def key(self) -> str:
+        """Namespace and name, or the name alone."""
+        namespace, name = self._meta.get("namespace"), self._meta["name"]
+        return f"{namespace}/{name}" if namespace else str(name)
+
+    @property
+    def path(self) -> str:
+        """Where it is in the API."""
+        return self.kind.path(self._meta.get("namespace", ""), self._meta["name"])
 
     def top(self, **fields: Any) -> Self:
         """Set fields of the object itself."""
@@ -73,6 +80,10 @@ class Builder(Generic[T]):
     def version(self, resource_version: int | str) -> Self:
         """Set metadata.resourceVersion."""
         return self.meta(resourceVersion=str(resource_version))
+
+    def new_version(self) -> Self:
+        """Set a resourceVersion that no other object has, as the API server does at every write."""
+        return self.version(f"v{next(_versions)}")
 
     def label(self, key: str, value: str = "") -> Self:
         """Add a label."""

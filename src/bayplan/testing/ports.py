@@ -1,0 +1,222 @@
+"""What surrounds the scheduler in a test: a clock, workers, and an API server that agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from bayplan.api.pod import Pod, PodCondition
+from bayplan.attempt.report import StatusWriter
+from bayplan.client.errors import NotFound
+from bayplan.framework.handle import ClusterWriter, Done, EventRecorder
+from bayplan.testing.builder import Json
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Clock:
+    """Seconds that pass when the test says so.
+
+    Attributes:
+        time: now. It serves as wall clock (seconds since the epoch) and as monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.time = 1_000.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.time
+
+
+class InlineExecutor(Executor):
+    """Runs what it is given at once, in the calling thread.
+
+    Attributes:
+        held: whether work is kept until `release` is called instead.
+    """
+
+    def __init__(self) -> None:
+        self.held = False
+        self._later: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run ``fn``; like a worker's, its exception ends in the future.
+
+        Raises:
+            AssertionError: it raised. Nothing that the scheduler gives to a worker does.
+        """
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except Exception as exc:  # noqa: BLE001
+                future.set_exception(exc)
+
+        if self.held:
+            self._later.append(run)
+        else:
+            run()
+            if future.exception() is not None:
+                raise AssertionError("a worker broke") from future.exception()
+        return future
+
+    def release(self) -> None:
+        """Run what was held, and hold no more."""
+        self.held, later, self._later = False, self._later, []
+        for run in later:
+            run()
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    """A Kubernetes event.
+
+    Attributes:
+        pod: the name of the Pod that it is about.
+        type: Normal or Warning.
+        reason: such as Scheduled or FailedScheduling.
+        action: such as Binding.
+        note: the text.
+    """
+
+    pod: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class Recorder:
+    """Keeps what is said about Pods.
+
+    Attributes:
+        events: in order.
+        conditions: (name of the Pod, PodScheduled condition), in order.
+        nominated: (name of the Pod, node; "" clears it, None leaves it), in order.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[RecordedEvent] = []
+        self.conditions: list[tuple[str, PodCondition]] = []
+        self.nominated: list[tuple[str, str | None]] = []
+
+    def event(
+        self,
+        regarding: Pod,
+        related: Pod | None,  # noqa: ARG002
+        type_: str,
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """See `bayplan.framework.handle.EventRecorder`."""
+        self.events.append(RecordedEvent(regarding.name, type_, reason, action, note))
+
+    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+        """See `bayplan.attempt.report.StatusWriter`."""
+        if condition is not None:
+            self.conditions.append((pod.name, condition))
+        self.nominated.append((pod.name, nominated))
+
+
+class Writer:
+    """An API server that agrees to every write, or answers with `outcome`.
+
+    Attributes:
+        bound: (Pod, node) of every binding.
+        deleted: names of the Pods that were deleted: preemption's victims.
+        patched: (path, body) of every patch of another object. Nothing is changed by it.
+        stored: by path, what `read` answers with.
+        outcome: the error of all writes from now on; None for success.
+        slow: whether writes wait for `answer`.
+        waiting: what the writes that wait call with their outcome.
+        on_bound: called with the Pod when it is bound.
+        on_deleted: called with the Pod when it is deleted.
+    """
+
+    def __init__(self) -> None:
+        self.bound: list[tuple[str, str]] = []
+        self.deleted: list[str] = []
+        self.patched: list[tuple[str, bytes]] = []
+        self.stored: dict[str, Json] = {}
+        self.outcome: Exception | None = None
+        self.slow = False
+        self.on_bound: Callable[[Pod, str], None] | None = None
+        self.on_deleted: Callable[[Pod], None] | None = None
+        self.waiting: list[Done] = []
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.bound.append((pod.name, node_name))
+
+        def done(error: Exception | None) -> None:
+            if error is None and self.on_bound is not None:
+                self.on_bound(pod, node_name)
+            on_done(error)
+
+        self._answer(done)
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.deleted.append(pod.name)
+
+        def done(error: Exception | None) -> None:
+            if error is None and self.on_deleted is not None:
+                self.on_deleted(pod)
+            on_done(error)
+
+        self._answer(done)
+
+    def patch_pod_status(
+        self,
+        pod: Pod,  # noqa: ARG002
+        condition: PodCondition | None,  # noqa: ARG002
+        nominated: str | None,  # noqa: ARG002
+        on_done: Done,
+    ) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self._answer(on_done)
+
+    def read(self, path: str) -> bytes:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        if path not in self.stored:
+            raise NotFound(f"{path} not found", status=404, reason="NotFound")
+        return msgspec.json.encode(self.stored[path])
+
+    def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:  # noqa: ARG002
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.patched.append((path, body))
+        self._answer(on_done)
+
+    def patch(self, path: str, body: bytes, content_type: str) -> bytes:  # noqa: ARG002
+        """See `bayplan.framework.handle.ClusterWriter`; the answer is the body."""
+        self.patched.append((path, body))
+        if self.outcome is not None:
+            raise self.outcome
+        return body
+
+    def answer(self, outcome: Exception | None = None) -> None:
+        """Answer the writes that wait."""
+        waiting, self.waiting = self.waiting, []
+        for done in waiting:
+            done(outcome)
+
+    def _answer(self, done: Done) -> None:
+        if self.slow:
+            self.waiting.append(done)
+        else:
+            done(self.outcome)
+
+
+# mypy checks that they fit.
+_writer: type[ClusterWriter] = Writer
+_events: type[EventRecorder] = Recorder
+_statuses: type[StatusWriter] = Recorder
