@@ -66,19 +66,30 @@ def test_an_answer_that_is_no_status_still_makes_a_sentence(body, message):
 
 
 @pytest.mark.parametrize(
-    ("code", "connected", "expected"),
+    ("code", "connected", "sent", "expected"),
     [
-        pytest.param(pycurl.E_COULDNT_CONNECT, False, errors.Unreachable, id="refused"),
-        pytest.param(pycurl.E_COULDNT_RESOLVE_HOST, False, errors.Unreachable, id="no such host"),
-        pytest.param(pycurl.E_PEER_FAILED_VERIFICATION, False, errors.Unreachable, id="wrong CA"),
-        pytest.param(pycurl.E_OPERATION_TIMEDOUT, False, errors.Unreachable, id="connect timeout"),
-        pytest.param(pycurl.E_OPERATION_TIMEDOUT, True, errors.Timeout, id="no answer"),
-        pytest.param(pycurl.E_RECV_ERROR, True, errors.ConnectionLost, id="reset"),
-        pytest.param(pycurl.E_GOT_NOTHING, True, errors.ConnectionLost, id="closed"),
+        pytest.param(pycurl.E_COULDNT_CONNECT, False, False, errors.Unreachable, id="refused"),
+        pytest.param(
+            pycurl.E_COULDNT_RESOLVE_HOST, False, False, errors.Unreachable, id="no such host"
+        ),
+        pytest.param(
+            pycurl.E_PEER_FAILED_VERIFICATION, False, False, errors.Unreachable, id="wrong CA"
+        ),
+        pytest.param(
+            pycurl.E_OPERATION_TIMEDOUT, False, False, errors.Unreachable, id="connect timeout"
+        ),
+        pytest.param(pycurl.E_OPERATION_TIMEDOUT, True, True, errors.Timeout, id="no answer"),
+        pytest.param(pycurl.E_RECV_ERROR, True, True, errors.ConnectionLost, id="reset"),
+        pytest.param(
+            pycurl.E_COULDNT_CONNECT, True, True, errors.ConnectionLost, id="sent, then refused"
+        ),
+        pytest.param(pycurl.E_GOT_NOTHING, True, True, errors.ConnectionLost, id="closed"),
     ],
 )
-def test_a_broken_transfer_says_whether_the_server_can_have_seen_it(code, connected, expected):
-    error = from_curl(code, "what curl says", "https://host:6443", connected)
+def test_a_broken_transfer_says_whether_the_server_can_have_seen_it(
+    code, connected, sent, expected
+):
+    error = from_curl(code, "what curl says", "https://host:6443", connected=connected, sent=sent)
     assert type(error) is expected
     assert error.never_sent != error.outcome_unknown
     assert "https://host:6443" in str(error)

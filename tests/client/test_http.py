@@ -1,5 +1,8 @@
 """Calls that wait: what they return, what they raise, what they try again."""
 
+import socket
+import threading
+
 import pytest
 from kubernetes.client import Configuration
 from tests.client.fault_server import one_after_another
@@ -116,6 +119,32 @@ def test_a_server_that_is_not_there_is_unreachable(naps):
     with pytest.raises(errors.Unreachable, match="cannot reach the API server at http://127"):
         http.get("/a")
     assert len(naps.taken) == 2
+
+
+def test_a_write_that_went_out_is_in_doubt_even_where_no_second_connection_comes_about(naps):
+    listener = socket.create_server(("127.0.0.1", 0))
+    received: list[bytes] = []
+
+    def serve() -> None:
+        accepted, _ = listener.accept()
+        with accepted:
+            received.append(accepted.recv(65536))
+            accepted.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            received.append(accepted.recv(65536))
+            listener.close()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    configuration = Configuration(host=f"http://127.0.0.1:{listener.getsockname()[1]}")
+    http = Http(Connection(configuration), sleep=naps.sleep, clock=naps.clock)
+    http.get("/warm")
+    with pytest.raises(errors.ConnectionLost) as lost:
+        http.post("/write", b"{}")
+    server.join()
+    assert received[1].startswith(b"POST /write")
+    assert lost.value.outcome_unknown
+    assert not lost.value.never_sent
+    assert naps.taken == []
 
 
 def test_a_server_that_does_not_answer_times_out(server):

@@ -125,7 +125,8 @@ class Connection:
     def error(self, handle: pycurl.Curl, code: int, text: str) -> ApiError:
         """The error for a transfer on ``handle`` that libcurl gave up."""
         connected = handle.getinfo(pycurl.PRETRANSFER_TIME) > 0
-        return from_curl(code, text, self.server, connected)
+        sent = handle.getinfo(pycurl.REQUEST_SIZE) > 0
+        return from_curl(code, text, self.server, connected=connected, sent=sent)
 
     def _refresh(self) -> None:
         with self._lock:

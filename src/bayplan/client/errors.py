@@ -108,11 +108,7 @@ class ServerError(ApiError):
 
 
 class Unreachable(ApiError):
-    """No connection came about, so the server has not seen the request.
-
-    With one exception: libcurl sends a request again by itself when a connection that was used
-    before breaks under it. If there is no other connection then, this is what comes out.
-    """
+    """No connection came about, so the server has not seen the request."""
 
     fault = Fault.NETWORK
     never_sent = True
@@ -213,17 +209,24 @@ _NEVER_SENT = frozenset(
 )
 
 
-def from_curl(code: int, text: str, server: str, connected: bool) -> ApiError:
+def from_curl(
+    code: int, text: str, server: str, *, connected: bool, sent: bool = False
+) -> ApiError:
     """The error for a transfer that libcurl gave up.
+
+    When a connection that was used before breaks under a request, libcurl sends the request again
+    by itself. If it gets no other connection then, it reports that alone, but ``sent`` tells that
+    the server may have seen the first try.
 
     Args:
         code: CURLE number.
         text: what libcurl says about it.
         server: URL, for the message.
-        connected: whether the connection stood, so that the request may have gone out.
+        connected: whether a connection stood, so that the request may have gone out.
+        sent: whether any byte of the request went out, on any connection.
     """
     what = text or f"libcurl error {code}"
-    if code in _NEVER_SENT or not connected:
+    if not sent and (code in _NEVER_SENT or not connected):
         return Unreachable(f"cannot reach the API server at {server}: {what}")
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return Timeout(f"the API server at {server} did not answer in time: {what}")

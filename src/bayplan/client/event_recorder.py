@@ -1,4 +1,4 @@
-"""Events about Pods (events.k8s.io/v1): recorded for nothing, sent when nothing better is to do.
+"""Events about Pods (events.k8s.io/v1): recording never blocks, sending has the lowest priority.
 
 `EventRecorder.event` appends to a bounded queue; JSON is made on the dispatcher's thread, when it
 has no binding and no status write waiting. A full queue drops events and counts them. As in
