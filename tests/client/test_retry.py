@@ -34,6 +34,19 @@ def test_a_call_is_sent_again_only_where_that_is_safe_and_useful(error, tries, i
     assert retry_delay(error, tries, 5, idempotent, lambda: 0.0) == delay
 
 
+@pytest.mark.parametrize(
+    ("error", "delay"),
+    [
+        pytest.param(errors.ServerError(""), 0.1, id="5xx"),
+        pytest.param(errors.ConnectionLost(""), None, id="broken"),
+        pytest.param(errors.Conflict(""), None, id="conflict"),
+    ],
+)
+def test_what_a_second_answer_tells_about_is_sent_again_after_an_answer(error, delay):
+    assert retry_delay(error, 1, 5, False, lambda: 0.0, repeatable=True) == delay
+    assert retry_delay(error, 5, 5, False, lambda: 0.0, repeatable=True) is None
+
+
 def test_the_delay_is_spread_so_that_many_clients_do_not_come_back_together():
     assert retry_delay(errors.Unreachable(""), 1, 5, False, lambda: 0.5) == pytest.approx(0.15)
 

@@ -77,6 +77,10 @@ def fail(exchange: Exchange) -> None:
     exchange.error(500, "InternalError")
 
 
+def created(exchange: Exchange) -> None:
+    exchange.answer(201, {"kind": "Status", "status": "Success"})
+
+
 def missing(exchange: Exchange) -> None:
     exchange.error(404, "NotFound")
 
@@ -94,13 +98,17 @@ ENDINGS = [
         [hang_up, pod_answer("uid-2", nodeName="node-1")], LOST, id="broken, another Pod there"
     ),
     pytest.param([hang_up, hang_up, pod_answer(nodeName="node-1")], None, id="broken twice"),
-    pytest.param([fail, pod_answer(nodeName="node-1")], None, id="failed, took effect"),
-    pytest.param([fail, pod_answer()], errors.ServerError, id="failed, not bound"),
+    pytest.param([fail, fail, created], None, id="failed twice, then it works"),
+    pytest.param([fail, assigned_to("node-1")], None, id="failed, took effect"),
+    pytest.param([fail, assigned_to("node-2")], errors.Conflict, id="failed, bound elsewhere"),
+    pytest.param([fail] * 5 + [pod_answer()], errors.ServerError, id="failed for good, not bound"),
+    pytest.param([fail] * 5 + [pod_answer(nodeName="node-1")], None, id="failed, bound at last"),
 ]
 
 
 @pytest.mark.parametrize(("script", "expected"), ENDINGS)
-def test_a_binding_in_doubt_is_looked_up(bench, script, expected):
+def test_a_binding_in_doubt_is_looked_up(bench, monkeypatch, script, expected):
+    monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
     bench.server.script = one_after_another(*script)
     ending = bench.bind()
     assert ending is None if expected is None else type(ending) is expected

@@ -240,5 +240,10 @@ class Lanes:
         if request.must_know:
             return lookup_delay(error, request.tries, self._jitter)
         return retry_delay(
-            error, request.tries, request.max_tries, request.idempotent, self._jitter
+            error,
+            request.tries,
+            request.max_tries,
+            request.idempotent,
+            self._jitter,
+            repeatable=request.repeatable,
         )

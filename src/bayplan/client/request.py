@@ -30,6 +30,8 @@ class Request:
         on_done: gets the answer's body or the error; must be quick and must not raise.
         timeout: seconds per try.
         idempotent: doing it twice is as good as once, so it may be sent again in doubt.
+        repeatable: the answer to a second try tells whether the first took effect, so it may be
+            sent again after an answer of 5xx.
         max_tries: how often it is sent at most, see `bayplan.client.retry`.
         must_know: a look-up that only the object or its absence ends, whatever the other limits.
         tries: how often it was sent so far.
@@ -43,6 +45,7 @@ class Request:
     content_type: str = JSON
     timeout: float = 30.0
     idempotent: bool = False
+    repeatable: bool = False
     max_tries: int = 5
     must_know: bool = False
     tries: int = 0

@@ -4,7 +4,10 @@
 |-----------------------------------|--------------------------------------|---------------------|
 | 429                               | always: the server did nothing       | Retry-After         |
 | no connection came about          | always: the server did not see it    | exponential backoff |
-| 5xx, connection broken, no answer | if doing it twice is as good as once | Retry-After/backoff |
+| 5xx                               | if doing it twice is as good as once,| Retry-After/backoff |
+|                                   | or the second answer tells about the |                     |
+|                                   | first try                            |                     |
+| connection broken, no answer      | if doing it twice is as good as once | exponential backoff |
 | 401                               | once, with credentials read afresh   | at once             |
 | anything else                     | never: the answer would be the same  |                     |
 
@@ -16,7 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.client.errors import ApiError, NotFound, TooManyRequests, Unauthorized
+from bayplan.client.errors import (
+    ApiError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
@@ -27,7 +36,13 @@ THROTTLED_TRIES = 10
 
 
 def retry_delay(
-    error: ApiError, tries: int, max_tries: int, idempotent: bool, jitter: Callable[[], float]
+    error: ApiError,
+    tries: int,
+    max_tries: int,
+    idempotent: bool,
+    jitter: Callable[[], float],
+    *,
+    repeatable: bool = False,
 ) -> float | None:
     """Seconds until the call is sent again, or None if it is not.
 
@@ -37,12 +52,14 @@ def retry_delay(
         max_tries: how often it may be sent.
         idempotent: whether doing it twice is as good as once.
         jitter: random numbers in [0, 1).
+        repeatable: whether the answer to a second try tells whether the first took effect.
     """
     if isinstance(error, Unauthorized):
         return 0.0 if tries == 1 else None
     if isinstance(error, TooManyRequests):
         return _delay(error, tries, jitter) if tries < max(max_tries, THROTTLED_TRIES) else None
-    harmless = error.never_sent or (error.outcome_unknown and idempotent)
+    answered = repeatable and isinstance(error, ServerError)
+    harmless = error.never_sent or answered or (error.outcome_unknown and idempotent)
     return _delay(error, tries, jitter) if harmless and tries < max_tries else None
 
 

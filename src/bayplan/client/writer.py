@@ -2,11 +2,12 @@
 
 The first three go through the `Dispatcher` and report to a callback on its thread. Retry rules:
 
-- A binding in doubt (no connection, a broken one, no answer, 5xx) is looked up until there is an
-  answer: it took effect if that very Pod now is on that very node. Until then the Pod stays
-  assumed, else its room would be given away while the watch that would show it is broken, too.
-  Bindings carry the Pod's uid, so a Pod that was deleted and made anew under the same name is
-  never bound by mistake.
+- A binding is sent again after an answer of 5xx: if the first try took effect, the next answer is
+  that the Pod is bound. One in doubt (no connection, a broken one, no answer, 5xx in the end) is
+  looked up until there is an answer: it took effect if that very Pod now is on that very node.
+  Until then the Pod stays assumed, else its room would be given away while the watch that would
+  show it is broken, too. Bindings carry the Pod's uid, so a Pod that was deleted and made anew
+  under the same name is never bound by mistake.
 - Status patches and deletions may be sent again, since doing them twice is doing them once; both
   carry the uid as well. Deleting what is gone already is success.
 
@@ -76,7 +77,7 @@ class Writer:
             else:
                 on_done(outcome)
 
-        self._dispatcher.submit(Request("POST", path, done, body, Lane.BIND))
+        self._dispatcher.submit(Request("POST", path, done, body, Lane.BIND, repeatable=True))
 
     def patch_pod_status(
         self,
