@@ -2,6 +2,8 @@
 //
 // For every file named on the command line it prints one line of JSON: the errors of loading, validating and
 // building the scheduler, or, when there are none, the plugins of every profile at each extension point.
+// "configcheck gates" prints the feature gates that kube-scheduler takes, "configcheck set VALUE" what it says of a
+// value of --feature-gates.
 package main
 
 import (
@@ -9,8 +11,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
@@ -135,9 +140,63 @@ func check(file string) verdict {
 	return verdict{File: file, Profiles: profiles, Config: settings}
 }
 
+// gate is one feature gate as kube-scheduler knows it.
+type gate struct {
+	Name    string   `json:"name"`
+	Stage   string   `json:"stage"`
+	Default bool     `json:"default"`
+	Locked  bool     `json:"locked"`
+	Needs   []string `json:"needs,omitempty"`
+}
+
+func gates() []gate {
+	var found []gate
+	needs := utilfeature.DefaultMutableFeatureGate.Dependencies()
+	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		one := gate{Name: string(name), Stage: string(spec.PreRelease), Default: spec.Default, Locked: spec.LockToDefault}
+		for _, needed := range needs[name] {
+			one.Needs = append(one.Needs, string(needed))
+		}
+		slices.Sort(one.Needs)
+		found = append(found, one)
+	}
+	slices.SortFunc(found, func(a, b gate) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// set says what is wrong with a value of --feature-gates, or which gates it leaves on.
+func set(value string) verdict {
+	flags := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+	err := flags.Set(value)
+	if err == nil {
+		err = utilerrors.NewAggregate(flags.Validate())
+	}
+	if err != nil {
+		return verdict{Errors: messages(err)}
+	}
+	on := []string{}
+	for name := range flags.GetAll() {
+		if flags.Enabled(name) {
+			on = append(on, string(name))
+		}
+	}
+	slices.Sort(on)
+	return verdict{Config: on}
+}
+
 func main() {
 	klog.SetOutput(os.Stderr)
 	out := json.NewEncoder(os.Stdout)
+	if len(os.Args) > 1 && os.Args[1] == "gates" {
+		_ = out.Encode(gates())
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "set" {
+		for _, value := range os.Args[2:] {
+			_ = out.Encode(set(value))
+		}
+		return
+	}
 	for _, file := range os.Args[1:] {
 		if err := out.Encode(check(file)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
