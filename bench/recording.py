@@ -70,6 +70,14 @@ class RecordingClient:
         """As `Writer.read`; no workload of the core reads objects."""
         raise AssertionError(f"{path} is read")
 
+    def create(self, path: str, _body: bytes) -> bytes:
+        """As `Writer.create`; no workload of the core creates objects."""
+        raise AssertionError(f"an object is created in {path}")
+
+    def delete_later(self, path: str, _uid: str, _on_done: Done) -> None:
+        """As `Writer.delete_later`; no workload of the core deletes other objects."""
+        raise AssertionError(f"{path} is deleted")
+
     def patch_later(self, path: str, _body: bytes, _content_type: str, _on_done: Done) -> None:
         """As `Writer.patch_later`; no workload of the core writes other objects."""
         raise AssertionError(f"{path} is patched")

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from e2e.cluster import NAME, SOON
+from e2e.cluster import NAME, SOON, pod
 from e2e.devices import Devices, exactly, pod_using, selected
 from e2e.provider import NodeSpec, wait_until
 
@@ -183,6 +183,32 @@ def test_a_device_that_fails_is_given_up_for_another(cluster, devices, scheduler
     devices.report("mine", "broken")
     assert cluster.wait_bound("a", timeout=3 * SOON) == {"a": "n1"}
     assert devices.held("mine") == ["sound/good", "spare/spare"]
+
+
+@pytest.mark.parametrize("implicit", [False, True], ids=["named by the class", "by its name"])
+def test_a_pod_that_asks_for_a_resource_gets_devices_of_the_class_behind_it(
+    cluster, devices, scheduler, implicit
+):
+    cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
+    devices.gpus("n2", 1)
+    devices.device_class("behind", extendedResourceName="example.com/gpu")
+    resource = "deviceclass.resource.kubernetes.io/behind" if implicit else "example.com/gpu"
+    amounts = {"requests": {resource: "1"}, "limits": {resource: "1"}}
+    for name in ("a", "b"):
+        asking = pod(name, scheduler)
+        asking["spec"]["containers"][0]["resources"] = amounts
+        cluster.create(asking)
+        if name == "a":
+            assert cluster.wait_bound("a") == {"a": "n2"}
+    (claim,) = devices.claims().values()
+    assert claim["metadata"]["annotations"] == {
+        "resource.kubernetes.io/extended-resource-claim": "true"
+    }
+    named = cluster.pod("a")["status"]["extendedResourceClaimStatus"]
+    assert named["resourceClaimName"] == claim["metadata"]["name"]
+    assert "2 cannot allocate all claims" in cluster.wait_condition("b")
+    cluster.delete("a")
+    assert cluster.wait_bound("b") == {"b": "n2"}
 
 
 @pytest.mark.usefixtures("deployed")

@@ -52,6 +52,14 @@ class RefusingWriter:
         """See `ClusterWriter`."""
         raise AssertionError(f"{path} is read")
 
+    def create(self, path: str, body: bytes) -> bytes:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"an object is created in {path}")
+
+    def delete_later(self, path: str, uid: str, on_done: Done) -> None:
+        """See `ClusterWriter`."""
+        raise AssertionError(f"{path} is deleted")
+
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
         """See `ClusterWriter`."""
         raise AssertionError(f"{path} is patched")

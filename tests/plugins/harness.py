@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+from tests.handles import make_handle
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
@@ -20,7 +21,8 @@ PluginT = TypeVar("PluginT", bound=Plugin)
 def make(cls: type[PluginT], handle: Any = None, **args: Any) -> PluginT:
     """The plugin with these args (API field names), defaults for the rest."""
     model: Any = cls.Args
-    return cls(model.model_validate(args) if model else None, handle)
+    given = handle if handle is not None else make_handle()
+    return cls(model.model_validate(args) if model else None, given)
 
 
 def table_of(*nodes: NodeBuilder) -> LiveNodeTable:

@@ -38,7 +38,8 @@ REQUESTS: Permissions = {
     _of(PERSISTENT_VOLUME): frozenset({"patch"}),
     _of(PERSISTENT_VOLUME_CLAIM): frozenset({"patch"}),
     # The API server asks for "binding" where the status says which devices a claim has.
-    _of(RESOURCE_CLAIM): frozenset({"get", "patch"}),
+    # Claims for extended resources are made by the scheduler.
+    _of(RESOURCE_CLAIM): frozenset({"get", "patch", "create", "delete"}),
     _of(RESOURCE_CLAIM, "status"): frozenset({"patch"}),
     _of(RESOURCE_CLAIM, "binding"): frozenset({"patch"}),
 }

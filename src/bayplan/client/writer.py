@@ -109,22 +109,20 @@ class Writer:
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
         """Delete this very Pod, with its own grace period."""
+        self.delete_later(_pod_path(pod), pod.uid, on_done)
+
+    def delete_later(self, path: str, uid: str, on_done: Done) -> None:
+        """Delete the object at ``path`` if it still is the one with that uid."""
         body = msgspec.json.encode(
-            {
-                "apiVersion": "v1",
-                "kind": "DeleteOptions",
-                "preconditions": {"uid": pod.uid},
-            }
+            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         )
 
         def done(outcome: Outcome) -> None:
-            # A conflict means that another Pod has the name: ours is gone, too.
+            # A conflict means that another object has the name: ours is gone, too.
             gone = isinstance(outcome, (NotFound, Conflict))
             on_done(None if gone else _error(outcome))
 
-        self._dispatcher.submit(
-            Request("DELETE", _pod_path(pod), done, body, Lane.STATUS, idempotent=True)
-        )
+        self._dispatcher.submit(Request("DELETE", path, done, body, Lane.STATUS, idempotent=True))
 
     def update(self, path: str, body: bytes) -> bytes:
         """Replace the object at ``path`` (PV, PVC, ...) and wait; returns the stored object.
@@ -149,6 +147,14 @@ class Writer:
             ApiError: it failed.
         """
         return self._http.get(path)
+
+    def create(self, path: str, body: bytes) -> bytes:
+        """Create an object in the collection at ``path`` and wait; returns it.
+
+        Raises:
+            ApiError: it failed.
+        """
+        return self._http.post(path, body)
 
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
         """Patch the object at ``path``; doing it twice must be doing it once."""

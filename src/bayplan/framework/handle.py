@@ -50,6 +50,16 @@ class ClusterWriter(Protocol):
             bayplan.client.errors.ApiError: it failed.
         """
 
+    def create(self, path: str, body: bytes, /) -> bytes:
+        """Create an object in the collection at ``path`` and wait; returns it. On workers only.
+
+        Raises:
+            bayplan.client.errors.ApiError: it failed.
+        """
+
+    def delete_later(self, path: str, uid: str, on_done: Done, /) -> None:
+        """Delete the object at ``path`` if it still is the one with that uid; does not wait."""
+
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done, /) -> None:
         """Patch the object at ``path``; does not wait."""
 

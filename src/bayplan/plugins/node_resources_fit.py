@@ -8,15 +8,15 @@ too small.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NODE
+from bayplan.api.kinds import DEVICE_CLASS, NODE, Kind
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodStatus, SpecPart
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import (
     DEFAULT_NON_ZERO,
     exact_requests,
@@ -38,6 +38,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Depends, Plugin, PodPart
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
+from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
 from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
 from bayplan.plugins.shared.scoring_strategies import strategy
@@ -54,12 +55,14 @@ class NodeResourcesFit(Plugin):
     """Filters by free resources, scores by the configured strategy."""
 
     Args = NodeResourcesFitArgs
+    kinds: ClassVar[tuple[Kind[Any], ...]] = (DEVICE_CLASS,)
     filter_depends = Depends.RESOURCES
     score_depends = Depends.RESOURCES
     reads = PodPart.REQUESTS
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._classes = handle.objects.shared(DeviceClasses, handle.objects)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._specs = args.scoring_strategy.resources
@@ -72,10 +75,30 @@ class NodeResourcesFit(Plugin):
         needs = self._needs_of(pod.shape.requests)
         lacking = nodes.pod_count >= nodes.allowed_pods
         for name, amount in needs:
-            lacking |= nodes.allocatable(name) - nodes.requested(name) < amount
+            lacking |= self._lacking(nodes, name, amount)
         if not lacking.any():
             return np.zeros(len(nodes), np.int64)
-        return _codes(nodes, needs)
+        return self._codes(nodes, needs)
+
+    def _lacking(self, nodes: NodeTable, name: str, amount: int) -> BoolArray:
+        """Where less than ``amount`` is left; not where DynamicResources answers for it."""
+        allocatable = nodes.allocatable(name)
+        lacking: BoolArray = allocatable - nodes.requested(name) < amount
+        if self._classes.behind(name) is not None:
+            lacking &= allocatable != 0
+        return lacking
+
+    def _codes(self, nodes: NodeTable, needs: Needs) -> IntArray:
+        codes = (nodes.pod_count >= nodes.allowed_pods).astype(np.int64)
+        for bit, (name, amount) in enumerate(needs, 1):
+            lacking = self._lacking(nodes, name, amount)
+            codes |= lacking.astype(np.int64) << bit
+            codes[lacking & (nodes.allocatable(name) < amount)] |= _TOO_SMALL
+        return codes
+
+    def epoch(self, _pod: Pod) -> int:
+        """Which classes stand for extended resources decides what is asked of the node."""
+        return self._classes.epoch
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """Everything that a node lacks; unresolvable where it is too small."""
@@ -101,6 +124,14 @@ class NodeResourcesFit(Plugin):
         requests = exact_requests(part.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
         return scored_resources(self._specs, requests)
 
+    def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        wanted = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
+        names = [n for n in wanted if _offered(new, n) or self._classes.behind(n) is None]
+        if any(_offered(new, n) < wanted[n] for n in names):
+            return Hint.SKIP
+        more = old is None or any(_offered(new, n) > _offered(old, n) for n in names)
+        return Hint.QUEUE if more else Hint.SKIP
+
     def events_to_register(self) -> list[EventRegistration]:
         """A Pod that goes or shrinks, a node that is new or has more to offer."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
@@ -109,18 +140,8 @@ class NodeResourcesFit(Plugin):
         return [
             EventRegistration(freed, _room_freed),
             EventRegistration(own),
-            EventRegistration(node, _room_added),
+            EventRegistration(node, self._room_added),
         ]
-
-
-def _codes(nodes: NodeTable, needs: Needs) -> IntArray:
-    codes = (nodes.pod_count >= nodes.allowed_pods).astype(np.int64)
-    for bit, (name, amount) in enumerate(needs, 1):
-        allocatable = nodes.allocatable(name)
-        lacking = allocatable - nodes.requested(name) < amount
-        codes |= lacking.astype(np.int64) << bit
-        codes[allocatable < amount] |= _TOO_SMALL
-    return codes
 
 
 def _needs(requests: SpecPart) -> Needs:
@@ -136,15 +157,6 @@ def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     before, after = pod_requests(old).amounts, pod_requests(new).amounts
     freed = any(before.get(n, 0) > after.get(n, 0) for n, _ in pod.shape.requests.memo(_needs))
     return Hint.QUEUE if freed else Hint.SKIP
-
-
-def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
-    names = ("pods", *(n for n, _ in pod.shape.requests.memo(_needs)))
-    wanted = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
-    if any(_offered(new, n) < wanted[n] for n in names):
-        return Hint.SKIP
-    more = old is None or any(_offered(new, n) > _offered(old, n) for n in names)
-    return Hint.QUEUE if more else Hint.SKIP
 
 
 def _offered(node: Node, resource: str) -> int:

@@ -41,6 +41,18 @@ class ApiServer(RefusingWriter):
         path = RESOURCE_CLAIM.path(claim.namespace, claim.name)
         self.stored[path] = json.loads(msgspec.json.encode(claim))
 
+    def create(self, path: str, body: bytes) -> bytes:
+        self.log.append(path)
+        made = json.loads(body)
+        name = f"{made['metadata'].pop('generateName')}x"
+        made["metadata"] |= {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}
+        self.stored[f"{path}/{name}"] = made
+        return json.dumps(made).encode()
+
+    def delete_later(self, path: str, uid: str, on_done: Done) -> None:
+        assert self.stored.pop(path)["metadata"]["uid"] == uid
+        on_done(None)
+
     def read(self, path: str) -> bytes:
         return json.dumps(self.stored[path]).encode()
 
@@ -50,6 +62,9 @@ class ApiServer(RefusingWriter):
         if failure is not None:
             raise failure
         path = path.removesuffix("/status")
+        if "/pods/" in path:
+            self.stored[path] = json.loads(body)
+            return body
         stored, change = self.stored[path], json.loads(body)
         metadata, status = stored["metadata"], stored.setdefault("status", {})
         metadata["resourceVersion"] = str(int(metadata.get("resourceVersion") or 0) + 1)

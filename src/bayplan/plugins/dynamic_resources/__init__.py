@@ -28,13 +28,14 @@ from bayplan.api.kinds import (
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.requests import pod_requests
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.handle import ClusterWriter, InTreeHandle
 from bayplan.framework.interface import (
     FilterFailure,
     Normalizer,
@@ -57,9 +58,13 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.dynamic_resources.binding import (
     BindError,
     bind_claim,
+    claim_path,
+    create_claim,
     deallocation_patch,
+    name_claim,
     release_patch,
     status_path,
+    unprotect_patch,
     wait_until_ready,
     with_allocation,
 )
@@ -69,10 +74,12 @@ from bayplan.plugins.dynamic_resources.conditions import (
     readiness,
     too_late,
 )
+from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special, special_claim
 from bayplan.plugins.dynamic_resources.hints import Hints
 from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
-from bayplan.plugins.dynamic_resources.state import PodDevices
+from bayplan.plugins.dynamic_resources.state import Option, PodDevices
 from bayplan.plugins.dynamic_resources.tracker import Tracker
+from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.node_selectors import compile_selector
 
 _NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
@@ -80,8 +87,10 @@ _NO_STATE = PostFilterResult(Status.error("not found"))
 _REASONS = {
     DOES_NOT_FIT: "cannot allocate all claims",
     INVALID_POOLS: "invalid resource pools were encountered",
+    3: "resourceclaim not available on the node",
+    4: "cannot schedule extended resource claim",
 }
-_UNAVAILABLE = 3
+_UNAVAILABLE, _STALE = 3, 4
 _FIRST_ERROR = 10
 """Codes of errors are ``-_FIRST_ERROR - row``: their text is made for the row that is asked."""
 _MAX_PREFERENCE = 8
@@ -111,6 +120,7 @@ class DynamicResources(Plugin):
             handle.metrics,
             self._call_back,
         )
+        self._classes = handle.objects.shared(DeviceClasses, handle.objects)
         self._hints = Hints(self._tracker.claim)
 
     # Scheduling cycle
@@ -124,28 +134,62 @@ class DynamicResources(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
-        if not pod.spec.resource_claims:
-            state.write(self.name, None)
+        state.write(self.name, None)
+        resources = self._extended_resources(pod)
+        if not pod.spec.resource_claims and not resources:
             return SKIP
         self._tracker.expire()
-        state.write(self.name, None)
         claims = self._claims(pod)
         if isinstance(claims, Status):
             return claims
-        if not claims:
+        if not claims and not resources:
             return SKIP
         mine = PodDevices(claims)
-        for index, claim in enumerate(claims):
-            if claim.status.allocation is not None:
-                continue
-            if trouble := self._trouble(claim):
+        new = [index for index, claim in enumerate(claims) if claim.status.allocation is None]
+        for index in new:
+            if trouble := self._trouble(claims[index]):
                 return trouble
-            mine.to_allocate.append(index)
-        if mine.to_allocate:
-            self._tracker.fleet.timeout = self.args.filter_timeout
-            mine.shapes = self._tracker.fleet.shapes(mine.new_claims)
+        self._tracker.fleet.timeout = self.args.filter_timeout
+        if resources:
+            self._add_extended(mine, pod, resources, new)
+        elif new:
+            mine.options = [self._option(mine, new)]
         state.write(self.name, mine)
         return None
+
+    def _option(
+        self, mine: PodDevices, new: list[int], extended: ResourceClaim | None = None
+    ) -> Option:
+        indexes, claims = new, [mine.claims[i] for i in new]
+        if extended is not None:
+            indexes, claims = [*indexes, len(mine.claims)], [*claims, extended]
+        return Option(indexes, claims, self._tracker.fleet.shapes(claims))
+
+    def _extended_resources(self, pod: Pod) -> list[str]:
+        """The resources that the Pod asks for and a class stands for."""
+        if not self._classes:
+            return []
+        amounts = pod_requests(pod).amounts
+        return [name for name, n in amounts.items() if n and self._classes.behind(name)]
+
+    def _add_extended(
+        self, mine: PodDevices, pod: Pod, resources: list[str], new: list[int]
+    ) -> None:
+        """One option for each set of resources that some node does not offer by itself."""
+        mine.stale = self._tracker.extended_claim(pod.uid)
+        nodes = self.handle.nodes
+        without = [nodes.allocatable(name) == 0 for name in resources]
+        sets = sum((mask.astype(np.int64) << bit for bit, mask in enumerate(without)), start=0)
+        mine.option_of = np.full(len(nodes), -1, np.int64)
+        for one in np.unique(sets[nodes.exists]).tolist():
+            missing = [name for bit, name in enumerate(resources) if one >> bit & 1]
+            if not missing and not new:
+                continue
+            extended, mappings = special_claim(pod, missing, self._classes)
+            option = self._option(mine, new, extended if missing else None)
+            option.mappings = mappings
+            mine.option_of[sets == one] = len(mine.options)
+            mine.options.append(option)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | Status:
         try:
@@ -183,6 +227,8 @@ class DynamicResources(Plugin):
         mine: PodDevices | None = state.get(self.name)
         if mine is None:
             return np.zeros(len(nodes), np.int64)
+        if mine.stale is not None:
+            return np.full(len(nodes), _STALE, np.int64)
         codes = self._allocation_codes(mine, nodes)
         live = nodes.origin is None
         for index, claim in enumerate(mine.claims):
@@ -195,11 +241,15 @@ class DynamicResources(Plugin):
         return codes
 
     def _allocation_codes(self, mine: PodDevices, nodes: NodeTable) -> IntArray:
-        if not mine.to_allocate:
-            return np.zeros(len(nodes), np.int64)
-        answers = mine.answers = self._tracker.fleet.answers(mine.shapes)
         rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
-        codes = answers.codes[rows]
+        codes = np.zeros(len(nodes), np.int64)
+        option_of = np.zeros(len(nodes), np.int64)
+        if mine.option_of is not None:
+            option_of = mine.option_of[rows]
+        for index, option in enumerate(mine.options):
+            here = option_of == index
+            option.answers = self._tracker.fleet.answers(option.shapes)
+            codes[here] = option.answers.codes[rows[here]]
         errors = codes < FITS
         codes[errors] = -_FIRST_ERROR - rows[errors]
         return codes
@@ -221,21 +271,20 @@ class DynamicResources(Plugin):
 
     def reasons(self, state: CycleState, _pod: Pod, code: int) -> Status:
         """What the code says."""
-        if code == _UNAVAILABLE:
-            return Status.unresolvable("resourceclaim not available on the node")
         if code in _REASONS:
             return Status.unresolvable(_REASONS[code])
         mine: PodDevices = state.read(self.name)
         return self._error(mine, -_FIRST_ERROR - code)
 
     def _error(self, mine: PodDevices, row: int) -> Status:
-        answers, node = mine.answers, self.handle.nodes.nodes[row]
-        assert answers is not None
+        option, node = mine.option_at(row), self.handle.nodes.nodes[row]
+        assert option is not None
+        assert option.answers is not None
         assert node is not None
-        late = answers.late_node
+        late = option.answers.late_node
         if not late:
             try:
-                self._tracker.fleet.allocate(node, mine.new_claims)
+                self._tracker.fleet.allocate(node, option.claims)
             except AllocationTimeoutError:
                 late = node.name
             except AllocationError as error:
@@ -252,8 +301,13 @@ class DynamicResources(Plugin):
             mine: PodDevices | None = state.read(self.name)
         except LookupError:
             return _NO_STATE
-        for index, rows in (mine.unavailable if mine is not None else {}).items():
-            assert mine is not None
+        if mine is None:
+            return _NOTHING_TO_DO
+        if mine.stale is not None:
+            self._delete(mine.stale)
+            done = Status.unschedulable("deletion of ResourceClaim completed")
+            return PostFilterResult(done)
+        for index, rows in mine.unavailable.items():
             claim = mine.claims[index]
             statuses = (failure.statuses.status(row) for row in np.flatnonzero(rows).tolist())
             users = [user.uid for user in claim.status.reserved_for]
@@ -266,26 +320,35 @@ class DynamicResources(Plugin):
     def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
         """How early in their prioritized lists the alternatives stand that the nodes have."""
         mine: PodDevices | None = state.get(self.name)
-        if mine is None or not mine.to_allocate:
+        if mine is None or not mine.options:
             return None
-        assert mine.answers is not None
-        scores = mine.answers.scores
-        scores = scores.copy() if nodes.origin is None else scores[nodes.origin]
-        return scores + sum(_preference(claim) for claim in mine.claims)
+        rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
+        option_of = mine.option_of[rows] if mine.option_of is not None else 0 * rows
+        scores = np.zeros(len(nodes), np.int64)
+        given = sum(_preference(claim) for claim in mine.claims)
+        for index, option in enumerate(mine.options):
+            assert option.answers is not None
+            here = option_of == index
+            scores[here] = option.answers.scores[rows[here]] + given
+        return scores
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the devices that the node has for the Pod."""
         mine: PodDevices | None = state.get(self.name)
-        if mine is None or not mine.to_allocate:
-            return None
         fleet, row = self._tracker.fleet, self.handle.nodes.row(node_name)
-        node = self.handle.nodes.node(node_name)
-        choices = fleet.answers(mine.shapes).choices(row) if row is not None else None
+        option = mine.option_at(row) if mine is not None and row is not None else None
+        if mine is None or option is None or row is None:
+            return None
+        node = self.handle.nodes.nodes[row]
+        choices = fleet.answers(option.shapes).choices(row)
         if node is None or choices is None:
             return Status.error("claim allocation not found for node")
-        results = fleet.results(node, mine.new_claims, choices)
-        mine.allocations = dict(zip(mine.to_allocate, results, strict=True))
-        self._tracker.reserve(pod.uid, mine.new_claims, results)
+        results = fleet.results(node, option.claims, choices)
+        mine.allocations = dict(zip(option.indexes, results, strict=True))
+        mine.reserved = dict(zip(option.indexes, option.claims, strict=True))
+        mine.mappings = option.mappings
+        mine.claims += option.claims[-1:] if len(mine.claims) in option.indexes else []
+        self._tracker.reserve(pod.uid, option.claims, results)
         if self.handle.writer is None:
             # Without a cluster nobody runs PreBind: the claims are as if it had written them.
             for index, allocation in mine.allocations.items():
@@ -299,14 +362,38 @@ class DynamicResources(Plugin):
         if mine is None:
             return
         for index, claim in enumerate(mine.claims):
-            if index in mine.allocations:
-                written = claim if index in mine.written else None
-                self._tracker.release(claim, written, doubt=mine.doubt)
+            before = mine.reserved.get(index)
+            created = is_special(claim) and claim.name != IN_MEMORY
+            if before is not None:
+                # A claim that was created is deleted: until then, its devices are in use.
+                written = claim if index in mine.written and not created else None
+                self._tracker.release(before, written, doubt=mine.doubt or created)
                 if self.handle.writer is None:
-                    self.handle.objects.set(RESOURCE_CLAIM, claim)
+                    self.handle.objects.set(RESOURCE_CLAIM, before)
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 self._patch_status(claim, release_patch(claim, pod), "leave a claim")
-        mine.allocations.clear()
+            if created:
+                self._delete(claim)
+        mine.reserved.clear()
+
+    def _delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim that was made for extended resources, and its finalizer before."""
+        writer = self.handle.writer
+
+        def unprotected(error: Exception | None) -> None:
+            if writer is not None and error is None:
+                writer.delete_later(claim_path(claim), claim.uid, done)
+            else:
+                done(error)
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                text = "Could not delete a claim for extended resources"
+                self.handle.logger.error(text, claim=claim.key, error=str(error))
+
+        if writer is not None:
+            body = unprotect_patch(claim)
+            writer.patch_later(claim_path(claim), body, STRATEGIC_MERGE_PATCH, unprotected)
 
     def _patch_status(self, claim: ResourceClaim, body: bytes, what: str) -> None:
         def done(error: Exception | None) -> None:
@@ -335,18 +422,28 @@ class DynamicResources(Plugin):
         if preparing is not None:
             preparing.on_call_back(cancelled.set)
         try:
-            for index, claim in enumerate(mine.claims):
-                if not claim.reserved_by(pod.uid) and not cancelled.is_set():
-                    allocation = mine.allocations.get(index)
-                    now = self.handle.now()
-                    mine.claims[index] = bind_claim(writer, claim, pod, allocation, now)
-                    mine.written.add(index)
+            for index in range(len(mine.claims)):
+                if not cancelled.is_set():
+                    self._write(writer, mine, index, pod)
             if any(has_conditions(claim) for claim in mine.claims):
                 self._wait(mine, pod, node_name, cancelled)
         except BindError as error:
             mine.doubt = error.in_doubt
             return Status.error(str(error))
         return None
+
+    def _write(self, writer: ClusterWriter, mine: PodDevices, index: int, pod: Pod) -> None:
+        """Write one claim, unless it says already that the Pod uses it."""
+        if mine.claims[index].reserved_by(pod.uid):
+            return
+        if mine.claims[index].name == IN_MEMORY:
+            mine.claims[index] = create_claim(writer, mine.claims[index], pod)
+        allocation, now = mine.allocations.get(index), self.handle.now()
+        claim = bind_claim(writer, mine.claims[index], pod, allocation, now)
+        mine.claims[index] = claim
+        mine.written.add(index)
+        if is_special(claim):
+            name_claim(writer, claim, pod, mine.mappings)
 
     def _wait(self, mine: PodDevices, pod: Pod, node_name: str, cancelled: threading.Event) -> None:
         self.handle.events.event(

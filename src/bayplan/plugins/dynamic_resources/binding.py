@@ -8,13 +8,13 @@ version that they were made for, so a claim that changed meanwhile is read again
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.api.pod import Pod
 from bayplan.api.resource import (
     FINALIZER,
@@ -31,6 +31,7 @@ from bayplan.plugins.dynamic_resources.conditions import (
     readiness,
     too_late,
 )
+from bayplan.plugins.dynamic_resources.extended import Mapping
 
 TRIES = 5
 POLL_SECONDS = 5.0
@@ -70,7 +71,7 @@ def bind_claim(
             if not tries_left:
                 raise BindError(str(conflict)) from None
         try:
-            claim = RESOURCE_CLAIM.decode(writer.read(_path(claim)))
+            claim = RESOURCE_CLAIM.decode(writer.read(claim_path(claim)))
         except ApiError as error:
             text = f"get updated claim {claim.key} after conflict: {error}"
             raise BindError(text) from None
@@ -105,6 +106,59 @@ def wait_until_ready(
             raise BindError("context canceled")
 
 
+def create_claim(writer: ClusterWriter, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """Create a claim that existed in memory; the API server names it. On workers only.
+
+    Raises:
+        BindError: it cannot be created.
+    """
+    metadata = {
+        "generateName": f"{pod.name}-extended-resources-",
+        "annotations": claim.metadata.annotations,
+        "ownerReferences": claim.metadata.owner_references,
+    }
+    body = {
+        "apiVersion": RESOURCE_CLAIM.api_version,
+        "kind": RESOURCE_CLAIM.name,
+        "metadata": metadata,
+        "spec": claim.spec,
+    }
+    try:
+        stored = writer.create(RESOURCE_CLAIM.path(pod.namespace), msgspec.json.encode(body))
+    except ApiError as error:
+        text = f"create claim for extended resources {claim.key}: {error}"
+        raise BindError(text) from None
+    return RESOURCE_CLAIM.decode(stored)
+
+
+def name_claim(
+    writer: ClusterWriter, claim: ResourceClaim, pod: Pod, mappings: Iterable[Mapping]
+) -> None:
+    """Tell in the Pod's status which claim serves its extended resources. On workers only.
+
+    Raises:
+        BindError: it cannot be told.
+    """
+    listed = [
+        {"containerName": m.container, "resourceName": m.resource, "requestName": m.request}
+        for m in mappings
+    ]
+    named = {"resourceClaimName": claim.name, "requestMappings": listed}
+    change = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": named}}
+    try:
+        path = f"{POD.path(pod.namespace, pod.name)}/status"
+        writer.patch(path, msgspec.json.encode(change), STRATEGIC_MERGE_PATCH)
+    except ApiError as error:
+        text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
+        raise BindError(text) from None
+
+
+def unprotect_patch(claim: ResourceClaim) -> bytes:
+    """The patch that takes the finalizer away, so that a deletion takes effect at once."""
+    gone = {"uid": claim.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    return msgspec.json.encode({"metadata": gone})
+
+
 def with_allocation(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
     """The claim as it is once it is written, with ``pod`` as its first user."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
@@ -126,9 +180,14 @@ def deallocation_patch(claim: ResourceClaim) -> bytes:
     return msgspec.json.encode({"metadata": _version(claim), "status": nothing})
 
 
+def claim_path(claim: ResourceClaim) -> str:
+    """API path of the claim."""
+    return RESOURCE_CLAIM.path(claim.namespace, claim.name)
+
+
 def status_path(claim: ResourceClaim) -> str:
     """API path of the claim's status."""
-    return f"{_path(claim)}/status"
+    return f"{claim_path(claim)}/status"
 
 
 class _ConflictError(Exception):
@@ -152,7 +211,7 @@ def _try(
         if FINALIZER not in claim.metadata.finalizers:
             metadata: dict[str, Any] = {**_version(claim), "finalizers": [FINALIZER]}
             body: dict[str, Any] = {"metadata": metadata}
-            claim = _patch(writer, claim, _path(claim), body, "add finalizer to claim")
+            claim = _patch(writer, claim, claim_path(claim), body, "add finalizer to claim")
     elif claim.status.allocation is None:
         raise BindError(f"claim {claim.key} got deallocated elsewhere in the meantime")
     user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
@@ -198,7 +257,3 @@ def _all_ready(claims: list[ResourceClaim] | None, now: float, timeout: float) -
 
 def _version(claim: ResourceClaim) -> dict[str, str]:
     return {"uid": claim.uid, "resourceVersion": claim.metadata.resource_version}
-
-
-def _path(claim: ResourceClaim) -> str:
-    return RESOURCE_CLAIM.path(claim.namespace, claim.name)

@@ -35,6 +35,7 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.devices.fleet import Fleet
 from bayplan.devices.usage import DeviceId
 from bayplan.framework.handle import Logger, PluginMetrics
+from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special
 
 DOUBT_SECONDS = 30.0
 
@@ -81,6 +82,7 @@ class Tracker:
         self._call_back = call_back
         self._in_flight: dict[str, InFlight] = {}
         self._written: dict[str, ResourceClaim] = {}
+        self._extended: dict[str, str] = {}  # by uid of the Pod: the claim's key
         self.fleet = Fleet(nodes, lambda name: objects.get(DEVICE_CLASS, name), monotonic)
         objects.on_change(RESOURCE_SLICE, self._slice_changed)
         objects.on_change(DEVICE_TAINT_RULE, self._rule_changed)
@@ -89,6 +91,11 @@ class Tracker:
     def claim(self, key: str) -> ResourceClaim | None:
         """The newest version of a claim that we know. Any thread."""
         return self._written.get(key) or self._objects.get(RESOURCE_CLAIM, key)
+
+    def extended_claim(self, pod_uid: str) -> ResourceClaim | None:
+        """The claim that was made for the extended resources of a Pod."""
+        key = self._extended.get(pod_uid)
+        return self.claim(key) if key is not None else None
 
     def in_flight(self, claim: ResourceClaim) -> bool:
         """Whether the claim is being allocated."""
@@ -162,14 +169,28 @@ class Tracker:
             self._in_flight.pop(old.uid, None)
             self._written.pop(old.key, None)
             self.fleet.table.usage.remove_claim(old.uid)
+            if (owner := _pod_of(old)) is not None:
+                self._extended.pop(owner, None)
+                self._end_special(owner)
         if new is None:
             return
+        if (owner := _pod_of(new)) is not None:
+            self._extended[owner] = new.key
+            if new.status.allocation is not None:
+                self._end_special(owner)
         written = self._written.get(new.key)
         if written is not None and not _is_newer(written, new):
             del self._written[new.key]
         if new.status.allocation is not None:
             self._in_flight.pop(new.uid, None)
         self._settle(new.key, new.uid)
+
+    def _end_special(self, pod_uid: str) -> None:
+        """The claim for extended resources is there: what stood for it in memory is not needed."""
+        for uid, entry in list(self._in_flight.items()):
+            if entry.pod_uid == pod_uid and entry.claim.name == IN_MEMORY:
+                del self._in_flight[uid]
+                self._use(uid, entry.claim.key, None)
 
     def _settle(self, key: str, uid: str) -> None:
         """Have the device table agree with what is known of a claim."""
@@ -189,6 +210,12 @@ class Tracker:
             holders = self.fleet.table.usage.holders(device)
             for entry in [self._in_flight[uid] for uid in holders if uid in self._in_flight]:
                 self._call_back(entry.pod_uid, f"device {device} was allocated to another claim")
+
+
+def _pod_of(claim: ResourceClaim) -> str | None:
+    """The uid of the Pod for whose extended resources the claim was made."""
+    owner = claim.metadata.controller
+    return owner.uid if owner is not None and is_special(claim) else None
 
 
 def _is_newer(one: ResourceClaim, other: ResourceClaim) -> bool:
