@@ -134,6 +134,8 @@ class Writer:
         bound: (Pod, node) of every binding.
         deleted: names of the Pods that were deleted: preemption's victims.
         patched: (path, body) of every patch of another object. Nothing is changed by it.
+        created: (path of the collection, body) of every other object that was created.
+        removed: (path, uid) of every other object that was deleted.
         stored: by path, what `read` answers with.
         outcome: the error of all writes from now on; None for success.
         slow: whether writes wait for `answer`.
@@ -146,6 +148,8 @@ class Writer:
         self.bound: list[tuple[str, str]] = []
         self.deleted: list[str] = []
         self.patched: list[tuple[str, bytes]] = []
+        self.created: list[tuple[str, bytes]] = []
+        self.removed: list[tuple[str, str]] = []
         self.stored: dict[str, Json] = {}
         self.outcome: Exception | None = None
         self.slow = False
@@ -190,6 +194,18 @@ class Writer:
         if path not in self.stored:
             raise NotFound(f"{path} not found", status=404, reason="NotFound")
         return msgspec.json.encode(self.stored[path])
+
+    def create(self, path: str, body: bytes) -> bytes:
+        """See `bayplan.framework.handle.ClusterWriter`; the answer is the body."""
+        self.created.append((path, body))
+        if self.outcome is not None:
+            raise self.outcome
+        return body
+
+    def delete_later(self, path: str, uid: str, on_done: Done) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.removed.append((path, uid))
+        self._answer(on_done)
 
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:  # noqa: ARG002
         """See `bayplan.framework.handle.ClusterWriter`."""
