@@ -170,7 +170,7 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
         return FaultDetails(message, pre_filter=Status.error(message))
     state = CycleState(dry_run=True)
     try:
-        diagnosis, rejection = framework.search.diagnose(state, pod, tried=False)
+        diagnosis, rejection = framework.search.diagnose(state, pod, with_nominated=False)
     except AttemptFault:
         return FaultDetails(message)
     if rejection is not None:
@@ -191,7 +191,7 @@ def _add_placement(
     verdict: Verdict, framework: Framework, state: CycleState, pod: Pod, placement: Placement
 ) -> None:
     fresh = CycleState(dry_run=True)
-    diagnosis, _ = framework.search.diagnose(fresh, pod, tried=False)
+    diagnosis, _ = framework.search.diagnose(fresh, pod, with_nominated=False)
     nodes = verdict["nodes"] = _node_outcomes(diagnosis)
     if placement.fit.nominated is not None:
         nodes[placement.node_name] = _outcome(SUCCESS)

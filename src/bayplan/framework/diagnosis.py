@@ -2,6 +2,18 @@
 
 The FailedScheduling message, the queue's list of rejecting plugins, preemption's candidates and
 `bayplan explain` all read this one object, so they cannot disagree.
+
+It is filled in by the Filter plugins in turn, and keeps two numbers a row: which plugin rejected it
+first, and with which code. Texts are made on demand, once per distinct code. Three nodes::
+
+    run(NodeUnschedulable, [0 1 0])     first [-1  0 -1]   codes [0 1 0]   fits [1 0 1]
+    run(NodeResourcesFit,  [0 3 2])     first [-1  0  1]   codes [0 1 2]   fits [1 0 0]
+
+Row 1 keeps the first rejection. ``groups()`` puts each pair of plugin and code into words, with its
+rows: ("node(s) were unschedulable", [1]) and ("Insufficient cpu", [2]).
+
+A status that no Filter plugin gave (a node that PreFilter excluded, a node that a nominated Pod
+needs, an extender's) is an override: it stands in place of whatever the plugins said.
 """
 
 from __future__ import annotations

@@ -2,28 +2,52 @@
 
 It joins the kept `RowAnswers` of row-local plugins with fresh answers of all others. Everything it
 says about a node - feasible, why not, how good - comes out of the same arrays.
+
+A Pod's way through `find`, in the order of kube-scheduler's ``schedulePod``:
+
+1. The kept answers of the row-local plugins are brought up to date: ``answers.fits``.
+2. PreFilter. A row-local plugin's answer is kept, the others are asked. The `PreFilterOutcome` may
+   reject the Pod everywhere, or leave some nodes.
+3. If the Pod has a nominated node, that one is evaluated alone, and taken if the Pod fits.
+4. Filter: ``feasible`` begins as the kept fits among the nodes that are left, and every other
+   Filter plugin removes from it.
+5. Nodes with nominated Pods of equal or higher priority: the Pod must fit beside them as well. The
+   rows where it does not are ``reserved``.
+6. If nothing is feasible, all Filter plugins run once more into a `Diagnosis`, which remembers the
+   first plugin that rejected each node. The kept answers know only that some plugin did.
+
+An example with three nodes: the Pod requests 1 CPU and must be apart from Pods like itself::
+
+                                           row 0  row 1  row 2
+    answers.fits    kept (resources)         1      1      0
+    feasible        & InterPodAffinity       1      0      0     asked in every cycle
+    feasible        & not reserved           0      0      0     a nominated Pod needs row 0
+    diagnosis       row 0: Insufficient cpu (beside the nominated Pod), row 1: didn't match pod
+                    anti-affinity rules, row 2: Insufficient cpu
+
+`score` then adds the fresh scores of the plugins that are not row-local to ``answers.totals()``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Integers, PreFilterResult
+from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.pre_filter import PreFilterOutcome
 from bayplan.framework.row_answers import AnswerBook, RowAnswers, masked
-from bayplan.framework.row_answers.part import PreFilterAnswer
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
@@ -31,7 +55,6 @@ from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 _PRE_FILTER = Point.PRE_FILTER
 _FILTER = Point.FILTER
 _SCORE = Point.SCORE
-_SKIP = Code.SKIP
 _ERROR = Code.ERROR
 
 
@@ -65,62 +88,6 @@ class PluginScores:
     plugin: str
     rows: IntArray
     scores: IntArray
-
-
-@dataclass
-class _Allowed:
-    """What PreFilter leaves: ``names`` (None: all nodes), or the status that rejects the Pod.
-
-    Attributes:
-        with_set: the plugins that narrowed ``names``.
-        tried: the row of the nominated node and its status, where the Pod did not fit there; it
-            counts even where ``names`` leaves that node out.
-    """
-
-    names: frozenset[str] | None = None
-    status: Status | None = None
-    with_set: set[str] = field(default_factory=set)
-    tried: tuple[int, Status] | None = None
-
-    @property
-    def to_blame(self) -> set[str]:
-        """The plugins that the reason of excluded nodes lists.
-
-        kube-scheduler keeps them in one set with the plugin that rejected the nominated node.
-        """
-        if self.tried is None or not self.tried[1].rejected:
-            return self.with_set
-        return self.with_set | {self.tried[1].plugin}
-
-    def take(self, plugin: str, answer: PreFilterAnswer) -> bool:
-        """Merge one plugin's answer; False when the search for more is pointless."""
-        if isinstance(answer, PreFilterResult):
-            return self._narrow(plugin, answer.node_names)
-        if answer is None or answer.ok or answer.code is _SKIP:
-            return True
-        if not answer.rejected or answer.code is Code.PENDING:
-            raise AttemptFault(_PRE_FILTER, plugin, answer)
-        self.status = answer.by(plugin)
-        if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            self.with_set = set()
-            return False
-        return True
-
-    def _narrow(self, plugin: str, names: frozenset[str] | None) -> bool:
-        if names is None:
-            return True
-        self.with_set.add(plugin)
-        self.names = names if self.names is None else self.names & names
-        if self.names:
-            return True
-        listed = " ".join(sorted(self.with_set))
-        one = len(self.with_set) == 1
-        self.status = Status.unresolvable(
-            f"node(s) didn't satisfy plugin {listed}"
-            if one
-            else f"node(s) didn't satisfy plugin(s) [{listed}] simultaneously"
-        )
-        return False
 
 
 class NodeSearch:
@@ -159,30 +126,63 @@ class NodeSearch:
     def find(self, state: CycleState, pod: Pod, *, nominated_first: bool = True) -> Fit:
         """The nodes that ``pod`` fits on; fills in ``state``.
 
-        ``nominated_first``: where the Pod fits its nominated node, look no further.
+        ``nominated_first``: if the Pod fits its nominated node, evaluate no other.
         """
-        started = perf_counter()
+        started, nodes = perf_counter(), self._nodes
         for stage in self._one_node_filters:
             stage.begin()
         answers = self._book.answers(pod)
-        allowed = self._pre_filter(state, pod, answers)
-        self._plugins.time(state, _PRE_FILTER, started, str((allowed.status or SUCCESS).code))
-        if allowed.status is not None:
-            diagnosis = self._diagnosis(state, pod, allowed)
+        outcome = self._pre_filter(state, pod, answers)
+        self._plugins.time(state, _PRE_FILTER, started, str((outcome.status or SUCCESS).code))
+        if outcome.status is not None:
+            diagnosis = self._diagnosis(state, pod, outcome, {})
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
         started = perf_counter()
-        nominated = self._nominated_row(state, pod, allowed) if nominated_first else None
-        if nominated is not None:
-            feasible = np.zeros(len(self._nodes), np.bool_)
-            feasible[nominated] = True
-            fit = Fit(feasible, 1, 1, nominated=nominated, answers=answers)
-        else:
-            fit = self._filter(state, pod, answers, allowed)
+        if nominated_first and (row := self._nominated_row(state, pod, outcome)) is not None:
+            feasible = np.zeros(len(nodes), np.bool_)
+            feasible[row] = True
+            self._plugins.time(state, _FILTER, started)
+            return Fit(feasible, 1, 1, nominated=row, answers=answers)
+        among = outcome.mask(nodes)
+        feasible = answers.fits if among is None else answers.fits & among
+        failed = answers.failed
+        for stage in self._fresh_filters:
+            if stage.name not in state.skip_filter:
+                codes = stage.codes(state, pod, nodes, feasible)
+                failed = failed or bool(codes.min(initial=0) < 0)
+                feasible = feasible & (codes == 0)
+        reserved = self._reserved(state, pod)
+        if reserved:
+            feasible = feasible.copy()
+            feasible[list(reserved)] = False
+            failed = failed or any(status.code is _ERROR for status in reserved.values())
+        count = int(np.count_nonzero(feasible))
+        fit = Fit(feasible, count, nodes.node_count, among=among, answers=answers)
+        if count == 0 or failed:
+            fit.diagnosis = self._diagnosis(state, pod, outcome, reserved)
+            if (fault := fit.diagnosis.fault()) is not None:
+                raise fault
         self._plugins.time(state, _FILTER, started)
         return fit
 
-    def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> _Allowed:
-        allowed = _Allowed()
+    def diagnose(
+        self, state: CycleState, pod: Pod, *, with_nominated: bool = True
+    ) -> tuple[Diagnosis, Status | None]:
+        """Every node's status, for `explain`; with the PreFilter rejection if there is one.
+
+        ``with_nominated``: if PreFilter excludes the nominated node, its status is what evaluating
+        it gave.
+        """
+        outcome = self._pre_filter(state, pod, self._book.answers(pod))
+        reserved: dict[int, Status] = {}
+        if outcome.status is None:
+            if with_nominated:
+                self._nominated_row(state, pod, outcome)
+            reserved = self._reserved(state, pod)
+        return self._diagnosis(state, pod, outcome, reserved), outcome.status
+
+    def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> PreFilterOutcome:
+        outcome = PreFilterOutcome()
         for plugin, local in self._pre_filters:
             answer = (
                 answers.pre_filter[plugin.name]
@@ -191,82 +191,14 @@ class NodeSearch:
             )
             if answer is SKIP or answer is None:
                 continue
-            if not allowed.take(plugin.name, answer):
-                # What the plugins after this one know is not known: PostFilter sees the difference.
-                return allowed
+            if not outcome.merge(plugin.name, answer):
+                # The plugins after this one write no state: PostFilter sees the difference.
+                return outcome
         state.adopt(answers.state)
-        return allowed
+        return outcome
 
-    def _filter(self, state: CycleState, pod: Pod, answers: RowAnswers, allowed: _Allowed) -> Fit:
-        nodes = self._nodes
-        feasible = answers.fits
-        failed = answers.failed
-        among = None if allowed.names is None else _rows_named(nodes, allowed.names)
-        if among is not None:
-            feasible = feasible & among
-        for stage in self._fresh_filters:
-            if stage.name not in state.skip_filter:
-                codes = stage.codes(state, pod, nodes, feasible)
-                failed = failed or bool(codes.min(initial=0) < 0)
-                feasible = feasible & (codes == 0)
-        taken = self._taken_by_nominated(state, pod)
-        if taken:
-            feasible = feasible.copy()
-            feasible[list(taken)] = False
-            failed = failed or any(status.code is _ERROR for status in taken.values())
-        fit = Fit(feasible, int(np.count_nonzero(feasible)), nodes.node_count, among=among)
-        fit.answers = answers
-        if fit.count == 0 or failed:
-            fit.diagnosis = self._diagnosis(state, pod, allowed, taken)
-            fault = fit.diagnosis.fault()
-            if fault is not None:
-                raise fault
-        return fit
-
-    def diagnose(
-        self, state: CycleState, pod: Pod, *, tried: bool = True
-    ) -> tuple[Diagnosis, Status | None]:
-        """Every node's status, for `explain`; with the PreFilter rejection if there is one.
-
-        ``tried``: where PreFilter excludes the nominated node, tell what trying it came to.
-        """
-        answers = self._book.answers(pod)
-        allowed = self._pre_filter(state, pod, answers)
-        taken = {}
-        if allowed.status is None:
-            if tried:
-                self._nominated_row(state, pod, allowed)
-            taken = self._taken_by_nominated(state, pod)
-        return self._diagnosis(state, pod, allowed, taken), allowed.status
-
-    def _diagnosis(
-        self,
-        state: CycleState,
-        pod: Pod,
-        allowed: _Allowed,
-        taken: Mapping[int, Status] | None = None,
-    ) -> Diagnosis:
-        diagnosis = Diagnosis(self._nodes, state, pod)
-        diagnosis.unschedulable_plugins |= allowed.with_set
-        if allowed.status is not None:
-            diagnosis.reject_all(allowed.status)
-            return diagnosis
-        taken = dict(taken or {})
-        if allowed.names is not None:
-            listed = " ".join(sorted(allowed.to_blame))
-            status = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
-            looked_at = _rows_named(self._nodes, allowed.names)
-            diagnosis.exclude(~looked_at, status)
-            taken = {row: status for row, status in taken.items() if looked_at[row]}
-            if allowed.tried is not None:
-                taken.setdefault(*allowed.tried)
-        self.what_if.run_filters(state, pod, self._nodes, diagnosis)
-        for row, status in taken.items():
-            diagnosis.override(row, status)
-        return diagnosis
-
-    def _nominated_row(self, state: CycleState, pod: Pod, allowed: _Allowed) -> int | None:
-        """The row of the Pod's nominated node, if the Pod fits there now."""
+    def _nominated_row(self, state: CycleState, pod: Pod, outcome: PreFilterOutcome) -> int | None:
+        """The row of the Pod's nominated node, if the Pod fits there; else ``outcome`` says why."""
         name = pod.status.nominated_node_name
         row = self._nodes.row(name) if name else None
         if row is None:
@@ -275,17 +207,39 @@ class NodeSearch:
         diagnosis = self.what_if.filter(state.what_if(rows), pod, self._nodes.take(rows))
         if diagnosis.fits[0]:
             return row
-        allowed.tried = row, diagnosis.status(0)
+        outcome.nominated = row, diagnosis.status(0)
         return None
 
-    def _taken_by_nominated(self, state: CycleState, pod: Pod) -> dict[int, Status]:
+    def _reserved(self, state: CycleState, pod: Pod) -> dict[int, Status]:
         """Rows that ``pod`` must leave to Pods nominated there, with the status that says so."""
-        crowded = self.what_if.crowded(state, pod, self._nodes)
-        if crowded is None:
+        with_rivals = self.what_if.crowded(state, pod, self._nodes)
+        if with_rivals is None:
             return {}
-        rows, diagnosis = crowded
-        groups = diagnosis.groups()
-        return {row: status for status, found in groups for row in rows[found].tolist()}
+        rows, diagnosis = with_rivals
+        return {
+            row: status
+            for status, rejected in diagnosis.groups()
+            for row in rows[rejected].tolist()
+        }
+
+    def _diagnosis(
+        self, state: CycleState, pod: Pod, outcome: PreFilterOutcome, reserved: dict[int, Status]
+    ) -> Diagnosis:
+        diagnosis = Diagnosis(self._nodes, state, pod)
+        diagnosis.unschedulable_plugins |= outcome.narrowed_by
+        if outcome.status is not None:
+            diagnosis.reject_all(outcome.status)
+            return diagnosis
+        among = outcome.mask(self._nodes)
+        if among is not None:
+            diagnosis.exclude(~among, outcome.excluding)
+            reserved = {row: status for row, status in reserved.items() if among[row]}
+            if outcome.nominated is not None:
+                reserved.setdefault(*outcome.nominated)
+        self.what_if.run_filters(state, pod, self._nodes, diagnosis)
+        for row, status in reserved.items():
+            diagnosis.override(row, status)
+        return diagnosis
 
     # PreScore, Score, NormalizeScore
 
@@ -315,8 +269,8 @@ class NodeSearch:
             for s in answers.scores
         ]
         for stage, scores in self._fresh(state, pod, fit.feasible):
-            found = np.zeros(len(rows), np.int64) if scores is None else scores[rows]
-            parts.append(PluginScores(stage.name, rows, stage.weight * found.astype(np.int64)))
+            picked = np.zeros(len(rows), np.int64) if scores is None else scores[rows]
+            parts.append(PluginScores(stage.name, rows, stage.weight * picked.astype(np.int64)))
         order = {s.name: i for i, s in enumerate(self._scores)}
         return sorted(parts, key=lambda part: order[part.plugin])
 
@@ -350,9 +304,3 @@ def _unprepared(plugins: PluginSet) -> AttemptFault | None:
         if trust and trust.unprepared and plugin.name not in prepared:
             return AttemptFault(_SCORE, plugin.name, MissingStateError(trust.unprepared))
     return None
-
-
-def _rows_named(nodes: NodeTable, names: frozenset[str]) -> BoolArray:
-    mask = np.zeros(len(nodes), np.bool_)
-    mask[[row for name in names if (row := nodes.row(name)) is not None]] = True
-    return mask

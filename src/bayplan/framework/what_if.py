@@ -1,7 +1,23 @@
 """What if Pods were on a node, or gone from it: the same Filter plugins over a changed table.
 
-Preemption and nominated Pods ask such questions. Every row of a table made with
-`NodeTable.take` is a world of its own: Pods added to one row are on that row alone.
+Preemption asks "would the Pod fit if these victims were gone?", and every Pod asks "would it fit
+beside the Pods that are nominated to the node?". kube-scheduler clones a NodeInfo and the cycle
+state for each node and runs all Filter plugins on it. Here one `WhatIfTable` has a row for each
+node that is asked about, and the Filter plugins answer for all rows in one call.
+
+Every row is a world of its own: a Pod added to one row is on that row alone, so the other rows do
+not see it, neither as a neighbor in the same zone nor in any count. Example: is there room for Pod
+P on rows 4 or 7, if their Pods of lower priority, V on row 4 and W on row 7, were gone?
+
+1. ``rows = [4, 7]``; ``table = nodes.take(rows)`` has row 0 (was 4) and row 1 (was 7), and
+   ``state.what_if(rows)`` has the plugins' notes with one entry for each.
+2. ``remove_pods(state, P, [V, W], table, [0, 1])`` takes them out of the columns, and tells every
+   PreFilter plugin that has ``remove_pod``: PodTopologySpread then counts one Pod less in the zone
+   of V in world 0, and one less in the zone of W in world 1.
+3. ``filter(state, P, table)`` runs the Filter plugins over both rows. Then it adds the nominated
+   Pods of equal or higher priority (rivals) to the rows that have some, in a table taken from
+   ``table``, and runs them again: they are not there yet, and may never come, so P must fit in
+   both cases.
 """
 
 from __future__ import annotations
@@ -86,10 +102,12 @@ class WhatIf:
     ) -> Diagnosis:
         """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
 
-        ``nodes`` was made by ``take``, and ``state`` is the `CycleState.what_if` copy that saw the
-        same changes. A node fits only when it does both with and without the Pods of equal or
-        higher priority that are nominated to it: they are not there yet, and may never come.
-        Who asks about one table several times finds its ``rivals`` once.
+        Args:
+            state: the `CycleState.what_if` copy that saw the same changes as ``nodes``.
+            pod: the Pod that is to fit.
+            nodes: a what-if table.
+            rivals: see `rivals`; computed if None. Callers that ask about one table several times
+                compute them once.
         """
         crowded = self.crowded(state, pod, nodes, rivals)
         diagnosis = Diagnosis(nodes, state, pod)
