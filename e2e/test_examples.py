@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from e2e.cluster import NAME, SOON, pod
 from e2e.provider import NodeSpec, wait_until
@@ -20,16 +19,6 @@ PLUGINS = ROOT / "examples" / "plugins"
 @pytest.fixture
 def run(start) -> Callable[[str], object]:
     return lambda name: start(PLUGINS / name / "config.yaml", PLUGINS / name)
-
-
-def convoy_member(name, size="2", **more):
-    labels = {"convoy": "c", "convoy-size": size}
-    return pod(name, scheduler="convoy", labels=labels, **more)
-
-
-def wait_waiting(cluster, name):
-    """A Pod that waits in Permit is nominated to the node that it was given."""
-    wait_until(lambda: cluster.pod(name)["status"].get("nominatedNodeName"), SOON, f"{name} waits")
 
 
 def test_hello_world_waits_for_its_node_while_that_is_cordoned(cluster, run):
@@ -55,11 +44,11 @@ def test_my_score_prefers_the_highest_number(cluster, run):
 
 
 def test_avoid_node_wakes_its_pod_when_the_label_goes(cluster, run):
-    cluster.nodes(NodeSpec("shunned", labels={"avoid": "true"}))
+    cluster.nodes(NodeSpec("node-a1", labels={"avoid": "true"}))
     run("avoid_node")
     cluster.apply(PLUGINS / "avoid_node" / "pod.yaml")
     cluster.wait_condition("careful", text="1 node(s) were to be avoided")
-    cluster.kubectl("label", "node", "shunned", "avoid-")
+    cluster.kubectl("label", "node", "node-a1", "avoid-")
     cluster.wait_bound("careful")
 
 
@@ -73,49 +62,18 @@ def test_gpu_priority_takes_the_node_with_most_free_gpus(cluster, run):
     }
 
 
-def test_a_convoy_is_bound_when_all_its_pods_have_nodes(cluster, run):
-    cluster.nodes(NodeSpec("n1", cpu="1"), NodeSpec("n2", cpu="1"))
-    run("convoy")
-    first, second = yaml.safe_load_all((PLUGINS / "convoy" / "pods.yaml").read_text())
-    cluster.create(first)
-    wait_waiting(cluster, "worker-1")
-    assert cluster.node_of("worker-1") == ""
-    cluster.create(second)
-    nodes = cluster.wait_bound("worker-1", "worker-2")
-    assert sorted(nodes.values()) == ["n1", "n2"]
-
-
-def test_a_convoy_whose_last_pod_never_comes_times_out_and_gives_its_nodes_back(cluster, start):
-    profile = {
-        "schedulerName": "convoy",
-        "plugins": {"multiPoint": {"enabled": [{"name": "Convoy"}]}},
-        "pluginConfig": [{"name": "Convoy", "args": {"seconds": 1}}],
-    }
-    cluster.nodes(NodeSpec("only", cpu="1"))
-    start(cluster.config(profiles=[profile]), PLUGINS / "convoy")
-    cluster.create(convoy_member("alone", cpu="1"))
-    text = "rejected due to timeout after waiting 1s at plugin Convoy"
-    cluster.wait_condition("alone", text=text)
-    cluster.create(pod("other", scheduler="convoy", cpu="1"))
-    cluster.wait_bound("other")
-
-
-def test_a_convoy_gives_up_together_when_one_of_it_is_deleted(cluster, run):
-    cluster.nodes(NodeSpec("n1"))
-    run("convoy")
-    cluster.create(convoy_member("a", "3"), convoy_member("b", "3"))
-    wait_waiting(cluster, "a")
-    wait_waiting(cluster, "b")
-    cluster.delete("a")
-    cluster.wait_condition("b", text="another Pod of the convoy gave up")
-
-
-def test_a_permit_plugin_turns_a_pod_down(cluster, run):
-    cluster.nodes(NodeSpec("n1"))
-    run("convoy")
-    cluster.create(convoy_member("p", "many"))
-    message = cluster.wait_condition("p")
-    assert "label convoy-size is no number: 'many'" in message
+def test_team_quota_lets_two_run_where_two_may(cluster, run):
+    cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
+    run("team_quota")
+    names = cluster.create(*(pod(f"p{i}", "team-quota", {"team": "red"}) for i in range(5)))
+    wait_until(lambda: sum(bool(cluster.node_of(n)) for n in names) >= 2, SOON, "two run")
+    waiting = [name for name in names if not cluster.node_of(name)]
+    for name in waiting:
+        cluster.wait_condition(name, text="team red has 2 Pods already")
+    first = next(name for name in names if name not in waiting)
+    cluster.delete(first)
+    wait_until(lambda: any(cluster.node_of(n) for n in waiting), SOON, "the next one runs")
+    assert sum(bool(cluster.node_of(name)) for name in waiting) == 1
 
 
 BROKEN = """

@@ -250,14 +250,13 @@ def test_many_preemptors_evict_no_more_than_they_need(cluster, new):
 
 def test_a_victim_that_still_waits_in_permit_only_loses_its_place(cluster, start):
     """For bayplan alone: kube-scheduler comes with no plugin that makes a Pod wait."""
-    convoy = ROOT / "examples" / "plugins" / "convoy"
-    start(convoy / "config.yaml", convoy)
+    holding = ROOT / "e2e" / "hold"
+    start(holding / "config.yaml", holding)
     cluster.nodes(NodeSpec("only", cpu="1"))
-    labels = {"convoy": "c", "convoy-size": "2"}
-    cluster.create(pod("waits", "convoy", labels, cpu="1"))
+    cluster.create(pod("waits", "hold", {"hold": "waits"}, cpu="1"))
     wait_nominated(cluster, "waits", "only")
     waits = cluster.pod("waits")
-    cluster.create(pod("vip", "convoy", priorityClassName="e2e-vip", cpu="1"))
+    cluster.create(pod("vip", "hold", priorityClassName="e2e-vip", cpu="1"))
     assert cluster.wait_bound("vip") == {"vip": "only"}
     note = f"Preempted by pod {cluster.pod('vip')['metadata']['uid']} on node only"
     cluster.wait_event("waits", "Preempted", f"{note} (in kube-scheduler memory).")

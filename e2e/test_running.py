@@ -15,23 +15,23 @@ from e2e.provider.golang import ROOT
 
 pytestmark = pytest.mark.e2e
 
-CONVOY = ROOT / "examples" / "plugins" / "convoy"
+HOLD = ROOT / "e2e" / "hold"
 
 
 @pytest.fixture
-def convoy(start):
+def holding(start):
     """A scheduler whose Pods can be made to wait in Permit, when they have their node already."""
-    return start(CONVOY / "config.yaml", CONVOY)
+    return start(HOLD / "config.yaml", HOLD)
 
 
 def waiting_pod(cluster, name):
-    """A Pod that has been given a node, but not been bound: the rest of its convoy is missing."""
-    cluster.create(pod(name, "convoy", {"convoy": name, "convoy-size": "2"}, cpu="1"))
+    """A Pod that has been given a node, but not been bound."""
+    cluster.create(pod(name, "hold", {"hold": name}, cpu="1"))
     wait_until(lambda: cluster.pod(name)["status"].get("nominatedNodeName"), SOON, f"{name} waits")
 
 
-def complete(cluster, name):
-    cluster.create(pod(f"{name}-rest", "convoy", {"convoy": name, "convoy-size": "2"}))
+def release(cluster, name):
+    cluster.create(pod(f"{name}-release", "hold", {"release": name}))
 
 
 @pytest.mark.usefixtures("priorities")
@@ -84,28 +84,58 @@ def test_pods_of_kube_scheduler_count_on_the_same_nodes(cluster):
     kube_scheduler.stop()
 
 
-def test_a_pod_that_is_deleted_while_it_is_being_bound_is_forgotten(cluster, convoy):
+def test_a_waiting_pod_is_bound_when_another_one_lets_it_go(cluster, holding):
+    cluster.nodes(NodeSpec("n1"))
+    waiting_pod(cluster, "waits")
+    assert cluster.node_of("waits") == ""
+    release(cluster, "waits")
+    cluster.wait_bound("waits")
+    wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
+
+
+def test_a_waiting_pod_whose_time_is_up_gives_its_node_back(cluster, start):
+    profile = {
+        "schedulerName": "hold",
+        "plugins": {"permit": {"enabled": [{"name": "Hold"}]}},
+        "pluginConfig": [{"name": "Hold", "args": {"seconds": 1}}],
+    }
+    cluster.nodes(NodeSpec("only", cpu="1"))
+    start(cluster.config(profiles=[profile]), HOLD)
+    cluster.create(pod("alone", "hold", {"hold": "alone"}, cpu="1"))
+    cluster.wait_condition("alone", text="rejected due to timeout after waiting 1s at plugin Hold")
+    cluster.create(pod("other", "hold", cpu="1"))
+    cluster.wait_bound("other")
+
+
+@pytest.mark.usefixtures("holding")
+def test_a_permit_plugin_rejects_a_pod(cluster):
+    cluster.nodes(NodeSpec("n1"))
+    cluster.create(pod("p", "hold", {"denied": ""}))
+    assert "denied by its label" in cluster.wait_condition("p")
+
+
+def test_a_pod_that_is_deleted_while_it_is_being_bound_is_forgotten(cluster, holding):
     cluster.nodes(NodeSpec("only", cpu="1"))
     waiting_pod(cluster, "gone")
     cluster.delete("gone")
-    cluster.create(pod("next", "convoy", cpu="1"))
+    cluster.create(pod("next", "hold", cpu="1"))
     cluster.wait_bound("next")
-    wait_until(convoy.holds_what_the_api_server_has, SOON, "no difference to the API server")
+    wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_a_pod_that_somebody_else_binds_meanwhile_stays_where_it_is(cluster, convoy):
+def test_a_pod_that_somebody_else_binds_meanwhile_stays_where_it_is(cluster, holding):
     cluster.nodes(NodeSpec("n1", cpu="2"))
     waiting_pod(cluster, "taken")
     cluster.nodes(NodeSpec("n2", cpu="1"))
     cluster.bind("taken", "n2")
-    complete(cluster, "taken")
-    cluster.wait_bound("taken-rest")
+    release(cluster, "taken")
+    cluster.wait_bound("taken-release")
     assert cluster.node_of("taken") == "n2"
     # The room that it had on n1 is free again, that on n2 is not.
-    cluster.create(*(pod(name, "convoy", cpu="1") for name in ("x", "y", "z")))
+    cluster.create(*(pod(name, "hold", cpu="1") for name in ("x", "y", "z")))
     wait_until(lambda: sum(bool(cluster.node_of(n)) for n in "xyz") == 2, SOON, "two more")
     assert cluster.overcommitted() == {}
-    wait_until(convoy.holds_what_the_api_server_has, SOON, "no difference to the API server")
+    wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
 def test_what_bayplan_holds_is_what_the_api_server_has_after_all_that(cluster, deployed):

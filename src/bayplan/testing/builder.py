@@ -17,6 +17,11 @@ _uids = count(1)
 _versions = count(1)
 
 
+def next_version() -> str:
+    """A resourceVersion that no other object has."""
+    return f"v{next(_versions)}"
+
+
 class Builder(Generic[T]):
     """Collects an object as JSON, under the API's field names, and decodes it.
 
@@ -83,7 +88,7 @@ class Builder(Generic[T]):
 
     def new_version(self) -> Self:
         """Set a resourceVersion that no other object has, as the API server does at every write."""
-        return self.version(f"v{next(_versions)}")
+        return self.version(next_version())
 
     def label(self, key: str, value: str = "") -> Self:
         """Add a label."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bayplan.api.kinds import POD
+from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
 from bayplan.app.sources import Sources
@@ -31,7 +32,7 @@ from bayplan.queue.places import Place
 from bayplan.simulation.cluster import load_cluster
 from bayplan.simulation.name_order import NameOrder
 from bayplan.telemetry.metrics import Metrics
-from bayplan.testing.builder import Builder, Json
+from bayplan.testing.builder import Builder, Json, next_version
 from bayplan.testing.pods import PodBuilder
 from bayplan.testing.ports import Clock, InlineExecutor, RecordedEvent, Recorder, Writer
 
@@ -128,7 +129,7 @@ class Cluster:
         if notes := loaded.notes.lines():
             raise ValueError("\n".join(notes))
         for kind, objects in loaded.objects.items():
-            self.tell(*(Changed(kind, obj) for obj in objects))
+            self.tell(*(Changed(kind, _renewed(obj)) for obj in objects))
 
     def tell(self, *messages: Message) -> None:
         """These messages come in."""
@@ -138,7 +139,7 @@ class Cluster:
     def _show_bound(self, pod: Pod, node_name: str) -> None:
         builder = self._builders.get(pod.uid)
         if builder is None:
-            self.inbox.post(Changed(POD, pod))
+            self.inbox.post(Changed(POD, _renewed(pod.on_node(node_name))))
         else:
             builder.spec(nodeName=node_name).new_version()
             self.inbox.post(Changed(POD, builder.obj()))
@@ -238,6 +239,16 @@ class Cluster:
         row = self.nodes.row(name)
         assert row is not None, f"there is no node {name}"
         return self.nodes.info(row)
+
+
+def _renewed(obj: T) -> T:
+    """The object after a write: with a resourceVersion of its own."""
+    if isinstance(obj, Pod):
+        obj.resource_version = next_version()
+        return obj
+    assert isinstance(obj, Object)
+    metadata = msgspec.structs.replace(obj.metadata, resource_version=next_version())
+    return msgspec.structs.replace(obj, metadata=metadata)
 
 
 def _key(pod: str | PodBuilder) -> str:
