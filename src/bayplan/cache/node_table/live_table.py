@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Protocol, TypeVar
 
 from bayplan.api.node import Node
@@ -115,14 +116,14 @@ class LiveNodeTable(NodeTable):
     @property
     def node_count(self) -> int:
         """How many nodes there are."""
-        return self._rows.count
+        return len(self._rows.index)
 
     def __len__(self) -> int:
         return len(self._rows.names)
 
     def row(self, name: str) -> int | None:
         """The row of the node called ``name``, or None."""
-        return self._rows.row(name)
+        return self._rows.index.get(name)
 
     def reserve(self, n: int) -> None:
         """Have room for ``n`` nodes in all."""
@@ -187,7 +188,7 @@ class LiveNodeTable(NodeTable):
 
     def set_node(self, node: Node) -> int:
         """Add ``node``, or replace the node of that name; returns its row."""
-        row = self._rows.row(node.name)
+        row = self._rows.index.get(node.name)
         if row is None:
             if self._rows.full:
                 self.reserve(len(self) + max(_FIRST_ROWS, len(self) // 8))
@@ -202,20 +203,20 @@ class LiveNodeTable(NodeTable):
             or previous.spec.taints != node.spec.taints
         )
         pods = list(self.pods[row].values()) if moved else []
-        for pod in pods:
-            self._report_removed(row, pod)
+        for listener, pod in product(self._listeners, pods):
+            listener.pod_removed(row, pod)
         for column in self._node_columns:
             column.set_node(row, node, previous)
         if moved:
             self._report_node(row)
-        for pod in pods:
-            self._report_added(row, pod)
+        for listener, pod in product(self._listeners, pods):
+            listener.pod_added(row, pod)
         self.node_journal.append(row)
         return row
 
     def remove_node(self, name: str) -> list[Pod]:
         """Free the row of ``name``; returns the Pods that were counted there."""
-        row = self._rows.row(name)
+        row = self._rows.index.get(name)
         if row is None:
             return []
         pods = list(self.pods[row].values())
@@ -235,14 +236,16 @@ class LiveNodeTable(NodeTable):
         for column in self._pod_columns:
             column.count(row, pod, 1)
         self.pod_journal.append(row)
-        self._report_added(row, pod)
+        for listener in self._listeners:
+            listener.pod_added(row, pod)
 
     def remove_pod(self, row: int, pod: Pod) -> None:
         """No longer count ``pod`` on ``row``; it must be the very Pod that was added."""
         for column in self._pod_columns:
             column.count(row, pod, -1)
         self.pod_journal.append(row)
-        self._report_removed(row, pod)
+        for listener in self._listeners:
+            listener.pod_removed(row, pod)
 
     def replace_pod(self, row: int, pod: Pod) -> None:
         """``pod`` is on ``row`` already, in an older version that counts as this one does."""
@@ -250,14 +253,6 @@ class LiveNodeTable(NodeTable):
         self.pods[row][pod.uid] = pod
         if previous.status.start_time != pod.status.start_time:
             self.start_journal.append(row)
-
-    def _report_added(self, row: int, pod: Pod) -> None:
-        for listener in self._listeners:
-            listener.pod_added(row, pod)
-
-    def _report_removed(self, row: int, pod: Pod) -> None:
-        for listener in self._listeners:
-            listener.pod_removed(row, pod)
 
     def _report_node(self, row: int) -> None:
         for listener in self._listeners:

@@ -79,7 +79,7 @@ class PodObjects(_ByRow[dict[str, Pod]]):
 
     def count(self, row: int, pod: Pod, sign: int) -> None:
         """See `PodColumn.count`."""
-        pods = self.own(row)
+        pods = self.own(row) if self._shared else self.values[row]
         if sign > 0:
             pods[pod.uid] = pod
         else:
@@ -149,7 +149,10 @@ class Requested(NumbersByKey):
         requests = pod_requests(pod)
         for resource, amount in requests.amounts.items():
             if amount:
-                self[resource][row] += sign * amount
+                numbers = self._by_key.get(resource)
+                if numbers is None:
+                    numbers = self[resource]
+                numbers[row] += sign * amount
         self.nonzero_cpu.values[row] += sign * requests.nonzero_cpu
         self.nonzero_memory.values[row] += sign * requests.nonzero_memory
         self.pods.values[row] += sign

@@ -14,6 +14,7 @@ class Rows:
     Attributes:
         names: the node's name by row; None where there is no node.
         exists: ``(n,)`` whether there is a node.
+        index: the row by name.
         node_journal: rows whose node came, went or changed in anything but its resourceVersion.
         pod_journal: rows whose Pods changed.
         start_journal: rows on which a Pod has got its start time, which only preemption reads.
@@ -25,37 +26,28 @@ class Rows:
         self.node_journal = Journal()
         self.pod_journal = Journal()
         self.start_journal = Journal()
-        self._index: dict[str, int] = {}
+        self.index: dict[str, int] = {}
         self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
-    def count(self) -> int:
-        """How many rows have a node."""
-        return len(self._index)
-
-    @property
     def full(self) -> bool:
         """Whether no row is free."""
         return not self._free
 
-    def row(self, name: str) -> int | None:
-        """The row of the node called ``name``, or None."""
-        return self._index.get(name)
-
     def occupy(self, name: str) -> int:
         """Give a free row to the node called ``name``."""
         row = self._free.pop()
-        self._index[name] = row
+        self.index[name] = row
         self.names[row] = name
         self.exists[row] = True
         return row
 
     def free(self, name: str) -> None:
         """The node called ``name`` is gone."""
-        row = self._index.pop(name)
+        row = self.index.pop(name)
         self.names[row] = None
         self.exists[row] = False
         self._free.append(row)
