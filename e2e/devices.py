@@ -9,6 +9,7 @@ from e2e.provider import wait_until
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"
+PROTECTION = "resource.kubernetes.io/delete-protection"
 _GROUP = "resource.k8s.io", "v1"
 
 
@@ -90,6 +91,22 @@ class Devices:
             for result in claim["status"]["allocation"]["devices"]["results"]
         ]
         where = (*_GROUP, self.namespace, "resourceclaims", name)
+        self.api.replace_namespaced_custom_object_status(*where, claim)
+
+    def allocate_as(self, name: str, other: str, user: Json) -> None:
+        """As a scheduler does that does not know better: give a Pod another claim's devices."""
+        claims = self.claims()
+        claim = claims[name]
+        who = {key: user["metadata"][key] for key in ("name", "uid")}
+        claim["status"] = {
+            "allocation": claims[other]["status"]["allocation"],
+            "reservedFor": [{"resource": "pods"} | who],
+        }
+        claim["metadata"].setdefault("finalizers", []).append(PROTECTION)
+        where = (*_GROUP, self.namespace, "resourceclaims", name)
+        claim = self.api.replace_namespaced_custom_object(*where, claim) | {
+            "status": claim["status"]
+        }
         self.api.replace_namespaced_custom_object_status(*where, claim)
 
     def clear(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 from e2e.cluster import NAME, SOON, pod
 from e2e.devices import Devices, exactly, pod_using, selected
 from e2e.provider import NodeSpec, wait_until
+from e2e.test_faults import says_no_traceback
 
 pytestmark = pytest.mark.e2e
 
@@ -222,3 +223,53 @@ def test_all_devices_of_all_nodes_are_used_and_none_twice(cluster, devices):
     cluster.create(*(pod_using(name, NAME, template="one") for name in pods))
     assert Counter(cluster.wait_bound(*pods, timeout=6 * SOON).values()) == dict.fromkeys(nodes, 25)
     assert not devices.taken_twice()
+
+
+def test_a_device_that_another_scheduler_gave_away_too_is_given_back(cluster, devices, deployed):
+    cluster.nodes(NodeSpec("n1"))
+    devices.slice("n1", {"name": "wanted", **CONDITIONAL}, pool="first")
+    devices.claim("mine")
+    cluster.create(pod_using("a", NAME, "mine"))
+    wait_until(lambda: devices.held("mine"), SOON, "the allocation")
+    devices.claim("foreign")
+    cluster.create(pod_using("theirs", "nobody", "foreign"))
+    devices.allocate_as("foreign", "mine", cluster.pod("theirs"))
+    wait_until(lambda: not devices.held("mine"), SOON, "the end of the allocation")
+    assert deployed.lines("A device is allocated to several claims")
+    labels = {"plugin": "DynamicResources", "name": "device_in_two_claims"}
+    assert deployed.metric("bayplan_plugin_events_total", **labels) >= 1
+    devices.slice("n1", {"name": "other"}, pool="second")
+    assert cluster.wait_bound("a") == {"a": "n1"}
+    assert devices.held("mine") == ["second/other"]
+
+
+def test_no_device_is_given_twice_though_the_api_server_is_killed_meanwhile(own):
+    devices = Devices(own)
+    devices.device_class()
+    nodes = [f"n{n}" for n in range(8)]
+    own.nodes(*(NodeSpec(name) for name in nodes))
+    for name in nodes:
+        devices.gpus(name, 10)
+    devices.template("one")
+    # Slow enough for the fault to come in the middle.
+    bayplan = own.bayplan(own.config(clientConnection={"qps": 40, "burst": 1}))
+    bayplan.start()
+    pods = [f"p{n:03}" for n in range(80)]
+    try:
+        own.create(*(pod_using(name, NAME, template="one") for name in pods))
+        wait_until(lambda: sum(map(bool, map(own.node_of, pods))) >= 8, SOON, "the first bindings")
+        api_server = own.plane.parts["kube-apiserver"]
+        api_server.kill()
+        api_server.start()
+        placed = Counter(own.wait_bound(*pods, timeout=6 * SOON).values())
+        assert placed == dict.fromkeys(nodes, 10)
+        assert not devices.taken_twice()
+        for name, one in devices.claims().items():
+            users = [user["name"] for user in one["status"]["reservedFor"]]
+            assert len(users) == 1, name
+            assert devices.held(name)[0].startswith(f"{own.node_of(users[0])}/")
+        assert says_no_traceback(bayplan)
+    finally:
+        bayplan.kill()
+        own.clear()
+        devices.clear()

@@ -12,6 +12,7 @@ from tests.plugins.dynamic_resources.world import World, allocated, pod_with
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.pod import Pod
 from bayplan.api.resource import FINALIZER, ResourceClaim
+from bayplan.binding.preparing import PreparingPods
 from bayplan.client.errors import ApiError, Conflict
 from bayplan.framework.cluster_events import Hint
 from bayplan.framework.cycle_state import CycleState
@@ -377,6 +378,21 @@ def test_a_device_that_another_claim_got_meanwhile_is_given_back() -> None:
     world.plugin.post_filter(state, pod, failure(world))
     world.see()
     assert set(world.filter(pod).values()) == {"cannot allocate all claims"}
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["not seen yet", "seen"])
+def test_a_pod_whose_device_another_claim_got_is_called_back(seen: bool) -> None:
+    world, pod = one_gpu(), pod_with("c")
+    preparing = PreparingPods()
+    object.__setattr__(world.handle, "preparing", preparing)
+    state = world.reserve(pod)
+    prepared = preparing.begin(pod.uid)
+    world.pre_bind(state, pod)
+    if seen:
+        world.see()
+    world.add(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
+    text = "device gpu.example.com/p/a was allocated to another claim"
+    assert prepared.called_back == text
 
 
 # Score

@@ -35,7 +35,7 @@ from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import ClusterWriter, InTreeHandle
+from bayplan.framework.handle import ClusterWriter, InTreeHandle, PluginMetrics, plugin_logger
 from bayplan.framework.interface import (
     FilterFailure,
     Normalizer,
@@ -116,8 +116,8 @@ class DynamicResources(Plugin):
             handle.nodes,
             handle.objects,
             handle.monotonic,
-            handle.logger,
-            handle.metrics,
+            plugin_logger(self.name, handle.profile),
+            PluginMetrics(handle.instrument, self.name),
             self._call_back,
         )
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)

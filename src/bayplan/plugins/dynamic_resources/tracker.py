@@ -81,6 +81,7 @@ class Tracker:
         self._metrics = metrics
         self._call_back = call_back
         self._in_flight: dict[str, InFlight] = {}
+        self._made_for: dict[str, str] = {}  # by uid of a claim: the Pod we allocated it for
         self._written: dict[str, ResourceClaim] = {}
         self._extended: dict[str, str] = {}  # by uid of the Pod: the claim's key
         self.fleet = Fleet(nodes, lambda name: objects.get(DEVICE_CLASS, name), monotonic)
@@ -107,6 +108,7 @@ class Tracker:
         """The devices of ``results`` belong to ``claims`` from now on."""
         for claim, result in zip(claims, results, strict=True):
             self._in_flight[claim.uid] = InFlight(claim, result, pod_uid)
+            self._made_for[claim.uid] = pod_uid
             self._use(claim.uid, claim.key, result)
 
     def release(self, claim: ResourceClaim, written: ResourceClaim | None, *, doubt: bool) -> None:
@@ -118,6 +120,7 @@ class Tracker:
             doubt: whether it may be stored, or not.
         """
         entry = self._in_flight.get(claim.uid)
+        self._made_for.pop(claim.uid, None)
         if written is not None:
             self._in_flight.pop(claim.uid, None)
             stored = self._objects.get(RESOURCE_CLAIM, claim.key)
@@ -167,6 +170,7 @@ class Tracker:
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._in_flight.pop(old.uid, None)
+            self._made_for.pop(old.uid, None)
             self._written.pop(old.key, None)
             self.fleet.table.usage.remove_claim(old.uid)
             if (owner := _pod_of(old)) is not None:
@@ -207,9 +211,9 @@ class Tracker:
             self._logger.warning(
                 "A device is allocated to several claims", device=str(device), claim=key
             )
-            holders = self.fleet.table.usage.holders(device)
-            for entry in [self._in_flight[uid] for uid in holders if uid in self._in_flight]:
-                self._call_back(entry.pod_uid, f"device {device} was allocated to another claim")
+            for holder in self.fleet.table.usage.holders(device):
+                if (pod_uid := self._made_for.get(holder)) is not None:
+                    self._call_back(pod_uid, f"device {device} was allocated to another claim")
 
 
 def _pod_of(claim: ResourceClaim) -> str | None:
