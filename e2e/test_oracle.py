@@ -74,6 +74,11 @@ IMPORTANT = {"priorityClassName": "high"}
 OLD, NEW = "2025-01-01T00:00:00Z", "2025-06-01T00:00:00Z"
 HELPLESS = "preemption: "
 
+
+def placement(node: str) -> str:
+    return f"{HELPLESS}found a potential placement for pod on node {node}, preempting 1 victims"
+
+
 CASES = {
     "a Pod fits one node, which is not scored": (
         [node("n1"), node("n2", cpu="500m"), pod("p")],
@@ -129,7 +134,7 @@ CASES = {
             "message": '0/1 nodes are available: persistentvolumeclaim "c" not found. not found',
         },
     ),
-    "the cheapest victim is preempted, and that adds nothing to the message": (
+    "the cheapest victim is preempted, and the message says so": (
         [
             HIGH,
             node("n1"),
@@ -139,10 +144,11 @@ CASES = {
             pod("p", cpu="2", **IMPORTANT),
         ],
         {
-            "message": "0/2 nodes are available: 2 Insufficient cpu.",
+            "message": f"0/2 nodes are available: 2 Insufficient cpu. {placement('n2')}",
             "postFilter": {
                 "nominatedNode": "n2",
                 "victims": ["default/b"],
+                "message": placement("n2"),
                 "candidates": {
                     "n1": {"victims": ["default/a"]},
                     "n2": {"victims": ["default/b"]},
@@ -164,6 +170,7 @@ CASES = {
             "postFilter": {
                 "nominatedNode": "n1",
                 "victims": ["default/a"],
+                "message": placement("n1"),
                 "candidates": {
                     "n1": {"victims": ["default/a"]},
                     "n2": {"victims": ["default/b"], "pdbViolations": 1},
@@ -186,6 +193,7 @@ CASES = {
             "postFilter": {
                 "nominatedNode": "n2",
                 "victims": ["default/b"],
+                "message": placement("n2"),
                 "tied": ["n2", "n3"],
                 "candidates": {
                     "n1": {"victims": ["default/a"]},
@@ -222,6 +230,7 @@ CASES = {
             "postFilter": {
                 "nominatedNode": "n1",
                 "victims": ["default/a"],
+                "message": placement("n1"),
                 "candidates": {"n1": {"victims": ["default/a"]}},
             }
         },
@@ -345,6 +354,38 @@ def test_a_simulation_places_by_priority_then_creation_then_order(
         ("default/last", None),
     ]
     assert steps[-1]["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_claims_are_made_from_templates_and_shared_claims_stay_shared(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    pool = {"name": "n2", "generation": 1, "resourceSliceCount": 1}
+    offered = {"driver": "gpu.example.com", "nodeName": "n2", "pool": pool}
+    offered |= {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}
+    wanted = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    by_template = {"name": "gpu", "resourceClaimTemplateName": "one"}
+    by_name = {"name": "gpu", "resourceClaimName": "shared"}
+    items = [
+        node("n1"),
+        node("n2"),
+        device_object("DeviceClass", "gpu", {}),
+        device_object("ResourceSlice", "n2", offered),
+        device_object("ResourceClaimTemplate", "one", {"spec": wanted}),
+        device_object("ResourceClaim", "shared", wanted),
+        *(pod(name, resourceClaims=[by_name]) for name in "ab"),
+        *(pod(name, resourceClaims=[by_template]) for name in "cd"),
+    ]
+    assert ask(oracle, tmp_path, items, "validate") == []
+    steps = ask(oracle, tmp_path, items, "simulate")
+    assert [step["node"] for step in steps] == ["n2", "n2", "n2", None]
+    assert steps[-1]["message"].startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+
+
+def device_object(kind: str, name: str, spec: Item) -> Item:
+    body = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    if kind in ("DeviceClass", "ResourceSlice"):
+        del body["metadata"]["namespace"]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, **body}
 
 
 def test_a_file_that_makes_no_sense_is_an_error_and_the_next_is_answered(

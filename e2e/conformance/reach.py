@@ -1,8 +1,8 @@
 """What a run reached: rejections by plugin and reason, how scores vary, which features Pods had.
 
 A feature is found in the objects, not taken from the generator: it is the path of a field in the
-Pod's spec or in the configuration, with the value where it is an operator or a policy. So a case
-from anywhere can be counted alike.
+Pod's spec, in its claims and the devices of the cluster, or in the configuration, with the value
+where it is an operator or a policy. So a case from anywhere can be counted alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from e2e.conformance.compare import Difference, Verdict
     from e2e.conformance.generator import Case
 
-UNTOLD = frozenset({"name", "image", "containerPort", "volumeID", "pdName"})
+Item = dict[str, Any]
+
+UNTOLD = frozenset({"name", "image", "containerPort", "volumeID", "pdName", "uid"})
 """Fields that every Pod has, or whose presence says nothing about scheduling."""
 
 ENUMERATED = frozenset(
@@ -37,12 +39,16 @@ ENUMERATED = frozenset(
         "defaultingType",
         "type",
         "name",
+        "allocationMode",
     }
 )
 """Fields whose value is part of the feature."""
 
-MAPS = frozenset({"matchLabels", "nodeSelector", "labels"})
+MAPS = frozenset({"matchLabels", "nodeSelector", "labels", "parameters"})
 """Fields that hold free keys."""
+
+DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass", "DeviceTaintRule"})
+"""What every Pod with claims has to do with."""
 
 
 def features_of(value: Any, path: str = "") -> Iterator[str]:
@@ -89,11 +95,13 @@ class Reach:
         self.clusters += 1
         wrong = {difference.pod for difference in differences}
         specs = {_key(item): item["spec"] for item in case.items if item["kind"] == "Pod"}
+        devices = _DeviceFeatures(case.items)
         shared = {f"config {name}" for name in features_of((case.config or {}).get("profiles"))}
         for verdict in expected:
             self.verdicts += 1
             self._count_verdict(verdict)
             features = {*features_of(specs[verdict["pod"]])} | shared
+            features |= devices.of(verdict["pod"], specs[verdict["pod"]])
             self.judged.update(features)
             if verdict["pod"] in wrong:
                 self.disagreed.update(features)
@@ -116,7 +124,8 @@ class Reach:
     def _count_rejection(self, status: Mapping[str, Any], nodes: int) -> None:
         for reason in status.get("reasons") or []:
             general = re.sub(r'"[^"]*"', '"..."', reason)
-            general = re.sub(r"\b(pod|claim|pv|bound|node)-[\w-]*\d+[\w-]*", "...", general)
+            general = re.sub(r"(?<=claim )[\w/-]+", "...", general)
+            general = re.sub(r"\b(pod|claim|devices|pv|bound|node)-[\w-]*\d+[\w-]*", "...", general)
             self.rejections[f"{status.get('plugin', '-')} {status['code']}", general] += nodes
 
     def merge(self, other: Reach) -> None:
@@ -154,6 +163,34 @@ class Reach:
             share = 100 * (count - self.disagreed[feature]) / count
             table.add_row(feature, str(count), f"{share:.4g} %")
         return table
+
+
+class _DeviceFeatures:
+    """The features of what Pods claim, and of the devices of the cluster."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self._claims = {
+            (item["kind"], _key(item)): {*features_of([item["spec"], item.get("status")], "claim")}
+            for item in items
+            if item["kind"] in ("ResourceClaim", "ResourceClaimTemplate")
+        }
+        self._offered = {
+            feature
+            for item in items
+            if item["kind"] in DEVICE_KINDS
+            for feature in features_of(item["spec"], item["kind"])
+        }
+
+    def of(self, pod: str, spec: Item) -> set[str]:
+        """All that has to do with the claims of the Pod ``namespace/name``."""
+        namespace = pod.partition("/")[0]
+        features: set[str] = set()
+        for claim in spec.get("resourceClaims", []):
+            for kind in ("ResourceClaim", "ResourceClaimTemplate"):
+                name = claim.get(f"{kind[0].lower()}{kind[1:]}Name")
+                features |= self._claims.get((kind, f"{namespace}/{name}"), set())
+            features |= self._offered
+        return features
 
 
 def _key(item: Mapping[str, Any]) -> str:

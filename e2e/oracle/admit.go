@@ -25,12 +25,14 @@ const defaultEvictionSeconds = int64(300)
 // when they are created. Objects that come from a cluster pass through unchanged.
 func (c *cluster) admit() {
 	c.addImpliedNamespaces()
+	c.makeClaims()
 	for _, objects := range c.objects {
 		for _, obj := range objects {
 			legacyscheme.Scheme.Default(obj)
 		}
 	}
 	c.admitClaims()
+	c.storeDevices()
 	for _, pod := range list[*v1.Pod](c, "Pod") {
 		c.admitRuntimeClass(pod)
 		c.admitPriority(pod)
@@ -61,15 +63,15 @@ func must(err error) {
 	}
 }
 
-// asStored gives the Pod the quantities that a client reads. What a user wrote as 0.10Gi, the API
+// asStored gives the object the quantities that a client reads. What a user wrote as 0.10Gi, the API
 // server stores as 107374182400m; only the latter may be added to: a quantity with a fraction of a
 // binary unit shares its digits with its copies, so that a sum changes what it was made from.
-func asStored(pod *v1.Pod) {
-	data, err := json.Marshal(pod)
+func asStored[T any](obj *T) {
+	data, err := json.Marshal(obj)
 	must(err)
-	stored := v1.Pod{}
+	var stored T
 	must(json.Unmarshal(data, &stored))
-	*pod = stored
+	*obj = stored
 }
 
 func (c *cluster) addImpliedNamespaces() {

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
@@ -61,6 +63,11 @@ var kinds = map[string]kind{
 	"VolumeAttachment":      {&storagev1.VolumeAttachment{}, false},
 	"PriorityClass":         {&schedulingv1.PriorityClass{}, false},
 	"RuntimeClass":          {&nodev1.RuntimeClass{}, false},
+	"ResourceSlice":         {&resourcev1.ResourceSlice{}, false},
+	"ResourceClaim":         {&resourcev1.ResourceClaim{}, true},
+	"ResourceClaimTemplate": {&resourcev1.ResourceClaimTemplate{}, true},
+	"DeviceClass":           {&resourcev1.DeviceClass{}, false},
+	"DeviceTaintRule":       {&resourcev1.DeviceTaintRule{}, false},
 }
 
 // cluster holds the objects of one file by kind, in the order of the file, and says what was left out.

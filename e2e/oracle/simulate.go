@@ -62,8 +62,8 @@ func (t *trial) inQueueOrder(pods []*v1.Pod) []*v1.Pod {
 	return sortedPods
 }
 
-// assume puts the Pod on the node as the scheduler does before it binds: in the cache, and reserved by
-// the plugins (a reservation needs the state of the cycle, which is run up to there again).
+// assume puts the Pod on the node as the scheduler does before it binds: in the cache, reserved by the
+// plugins (a reservation needs the state of the cycle, which is run up to there again), its claims written.
 func (t *trial) assume(pod *v1.Pod, node string) error {
 	logger := klog.FromContext(t.ctx)
 	profile := t.scheduler.Profiles[pod.Spec.SchedulerName]
@@ -82,5 +82,5 @@ func (t *trial) assume(pod *v1.Pod, node string) error {
 		}
 		return status.AsError()
 	}
-	return nil
+	return bindClaims(profile.SharedDRAManager().ResourceClaims(), assumed)
 }

@@ -17,7 +17,8 @@ import (
 // validate tells what the API server would object to in the cluster: a generated one has to be valid.
 func (c *cluster) validate() ([]string, error) {
 	complaints := []string{}
-	for _, kindName := range []string{"Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode"} {
+	for _, kindName := range []string{"Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
+		"ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule"} {
 		for _, obj := range c.objects[kindName] {
 			found, err := validateObject(obj)
 			if err != nil {
@@ -71,5 +72,5 @@ func validateObject(obj object) (field.ErrorList, error) {
 		}
 		return storagevalidation.ValidateCSINode(node), nil
 	}
-	return nil, fmt.Errorf("no validation for %T", obj)
+	return validateDevices(obj, convert)
 }

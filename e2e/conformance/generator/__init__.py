@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from e2e.conformance.generator.claims import ClaimMaker
 from e2e.conformance.generator.configs import make_config
+from e2e.conformance.generator.devices import DeviceMaker
 from e2e.conformance.generator.dice import Dice
 from e2e.conformance.generator.nodes import add_nodes
 from e2e.conformance.generator.pods import PodMaker
@@ -60,7 +62,11 @@ def generate(seed: int, size: Size) -> Case:
     add_workloads(dice, world)
     storage = StorageMaker(dice, world)
     storage.add_infrastructure()
-    pods = PodMaker(dice, world, storage)
+    devices = DeviceMaker(dice, world)
+    devices.add_infrastructure()
+    claims = ClaimMaker(dice, world, devices)
+    claims.add_infrastructure()
+    pods = PodMaker(dice, world, storage, claims)
     bound = 0
     for node in world.nodes if pods.crowded else ():
         bound = pods.fill(node, bound)

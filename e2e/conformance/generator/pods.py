@@ -11,6 +11,7 @@ from e2e.conformance.generator.dice import without_empty
 from e2e.conformance.generator.world import APPS, TIERS, VERSIONS
 
 if TYPE_CHECKING:
+    from e2e.conformance.generator.claims import ClaimMaker
     from e2e.conformance.generator.dice import Dice
     from e2e.conformance.generator.storage import StorageMaker
     from e2e.conformance.generator.world import World
@@ -25,10 +26,11 @@ PREEMPTED = {
 class PodMaker:
     """Makes the Pods of one cluster."""
 
-    def __init__(self, dice: Dice, world: World, storage: StorageMaker) -> None:
+    def __init__(self, dice: Dice, world: World, storage: StorageMaker, claims: ClaimMaker) -> None:
         self.dice = dice
         self.world = world
         self.storage = storage
+        self.claims = claims
         self.crowded = dice.chance(0.5)
         self._moments = [dice.moment(20) for _ in range(8)]
         self._templates: list[dict[str, Any]] = []
@@ -55,6 +57,7 @@ class PodMaker:
             if dice.chance(0.5):
                 status["conditions"] = [*status.get("conditions", []), PREEMPTED]
         item["status"] = status
+        self.claims.give(item)
 
     def fill(self, node: str, number: int) -> int:
         """Add Pods that use most of a node, fit to be preempted, and return the next number.
@@ -103,6 +106,8 @@ class PodMaker:
         if dice.has("deletingPending") and dice.chance(0.1):
             item["metadata"]["deletionTimestamp"] = "2025-12-30T00:00:00Z"
         item["status"] = status
+        if "resourceClaims" not in item["spec"]:
+            self.claims.give(item)
 
     def _preemptor(self, name: str) -> dict[str, Any]:
         """A Pod with few wishes except for room that only preemption makes."""

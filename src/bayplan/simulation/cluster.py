@@ -28,6 +28,7 @@ from bayplan.simulation.checks import (
     well_formed,
 )
 from bayplan.simulation.defaults import set_defaults
+from bayplan.simulation.device_claims import make_claims
 from bayplan.simulation.file_kinds import READABLE
 from bayplan.simulation.files import ClusterFileError, Entry, Notes, Readable, read_entries
 from bayplan.simulation.schema import UnusableError
@@ -168,6 +169,7 @@ def _adopt_pending(objects: Objects, scheduler_name: str) -> None:
 
 def _admit(objects: Objects, notes: Notes) -> None:
     add_implied_namespaces(objects)
+    make_claims(objects)
     entries: list[Entry] = [entry for kind in list(objects) for entry in objects[kind]]
     for entry in entries:
         set_defaults(entry)

@@ -1,7 +1,7 @@
 """The kinds that only files are read for: the scheduler of a cluster watches none of them.
 
 The API server has applied priority and runtime classes to Pods already, and controllers have made
-Pods of workloads.
+Pods of workloads and claims of templates.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ PRIORITY_CLASS = Kind.generic(
     "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
 )
 RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
+RESOURCE_CLAIM_TEMPLATE = Kind.generic(
+    "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True
+)
 
-READABLE = (*KINDS.values(), DEPLOYMENT, JOB, PRIORITY_CLASS, RUNTIME_CLASS)
+READABLE = (
+    *KINDS.values(),
+    DEPLOYMENT,
+    JOB,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM_TEMPLATE,
+    RUNTIME_CLASS,
+)
 """What is read of every file, whatever the plugins declare."""

@@ -25,6 +25,7 @@ from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.queue.active import sort_key
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.simulation.device_claims import bind_claims
 from bayplan.simulation.name_order import NameOrder
 
 Result = dict[str, Any]
@@ -116,6 +117,8 @@ class _Simulation:
         result["message"] = ""
         if member.waits:
             self._wait(result, member)
+        else:
+            bind_claims(self._core.world.cache.objects, member)
 
     def _wait(self, result: Result, member: Member) -> None:
         waits = result["waits"] = dict(member.waits)
@@ -128,7 +131,9 @@ class _Simulation:
         self._core.world.waiting.remove(member.pod.uid)
         del result["waits"]
         result["message"] = ""
-        if not verdict.ok:
+        if verdict.ok:
+            bind_claims(self._core.world.cache.objects, member)
+        else:
             self._commit.undo([member])
             result["node"] = None
             result["message"] = cut_note(Rejection.of_chosen_node(Point.PERMIT, verdict).message)

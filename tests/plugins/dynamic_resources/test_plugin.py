@@ -192,17 +192,6 @@ def test_a_node_without_devices_cannot_be_reserved() -> None:
     assert status == Status.error("claim allocation not found for node")
 
 
-def test_without_a_cluster_the_claim_has_its_devices_from_reserve_on() -> None:
-    world, pod, other = World(piece("s", device("a"))), pod_with("c"), pod_with("c", uid="other")
-    object.__setattr__(world.handle, "writer", None)
-    world.add(claim())
-    state = world.reserve(pod)
-    unavailable = "resourceclaim not available on the node"
-    assert world.filter(other) == {"n1": "", "n2": unavailable}
-    world.plugin.unreserve(state, pod, "n1")
-    assert world.filter(other) == {"n1": "", "n2": "cannot allocate all claims"}
-
-
 # PreBind
 
 CLAIM_PATH = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"

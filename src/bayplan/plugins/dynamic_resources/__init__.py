@@ -66,7 +66,6 @@ from bayplan.plugins.dynamic_resources.binding import (
     status_path,
     unprotect_patch,
     wait_until_ready,
-    with_allocation,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
     Readiness,
@@ -349,11 +348,6 @@ class DynamicResources(Plugin):
         mine.mappings = option.mappings
         mine.claims += option.claims[-1:] if len(mine.claims) in option.indexes else []
         self._tracker.reserve(pod.uid, option.claims, results)
-        if self.handle.writer is None:
-            # Without a cluster nobody runs PreBind: the claims are as if it had written them.
-            for index, allocation in mine.allocations.items():
-                claim = with_allocation(mine.claims[index], allocation, pod)
-                self.handle.objects.set(RESOURCE_CLAIM, claim)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, _node_name: str) -> None:
@@ -368,8 +362,6 @@ class DynamicResources(Plugin):
                 # A claim that was created is deleted: until then, its devices are in use.
                 written = claim if index in mine.written and not created else None
                 self._tracker.release(before, written, doubt=mine.doubt or created)
-                if self.handle.writer is None:
-                    self.handle.objects.set(RESOURCE_CLAIM, before)
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 self._patch_status(claim, release_patch(claim, pod), "leave a claim")
             if created:

@@ -159,8 +159,8 @@ def unprotect_patch(claim: ResourceClaim) -> bytes:
     return msgspec.json.encode({"metadata": gone})
 
 
-def with_allocation(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
-    """The claim as it is once it is written, with ``pod`` as its first user."""
+def with_user(claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+    """The claim as `bind_claim` stores it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
     status = msgspec.structs.replace(
         claim.status, allocation=allocation, reserved_for=(*claim.status.reserved_for, user)
