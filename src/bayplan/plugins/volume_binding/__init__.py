@@ -53,6 +53,7 @@ from bayplan.plugins.shared.claims import (
     not_owner,
 )
 from bayplan.plugins.shared.csi_nodes import CsiNodes
+from bayplan.plugins.shared.scoring_strategies import curve
 from bayplan.plugins.volume_binding import hints, scoring
 from bayplan.plugins.volume_binding.assume import Volumes
 from bayplan.plugins.volume_binding.binding import BindingTask, is_fully_bound
@@ -97,6 +98,7 @@ class VolumeBinding(Plugin):
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._volumes = handle.objects.shared(Volumes, handle.objects)
         self._tasks = handle.objects.shared(Tasks, handle.nodes, handle.objects)
+        self._curve = curve(args.shape) if args.shape else None
 
     # Scheduling cycle
 
@@ -192,13 +194,15 @@ class VolumeBinding(Plugin):
 
         Nothing counts where Filter has not looked for volumes: a profile may have it off.
         """
-        if self.args.shape and not self._is_prepared(state):
+        if self._curve is not None and not self._is_prepared(state):
             raise MissingStateError(_NOT_PREPARED)
         mine: _State | None = state.get(self.name)
-        if mine is None or mine.found is None:
+        if mine is None or mine.found is None or self._curve is None:
             return None
         found = mine.found if mine.found.nodes is nodes else self._find(mine, nodes)
-        return scoring.scores(found, self.args.shape)
+        if not (found.static or found.capacity):
+            return None
+        return scoring.scores(found, self._curve)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume what the Pod's unbound claims get on the node."""

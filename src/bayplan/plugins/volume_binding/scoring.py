@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +10,7 @@ import numpy.typing as npt
 from bayplan.api import quantity
 from bayplan.api.pod_spec import Resources
 from bayplan.cache.node_table import IntArray
-from bayplan.config.args import UtilizationShapePoint
 from bayplan.plugins.shared.claims import claim_class
-from bayplan.plugins.shared.scoring_strategies import curve
 from bayplan.plugins.volume_binding.finder import FoundVolumes
 from bayplan.plugins.volume_binding.matching import NO_VOLUME
 
@@ -27,8 +24,8 @@ class _Use:
         self.there = np.zeros(n, np.bool_)
 
 
-def scores(found: FoundVolumes, shape: Sequence[UtilizationShapePoint]) -> IntArray:
-    """The mean over StorageClasses of what ``shape`` says of their utilization, ``(n,)``.
+def scores(found: FoundVolumes, curve: IntArray) -> IntArray:
+    """The mean over StorageClasses of what ``curve`` says of their utilization, ``(n,)``.
 
     A node where any claim gets an existing volume is judged by those alone.
     """
@@ -38,7 +35,7 @@ def scores(found: FoundVolumes, shape: Sequence[UtilizationShapePoint]) -> IntAr
     for use in static.values():
         is_static |= use.there
     dynamic = _dynamic_use(found, n)
-    return np.where(is_static, _mean(static, shape, n), _mean(dynamic, shape, n))
+    return np.where(is_static, _mean(static, curve, n), _mean(dynamic, curve, n))
 
 
 def _static_use(found: FoundVolumes, n: int) -> dict[str, _Use]:
@@ -65,13 +62,12 @@ def _dynamic_use(found: FoundVolumes, n: int) -> dict[str, _Use]:
     return uses
 
 
-def _mean(uses: dict[str, _Use], shape: Sequence[UtilizationShapePoint], n: int) -> IntArray:
-    bent = curve(shape)
+def _mean(uses: dict[str, _Use], curve: IntArray, n: int) -> IntArray:
     total, classes = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for use in uses.values():
         full = (use.capacity == 0) | (use.requested > use.capacity)
         share = use.requested * 100 // np.where(use.capacity == 0, 1, use.capacity)
-        total += use.there * bent[np.where(full, 100, share)]
+        total += use.there * curve[np.where(full, 100, share)]
         classes += use.there
     mean: npt.NDArray[np.float64] = np.floor(total / np.maximum(classes, 1) + 0.5)
     return mean.astype(np.int64)
