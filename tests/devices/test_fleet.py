@@ -98,6 +98,21 @@ def test_an_earlier_alternative_scores_more() -> None:
     assert fleet.answers(fleet.shapes([asked])).scores[:2].tolist() == [6, 7]
 
 
+def test_values_that_no_device_has_any_more_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bayplan.devices.table.SPARE_CODES", 4)
+    fleet = fleet_of("n1")
+    for number in range(50):
+        shade = {"color": {"string": f"c{number}"}}
+        fleet.table.set_slice(local("n1", device("a", attributes=shade)))
+        assert codes(fleet, claim(exactly(selectors=color(f"c{number}")))) == [FITS]
+        assert codes(fleet, claim(exactly(selectors=color("c0")))) == [
+            DOES_NOT_FIT if number else FITS
+        ]
+    assert len(fleet.table.content.values) <= 7
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_kept_answers_equal_fresh_ones_after_every_change(seed: int) -> None:
     rng = random.Random(seed)

@@ -158,16 +158,12 @@ class Fleet:
         self._clock = clock
         self._deadline = 0.0
         self._classes = classes
-        self._selectors = Selectors()
         self._shapes = ClaimShapes()
         self._counters = Counters(self.table)
-        self._allocator = Allocator(
-            self.table, self._selectors, self._shapes, classes, self._expired, self._counters
-        )
+        self._start_over()
         self._changed = Journal()
         self._layouts: dict[str, NodeDevices] = {}
         self._shared_nodes: set[str] = set()
-        self._answers: dict[Shapes, Answers] = {}
 
     @property
     def journals(self) -> tuple[Journal, Journal]:
@@ -180,6 +176,9 @@ class Fleet:
 
     def answers(self, shapes: Shapes) -> Answers:
         """The answers for claims of these shapes, up to date."""
+        if self.table.wasteful:
+            self.table.compact()
+            self._start_over()
         answers = self._answers.pop(shapes, None)
         if answers is None:
             answers = Answers(self, shapes)
@@ -220,6 +219,14 @@ class Fleet:
             if any(entry.slice.spec.node_name is None for entry in entries):
                 self._shared_nodes.add(node.name)
         return devices
+
+    def _start_over(self) -> None:
+        """Forget everything that is kept by the codes of the table."""
+        self._answers: dict[Shapes, Answers] = {}
+        self._selectors = Selectors()
+        self._allocator = Allocator(
+            self.table, self._selectors, self._shapes, self._classes, self._expired, self._counters
+        )
 
     def _start_clock(self) -> None:
         self._deadline = self._clock() + self.timeout if self.timeout else float("inf")

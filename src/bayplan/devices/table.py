@@ -52,6 +52,8 @@ class DeviceState:
     consumed: Mapping[str, int] | None = None
 
 
+SPARE_CODES = 4096
+"""So many codes may stand for nothing."""
 FREE, IN_USE = 0, 1
 """Codes of the two most frequent states in the usage column."""
 
@@ -91,9 +93,7 @@ class DeviceTable:
         self.content = CodedColumn(0)
         self.taints = CodedColumn(0)
         self.traits = CodedColumn(0)
-        self.usage_code = CodedColumn(0)
-        self.usage_code.code(DeviceState(), FREE)
-        self.usage_code.code(DeviceState(exclusive=True), IN_USE)
+        self.usage_code = _usage_column()
         self.usage = Usage(self._usage_changed)
         self.slices: dict[PoolId, list[SliceRows]] = {}
         self._layout_changed = layout_changed
@@ -163,6 +163,22 @@ class DeviceTable:
         if entry.rows:
             self._free.setdefault(len(entry.rows), []).append(entry.first_row)
 
+    @property
+    def wasteful(self) -> bool:
+        """Whether most codes stand for values that no device has any more."""
+        most = max(len(column.values) for column in self._columns())
+        return most > 2 * len(self._rows) + SPARE_CODES
+
+    def compact(self) -> None:
+        """Give out all codes anew: whoever keeps codes has to start over."""
+        self.content, self.taints, self.traits = CodedColumn(0), CodedColumn(0), CodedColumn(0)
+        self.usage_code = _usage_column()
+        for column in self._columns():
+            column.grow(len(self._rows))
+        for row, entry in enumerate(self._rows):
+            if entry is not None:
+                self._encode(row, entry)
+
     def set_rule(self, rule: DeviceTaintRule) -> None:
         """Add a taint rule, or replace the one of its name."""
         previous = self._rules.get(rule.name)
@@ -213,11 +229,14 @@ class DeviceTable:
     def _write(self, row: int) -> None:
         """Set all columns of a row from the device that stands there."""
         entry = self.row(row)
+        self._encode(row, entry)
+        self._device_changed(entry)
+
+    def _encode(self, row: int, entry: DeviceRow) -> None:
         self.content.codes[row] = self._content_code(entry)
         self.traits.codes[row] = self._traits_code(entry.device)
         self.taints.codes[row] = self.taints.code(self._all_taints(entry))
         self.usage_code.codes[row] = self._usage_code(entry.id)
-        self._device_changed(entry)
 
     def _content_code(self, entry: DeviceRow) -> int:
         key = content_key(entry.id.driver, entry.device)
@@ -260,6 +279,13 @@ class DeviceTable:
         consumed = usage.consumed()
         state = DeviceState(bool(usage.exclusive), consumed)
         return self.usage_code.code(state, (state.exclusive, *sorted(consumed.items())))
+
+
+def _usage_column() -> CodedColumn:
+    column = CodedColumn(0)
+    column.code(DeviceState(), FREE)
+    column.code(DeviceState(exclusive=True), IN_USE)
+    return column
 
 
 def _by_name(entries: Mapping[str, SliceRows]) -> list[SliceRows]:

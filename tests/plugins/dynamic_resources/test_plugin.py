@@ -346,6 +346,16 @@ def test_a_claim_whose_devices_failed_is_of_no_use_and_loses_them() -> None:
     assert world.filter(pod)["n1"] == ""
 
 
+def test_a_dry_run_takes_nothing_away() -> None:
+    world, pod, state = one_gpu(), pod_with("c"), CycleState(dry_run=True)
+    world.add(allocated(claim(), "a", node="gone", reservedFor=[USER]))
+    world.filter(pod, state)
+    result = world.plugin.post_filter(state, pod, failure(world))
+    assert result.status == Status.unschedulable("deallocation of ResourceClaim completed")
+    world.plugin.unreserve(state, pod, "n1")
+    assert world.api.log == []
+
+
 def test_a_claim_that_others_use_keeps_its_devices() -> None:
     world, pod, state = one_gpu(), pod_with("c"), CycleState()
     other = {"resource": "pods", "name": "q", "uid": "other"}

@@ -303,7 +303,8 @@ class DynamicResources(Plugin):
         if mine is None:
             return _NOTHING_TO_DO
         if mine.stale is not None:
-            self._delete(mine.stale)
+            if not state.dry_run:
+                self._delete(mine.stale)
             done = Status.unschedulable("deletion of ResourceClaim completed")
             return PostFilterResult(done)
         for index, rows in mine.unavailable.items():
@@ -311,7 +312,8 @@ class DynamicResources(Plugin):
             statuses = (failure.statuses.status(row) for row in np.flatnonzero(rows).tolist())
             users = [user.uid for user in claim.status.reserved_for]
             if users in ([], [pod.uid]) and any(s.plugin == self.name for s in statuses):
-                self._patch_status(claim, deallocation_patch(claim), "deallocate a claim")
+                if not state.dry_run:
+                    self._patch_status(claim, deallocation_patch(claim), "deallocate a claim")
                 done = Status.unschedulable("deallocation of ResourceClaim completed")
                 return PostFilterResult(done)
         return _NOTHING_TO_DO
@@ -362,6 +364,8 @@ class DynamicResources(Plugin):
                 # A claim that was created is deleted: until then, its devices are in use.
                 written = claim if index in mine.written and not created else None
                 self._tracker.release(before, written, doubt=mine.doubt or created)
+            if state.dry_run:
+                continue
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 self._patch_status(claim, release_patch(claim, pod), "leave a claim")
             if created:
