@@ -19,9 +19,12 @@ from bayplan.config import (
     EffectiveConfig,
     default_configuration,
     parse_config,
+    parse_feature_gates,
     render_config,
     resolve_config,
 )
+from bayplan.config.feature_gate_table import GATES, NEEDS
+from bayplan.config.feature_gates import FIXED
 from e2e.provider.programs import CONFIGCHECK
 
 if TYPE_CHECKING:
@@ -54,10 +57,13 @@ def _ask(texts: dict[str, str], folder: Path) -> Verdicts:
     files = [folder / f"{i}.yaml" for i in range(len(texts))]
     for file, text in zip(files, texts.values(), strict=True):
         file.write_bytes(text.encode())
-    command = [str(CONFIGCHECK.binary()), *map(str, files)]
+    return dict(zip(texts, _configcheck(*map(str, files)), strict=True))
+
+
+def _configcheck(*arguments: str) -> list[Any]:
+    command = [str(CONFIGCHECK.binary()), *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    lines = [json.loads(line) for line in answer.splitlines()]
-    return dict(zip(texts, lines, strict=True))
+    return [json.loads(line) for line in answer.splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -124,3 +130,51 @@ def _plain(value: Any) -> Any:
         return value
     plain = {key.lower(): _plain(item) for key, item in value.items()}
     return {key: item for key, item in plain.items() if item or item == 0}
+
+
+def test_the_feature_gates_are_those_of_kube_scheduler() -> None:
+    theirs = _configcheck("gates")[0]
+    assert {g["name"]: (g["stage"], g["default"], g["locked"]) for g in theirs} == {
+        gate.name: (gate.stage.value, gate.default, gate.locked) for gate in GATES.values()
+    }
+    always_on = {gate.name for gate in GATES.values() if gate.locked and gate.default}
+    needs = {gate["name"]: set(gate.get("needs", ())) - always_on for gate in theirs}
+    ours = {name: set(needed) for name, needed in NEEDS.items()}
+    assert {name: needed for name, needed in needs.items() if needed} == ours
+
+
+def _gates_on(flag: str) -> set[str] | None:
+    """None where the value cannot be used."""
+    try:
+        gates = parse_feature_gates([flag])
+    except ConfigError:
+        return None
+    return {name for name in GATES if gates.on(name)}
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "",
+        "StorageCapacityScoring=false",
+        "VolumeLimitScaling=F, CSIVolumeHealth=1",
+        "AllAlpha=false",
+        "AllAlpha=false,AllBeta=true,CoordinatedLeaderElection=false,GenericWorkload=false,"
+        "DRAFractionalCapacityRange=false,DRAWorkloadResourceClaims=false",
+        "AllAlpha=true," + ",".join(f"{n}={str(GATES[n].default).lower()}" for n in sorted(FIXED)),
+        "AllAlpha=true,WorkloadWithJob=false,"
+        + ",".join(f"{n}={str(GATES[n].default).lower()}" for n in sorted(FIXED)),
+        "Nonsense=true",
+        "SchedulerQueueingHints=true",
+        "GangScheduling=true",
+        "StorageCapacityScoring",
+        "StorageCapacityScoring=maybe",
+        "DynamicResourceAllocation=false",
+        "DynamicResourceAllocation=true",
+        "PodGroupPreemptionPolicy=true,GenericWorkload=false",
+        "AllAlpha=maybe",
+    ],
+)
+def test_the_flag_means_what_it_means_to_kube_scheduler(flag: str) -> None:
+    theirs = _configcheck("set", flag)[0]
+    assert _gates_on(flag) == (None if theirs.get("errors") else set(theirs["config"]))

@@ -11,6 +11,7 @@ from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.handle import (
     ClusterWriter,
@@ -79,6 +80,7 @@ def make_handle(
     counters: DomainCounters | None = None,
     preparing: Mapping[str, PreparingPod] | None = None,
     writer: ClusterWriter | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> InTreeHandle:
     """The handle of the profile ``test``."""
     nodes = nodes if nodes is not None else LiveNodeTable()
@@ -93,6 +95,7 @@ def make_handle(
         waiting=WaitingPods(lambda: 0.0),
         preparing=preparing if preparing is not None else {},
         events=events,
+        gates=gates,
         extenders=Extenders(),
         instrument=instrument,
         what_if=WhatIf(nominator),

@@ -14,6 +14,7 @@ from bayplan.api.kinds import NODE
 from bayplan.app.exposition import (
     expose_client,
     expose_election,
+    expose_features,
     expose_reloads,
     expose_world,
 )
@@ -22,6 +23,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock
+from bayplan.config import FeatureGates
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.informers.factory import Informers
 from bayplan.telemetry.metrics import Metrics
@@ -60,6 +62,7 @@ def test_every_polled_family_is_exposed_by_a_process_that_elects(server: FaultSe
         on_stopped=lambda: None,
     )
     elector._lease = {"spec": {"holderIdentity": "somebody"}}
+    expose_features(metrics, FeatureGates())
     expose_world(metrics, cluster.core.world, Pulse())
     expose_client(metrics, dispatcher, events, informers)
     expose_election(metrics, elector)

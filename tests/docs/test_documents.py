@@ -70,7 +70,7 @@ def test_the_table_of_plugin_methods_is_made_from_the_protocols():
 
 def test_the_list_of_metrics_is_what_there_is():
     text = (ROOT / "docs" / "operations.md").read_text()
-    prefixes = "scheduler|bayplan|rest|process|leader"
+    prefixes = "scheduler|bayplan|rest|process|leader|kubernetes"
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
     assert listed == {*served, *(family.name for family in POLLED)}

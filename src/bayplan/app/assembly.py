@@ -16,6 +16,7 @@ from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeSelector, TieBreak, pick_at_random
 from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
+from bayplan.config.feature_gates import FeatureGates
 from bayplan.config.points import Point
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
@@ -172,7 +173,7 @@ def _make_framework(
     ports: Ports,
     made: list[Plugin],
 ) -> Framework:
-    handle = _handle(profile.scheduler_name, world, ports)
+    handle = _handle(profile.scheduler_name, config.gates, world, ports)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = config.config.percentage_of_nodes_to_score
@@ -187,7 +188,7 @@ def _make_framework(
     )
 
 
-def _handle(profile: str, world: World, ports: Ports) -> InTreeHandle:
+def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(Activate(tuple(pods)))
 
@@ -199,6 +200,7 @@ def _handle(profile: str, world: World, ports: Ports) -> InTreeHandle:
         waiting=world.waiting,
         preparing=world.preparing,
         events=ports.events,
+        gates=gates,
         extenders=ports.extenders,
         instrument=ports.instrument,
         what_if=WhatIf(world.nominator),

@@ -17,6 +17,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
 from bayplan.client.request import Lane
+from bayplan.config.feature_gates import FeatureGates
 from bayplan.informers.factory import Informers
 from bayplan.telemetry import polled
 from bayplan.telemetry.metrics import Metrics
@@ -28,14 +29,25 @@ _LANES = {lane: lane.name.lower() for lane in Lane}
 
 
 def expose(
-    feed: Feed, core: Core, api: ApiClient, leadership: Leadership, reloader: Reloader
+    gates: FeatureGates,
+    feed: Feed,
+    core: Core,
+    api: ApiClient,
+    leadership: Leadership,
+    reloader: Reloader,
 ) -> None:
     """All of a process."""
+    expose_features(feed.metrics, gates)
     expose_world(feed.metrics, core.world, core.scheduler.pulse)
     expose_client(feed.metrics, api.dispatcher, api.events, feed.informers)
     expose_reloads(feed.metrics, reloader)
     if leadership.elector is not None:
         expose_election(feed.metrics, leadership.elector)
+
+
+def expose_features(metrics: Metrics, gates: FeatureGates) -> None:
+    """Which features are on."""
+    metrics.poll(polled.FEATURES, gates.values)
 
 
 def expose_reloads(metrics: Metrics, reloader: Reloader) -> None:

@@ -77,7 +77,9 @@ class Process:
         self._reloader = Reloader(
             sources, config, self._core, self._ports, feed.informers, self._leadership
         )
-        exposition.expose(feed, self._core, self._api, self._leadership, self._reloader)
+        exposition.expose(
+            config.gates, feed, self._core, self._api, self._leadership, self._reloader
+        )
         self._health = HealthServer(port, self._not_alive, self._not_ready, feed.metrics.render)
 
     def run(self) -> None:

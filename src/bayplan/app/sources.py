@@ -12,6 +12,7 @@ from bayplan.config import (
     EffectiveConfig,
     default_configuration,
     load_config,
+    parse_feature_gates,
     resolve_config,
 )
 from bayplan.framework.registry import USER_MODULES, Registry
@@ -28,18 +29,20 @@ class Sources:
         config: the KubeSchedulerConfiguration; None for the defaults.
         plugin_dirs: folders with the plugins of users.
         scheduler_name: the profile's name in the defaults.
+        feature_gates: the value of each ``--feature-gates`` flag.
     """
 
     config: Path | None = None
     plugin_dirs: tuple[Path, ...] = ()
     scheduler_name: str = "bayplan"
+    feature_gates: tuple[str, ...] = ()
 
     def read(self) -> tuple[Registry, EffectiveConfig]:
         """The plugins and the configuration.
 
         Raises:
             PluginLoadError: a plugin cannot be loaded.
-            ConfigError: the configuration is wrong; each line begins with the file's name.
+            ConfigError: a flag or the configuration is wrong; each line begins with its name.
         """
         modules = {name: m for name, m in sys.modules.items() if name.startswith(USER_MODULES)}
         try:
@@ -50,16 +53,16 @@ class Sources:
             raise
 
     def _read(self) -> tuple[Registry, EffectiveConfig]:
+        gates = parse_feature_gates(self.feature_gates)
         registry = Registry()
         registry.load_installed()
         for folder in self.plugin_dirs:
             registry.load_folder(folder)
         if self.config is None:
-            return registry, resolve_config(
-                default_configuration(self.scheduler_name), registry.known
-            )
+            defaults = default_configuration(self.scheduler_name)
+            return registry, resolve_config(defaults, registry.known, gates)
         try:
-            effective = load_config(self.config, registry.known)
+            effective = load_config(self.config, registry.known, gates)
             effective.require_available()
         except ConfigError as error:
             raise ConfigError(error.errors, str(self.config)) from None

@@ -22,9 +22,10 @@ app = typer.Typer(
 def check(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
     plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
 ) -> None:
     """Say whether FILE can be used; if not, print every error and exit with code 2."""
-    plugins.load(Sources(file, tuple(plugin_dir or ())))
+    plugins.load(_sources(file, plugin_dir, feature_gates))
     typer.echo(f"{file}: ok")
 
 
@@ -34,7 +35,14 @@ def show(
         Path | None, typer.Argument(help="The configuration file; without it, the defaults.")
     ] = None,
     plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
 ) -> None:
     """Print the configuration with every default, each plugin at its extension points."""
-    _, effective = plugins.load(Sources(file, tuple(plugin_dir or ())))
+    _, effective = plugins.load(_sources(file, plugin_dir, feature_gates))
     typer.echo(render_config(effective), nl=False)
+
+
+def _sources(
+    file: Path | None, plugin_dirs: list[Path] | None, feature_gates: list[str] | None
+) -> Sources:
+    return Sources(file, tuple(plugin_dirs or ()), feature_gates=tuple(feature_gates or ()))

@@ -38,6 +38,7 @@ def explain(
     ] = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
     output: offline.OutputOption = Output.TEXT,
     top: Annotated[
         int, typer.Option(min=1, help="As text: how many nodes to show with their scores.")
@@ -50,7 +51,7 @@ def explain(
     """
     with offline.reporting():
         only = _key(pod, namespace)
-        cluster, core = offline.load(file, config, plugin_dir, namespace, only)
+        cluster, core = offline.load(file, config, plugin_dir, namespace, only, feature_gates)
         verdicts = _explain(cluster, core, only)
     offline.print_notes(cluster)
     if output is Output.TEXT:

@@ -59,6 +59,7 @@ def load(
     plugin_dirs: Iterable[Path] | None,
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
+    feature_gates: Iterable[str] | None = None,
 ) -> tuple[Cluster, Core]:
     """The cluster in the files, and a core that holds it.
 
@@ -68,12 +69,14 @@ def load(
         plugin_dirs: folders with plugins.
         namespace: of the objects that name none.
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
+        feature_gates: the values of ``--feature-gates``.
 
     Raises:
         ClusterFileError: there is nothing to judge in the files.
         typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
     """
-    sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE)
+    gates = tuple(feature_gates or ())
+    sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE, gates)
     registry, effective = plugins.load(sources, elects=False)
     profile = None if config else DEFAULT_PROFILE
     try:

@@ -21,6 +21,14 @@ PluginDirOption = Annotated[
     list[Path] | None,
     typer.Option("--plugin-dir", help="Folder with Python files of plugins; may be repeated."),
 ]
+FeatureGatesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature-gates",
+        metavar="A=true,B=false",
+        help="Features to switch on or off, as kube-scheduler takes them; may be repeated.",
+    ),
+]
 
 
 def load(sources: Sources, *, elects: bool = True) -> tuple[Registry, EffectiveConfig]:

@@ -32,6 +32,7 @@ def run(
         typer.Option(help="How to reach the API server; default: clientConnection, in-cluster."),
     ] = None,
     plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
     port: Annotated[int, typer.Option(help="For probes and metrics; 0 picks a free one.")] = 10259,
     verbosity: Annotated[
         int, typer.Option("-v", "--v", parser=_level, metavar="LEVEL", help="Log level, 0 to 10.")
@@ -48,7 +49,7 @@ def run(
     if not 0 <= port <= 65535:
         raise typer.BadParameter(f"{port} is no port, 0 to 65535", param_hint="--port")
     logs.configure(verbosity, json=log_format == "json")
-    sources = Sources(config, tuple(plugin_dir or ()))
+    sources = Sources(config, tuple(plugin_dir or ()), feature_gates=tuple(feature_gates or ()))
     registry, effective = plugins.load(sources)
     # Imported here: the other commands need no client, and the scheduler can be loaded while the
     # API server is busy with the first lists.

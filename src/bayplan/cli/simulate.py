@@ -29,6 +29,7 @@ def simulate(
     config: plugins.ConfigOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     plugin_dir: plugins.PluginDirOption = None,
+    feature_gates: plugins.FeatureGatesOption = None,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
     """Say where all pending Pods of a file would go, one after the other.
@@ -36,7 +37,9 @@ def simulate(
     Each sees the Pods placed before it. Preemption is only told of: nobody is evicted.
     """
     with offline.reporting():
-        cluster, core = offline.load(file, config, plugin_dir, namespace)
+        cluster, core = offline.load(
+            file, config, plugin_dir, namespace, feature_gates=feature_gates
+        )
         before = usage(core)
         placements = simulate_pods(core, judged(cluster, core))
     offline.print_notes(cluster)

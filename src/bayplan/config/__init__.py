@@ -6,6 +6,7 @@ Nothing here imports a plugin: what plugins exist is passed in as a mapping of `
 """
 
 from bayplan.config.errors import ConfigError, FieldError
+from bayplan.config.feature_gates import FeatureGates, parse_feature_gates
 from bayplan.config.intree import IN_TREE, KnownPlugin
 from bayplan.config.load import (
     EffectiveConfig,
@@ -23,6 +24,7 @@ __all__ = [
     "ConfigError",
     "EffectiveConfig",
     "EnabledPlugin",
+    "FeatureGates",
     "FieldError",
     "KnownPlugin",
     "KubeSchedulerConfiguration",
@@ -31,6 +33,7 @@ __all__ = [
     "default_configuration",
     "load_config",
     "parse_config",
+    "parse_feature_gates",
     "render_config",
     "resolve_config",
     "resolve_profile",

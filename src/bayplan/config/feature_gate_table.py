@@ -39,7 +39,7 @@ _TABLE = (
         False,
         False,
         """
-    APIServerWebhookAuthenticationToken APIServingWithRoutine AtomicWriteVolumeUserFields
+    APIServerWebhookAuthenticationToken APIServingWithRoutine AllAlpha AtomicWriteVolumeUserFields
     CBORServingAndStorage CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth
     ClientsAllowCBOR ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
     CloudControllerManagerWebhook CompositePodGroup ConsistentListFromCacheSkipTimeoutFallback
@@ -64,7 +64,7 @@ _TABLE = (
         False,
         False,
         """
-    CoordinatedLeaderElection DRAFractionalCapacityRange DRAWorkloadResourceClaims
+    AllBeta CoordinatedLeaderElection DRAFractionalCapacityRange DRAWorkloadResourceClaims
     GenericWorkload LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI
     PodLevelResourceManagers SchedulerAsyncAPICalls
         """,
@@ -227,4 +227,4 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
     "WorkloadWithJob": ("GenericWorkload",),
 }
-"""What a gate needs to be on where it is on."""
+"""What a gate needs to be on where it is on, but for what cannot be switched off."""

@@ -1,9 +1,9 @@
 """Feature gates, as ``--feature-gates`` of kube-scheduler v1.37 takes them.
 
 `GATES` are those that its binary knows, with stage and default. Most of them are about other
-components: they can be set and change nothing here. Of those that are about scheduling, the ones in
-`SWITCHES` switch code of bayplan, or something that nobody can see; the ones in `FIXED` have only
-the value that bayplan implements. Answers to ``featuregate/feature_gate.go`` of component-base.
+components: they can be set and change nothing here. Of those that are about scheduling, the two
+with a constant here switch code of bayplan, and the ones in `FIXED` have only the value that
+bayplan implements. Answers to ``featuregate/feature_gate.go`` of component-base.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from bayplan.config.feature_gate_table import GATES, NEEDS, Stage
 
 FLAG = "--feature-gates"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
+"""Whether VolumeBinding scores, and has the argument ``shape``."""
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
-
-SWITCHES = frozenset({STORAGE_CAPACITY_SCORING, VOLUME_LIMIT_SCALING})
-"""The gates whose code is here, whichever way they are set."""
+"""Whether NodeVolumeLimits heeds ``preventPodSchedulingIfMissing`` of CSIDrivers."""
 
 FIXED = frozenset(
     {
@@ -86,6 +85,9 @@ class FeatureGates:
         return {(g.name, g.stage.value): float(self.on(g.name)) for g in GATES.values()}
 
 
+DEFAULT_GATES = FeatureGates()
+
+
 def parse_feature_gates(flags: Iterable[str]) -> FeatureGates:
     """Read the values of all ``--feature-gates`` flags: ``A=true,B=false``; the last word counts.
 
@@ -103,7 +105,7 @@ def parse_feature_gates(flags: Iterable[str]) -> FeatureGates:
             problems.append(f"missing bool value for {name}")
         elif value not in _BOOLEANS:
             problems.append(f"invalid value of {name}={value}, must be true or false")
-        elif name not in GATES and name not in _ALL:
+        elif name not in GATES:
             why = f" ({_REMOVED[name]})" if name in _REMOVED else ""
             problems.append(f"unrecognized feature gate: {name}{why}")
         else:
@@ -121,7 +123,7 @@ def _expanded(given: Mapping[str, bool]) -> dict[str, bool]:
     """What was set, with AllAlpha and AllBeta spread over the gates that were not."""
     stages = {stage: given[name] for name, stage in _ALL.items() if name in given}
     spread = {gate.name: stages[gate.stage] for gate in GATES.values() if gate.stage in stages}
-    return {**spread, **{name: value for name, value in given.items() if name not in _ALL}}
+    return {**spread, **given}
 
 
 def _locked(gates: FeatureGates) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bayplan.config import source
 from bayplan.config.decode import decode_what_fits
 from bayplan.config.errors import ConfigError, FieldError
+from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.config.legacy_names import replacement
 from bayplan.config.points import Point
 from bayplan.config.profile import ResolvedProfile, resolve_profile
@@ -39,11 +40,13 @@ class EffectiveConfig:
         config: the settings; its `profiles` are as the file has them.
         profiles: the same profiles, expanded; never empty.
         warnings: what is accepted but likely not meant.
+        gates: the feature gates it was checked with.
     """
 
     config: KubeSchedulerConfiguration
     profiles: tuple[ResolvedProfile, ...]
     warnings: tuple[FieldError, ...] = ()
+    gates: FeatureGates = DEFAULT_GATES
 
     @property
     def unavailable(self) -> tuple[FieldError, ...]:
@@ -56,7 +59,9 @@ class EffectiveConfig:
             raise ConfigError(self.unavailable)
 
 
-def load_config(path: Path, known: Mapping[str, KnownPlugin]) -> EffectiveConfig:
+def load_config(
+    path: Path, known: Mapping[str, KnownPlugin], gates: FeatureGates = DEFAULT_GATES
+) -> EffectiveConfig:
     """Read, check and expand the configuration file at `path`.
 
     Raises:
@@ -68,10 +73,15 @@ def load_config(path: Path, known: Mapping[str, KnownPlugin]) -> EffectiveConfig
         raise ConfigError([FieldError("", error.strerror or str(error))], str(path)) from None
     except UnicodeDecodeError:
         raise ConfigError([FieldError("", "is no UTF-8 text")], str(path)) from None
-    return parse_config(text, known, str(path))
+    return parse_config(text, known, str(path), gates)
 
 
-def parse_config(text: str, known: Mapping[str, KnownPlugin], file: str = "") -> EffectiveConfig:
+def parse_config(
+    text: str,
+    known: Mapping[str, KnownPlugin],
+    file: str = "",
+    gates: FeatureGates = DEFAULT_GATES,
+) -> EffectiveConfig:
     """Check and expand the configuration in `text`; `file` is what errors call it.
 
     Raises:
@@ -79,7 +89,7 @@ def parse_config(text: str, known: Mapping[str, KnownPlugin], file: str = "") ->
     """
     try:
         document = source.parse(text)
-        effective = _from_document(document, known)
+        effective = _from_document(document, known, gates)
     except ConfigError as error:
         raise ConfigError(error.errors, file) from None
     if not document.more:
@@ -102,7 +112,9 @@ def default_configuration(scheduler_name: str = "bayplan") -> KubeSchedulerConfi
 
 
 def resolve_config(
-    config: KubeSchedulerConfiguration, known: Mapping[str, KnownPlugin]
+    config: KubeSchedulerConfiguration,
+    known: Mapping[str, KnownPlugin],
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> EffectiveConfig:
     """Check and expand a decoded configuration.
 
@@ -113,7 +125,7 @@ def resolve_config(
     profiles = []
     for i, profile in enumerate(config.profiles):
         try:
-            profiles.append(resolve_profile(profile, known, f"profiles[{i}]"))
+            profiles.append(resolve_profile(profile, known, f"profiles[{i}]", gates))
         except ConfigError as error:
             errors += error.errors
     if not errors:
@@ -123,10 +135,13 @@ def resolve_config(
     if errors:
         raise ConfigError([*errors, *(e for profile in profiles for e in profile.unavailable)])
     warnings = [warning for profile in profiles for warning in profile.warnings]
-    return EffectiveConfig(config, tuple(profiles), (*_shared_lease(config), *warnings))
+    warnings = [*_shared_lease(config), *warnings]
+    return EffectiveConfig(config, tuple(profiles), tuple(warnings), gates)
 
 
-def _from_document(document: source.Document, known: Mapping[str, KnownPlugin]) -> EffectiveConfig:
+def _from_document(
+    document: source.Document, known: Mapping[str, KnownPlugin], gates: FeatureGates
+) -> EffectiveConfig:
     data = document.data
     errors = [*document.duplicates, *_type_meta(data)]
     if not isinstance(data, dict) or data.get("kind", KIND) != KIND:
@@ -137,7 +152,7 @@ def _from_document(document: source.Document, known: Mapping[str, KnownPlugin]) 
     if config is None:
         raise ConfigError(errors)
     try:
-        effective = resolve_config(config, known)
+        effective = resolve_config(config, known, gates)
     except ConfigError as error:
         # What follows from a field that was left out is no news.
         left_out = {misfit.path for misfit in misfits}

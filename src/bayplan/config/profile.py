@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bayplan.config.args import VolumeBindingArgs
 from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
+from bayplan.config.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
 from bayplan.config.intree import DEFAULT_PLUGINS
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
 from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS, Point
@@ -67,7 +69,10 @@ class _Entry:
 
 
 def resolve_profile(
-    profile: KubeSchedulerProfile, known: Mapping[str, KnownPlugin], path: str = "profiles[0]"
+    profile: KubeSchedulerProfile,
+    known: Mapping[str, KnownPlugin],
+    path: str = "profiles[0]",
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> ResolvedProfile:
     """Lay `profile` over the default plugins and expand it.
 
@@ -75,11 +80,12 @@ def resolve_profile(
         profile: as decoded from a file.
         known: every plugin that may be named.
         path: where the profile stands in the file, for errors.
+        gates: which features there are.
 
     Raises:
         ConfigError: with every plugin and argument that cannot be used.
     """
-    resolution = _Resolution(profile, known, path)
+    resolution = _Resolution(profile, known, path, gates)
     plugins = resolution.expand()
     args = resolution.decode_args()
     if resolution.errors:
@@ -99,6 +105,7 @@ class _Resolution:
     profile: KubeSchedulerProfile
     known: Mapping[str, KnownPlugin]
     path: str
+    gates: FeatureGates
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldError] = field(default_factory=list)
     unavailable: list[FieldError] = field(default_factory=list)
@@ -264,6 +271,11 @@ class _Resolution:
         # kube-scheduler looks at the values of this one only when it makes the plugin.
         if name in needed or name != "NodeResourcesFit":
             errors += validate_args(args, f"{path}.args")
+        if isinstance(args, VolumeBindingArgs) and not self.gates.on(STORAGE_CAPACITY_SCORING):
+            if "shape" in args.model_fields_set:
+                problem = f"needs the feature gate {STORAGE_CAPACITY_SCORING}"
+                errors.append(FieldError(f"{path}.args.shape", problem))
+            args = args.model_copy(update={"shape": ()})
         self.errors += errors
         return args
 

@@ -17,6 +17,7 @@ from bayplan.api.pod import Pod, PodCondition
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.config.feature_gates import FeatureGates
 from bayplan.telemetry.instrument import Instrument
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ class InTreeHandle(Handle):
 
     Attributes:
         preparing: Pods in PreBind, by uid.
+        gates: which features there are.
         extenders: webhooks; DefaultPreemption asks them.
         instrument: where preemptions are reported.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
@@ -281,6 +283,7 @@ class InTreeHandle(Handle):
     """
 
     preparing: Mapping[str, PreparingPod]
+    gates: FeatureGates
     extenders: PreemptionExtenders
     instrument: Instrument
     what_if: WhatIf

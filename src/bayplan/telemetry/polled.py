@@ -28,6 +28,9 @@ class Polled:
 
 PENDING_PODS = Polled("scheduler_pending_pods", "Pods in the queue, by part.", ("queue",))
 CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
+FEATURES = Polled(
+    "kubernetes_feature_enabled", "Whether a feature gate is on, 1 or 0.", ("name", "stage")
+)
 ATTEMPT_AGE = Polled(
     "bayplan_running_attempt_seconds",
     "How long the scheduling thread has been at its present step; 0 while it waits for work.",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests.plugins.storage_world import StorageWorld
 
 from bayplan.api.kinds import CSI_NODE, KINDS, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.cache.objects import ObjectStore
+from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING, FeatureGates
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
@@ -514,6 +516,14 @@ def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
     )
     bound(bound(world, "csi"), "other", driver=GCE)
     assert world.filtered(world.plugin(NodeVolumeLimits), pod_of(claim).obj()) == expected
+
+
+def test_without_its_feature_gate_no_driver_has_to_be_there():
+    world = StorageWorld("n").store(make_csi_node("n"), make_csi_driver(EBS).must_be_there(True))
+    bound(world, "a")
+    assert answer(world, pod_of("a")) == MISSING
+    world.handle = replace(world.handle, gates=FeatureGates({VOLUME_LIMIT_SCALING: False}))
+    assert answer(world, pod_of("a")) == SUCCESS
 
 
 def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods():

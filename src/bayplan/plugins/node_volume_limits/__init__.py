@@ -29,9 +29,10 @@ from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import Handle
+from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
 from bayplan.framework.status import SKIP, Code, Status
@@ -116,8 +117,9 @@ class NodeVolumeLimits(Plugin):
         VOLUME_ATTACHMENT,
     )
 
-    def __init__(self, args: object, handle: Handle) -> None:
+    def __init__(self, args: object, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
+        self._drivers_must_be_there = handle.gates.on(VOLUME_LIMIT_SCALING)
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._attached = handle.objects.shared(AttachedVolumes, handle.nodes, handle.objects)
 
@@ -136,7 +138,8 @@ class NodeVolumeLimits(Plugin):
             for volume in found:
                 by_driver[volume.driver].add(volume)
             mine.volumes = dict(by_driver)
-        self._look_for_drivers(mine, pod)
+        if self._drivers_must_be_there:
+            self._look_for_drivers(mine, pod)
         state.write(self.name, mine)
         return None
 
