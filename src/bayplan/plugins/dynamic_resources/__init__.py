@@ -28,14 +28,12 @@ from bayplan.api.kinds import (
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.cache.requests import pod_requests
-from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import ClusterWriter, InTreeHandle, PluginMetrics, plugin_logger
+from bayplan.framework.handle import InTreeHandle, PluginMetrics, plugin_logger
 from bayplan.framework.interface import (
     FilterFailure,
     Normalizer,
@@ -57,28 +55,21 @@ from bayplan.framework.points import (
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.dynamic_resources.binding import (
     BindError,
-    bind_claim,
-    claim_path,
-    create_claim,
     deallocation_patch,
-    name_claim,
     release_patch,
-    status_path,
-    unprotect_patch,
-    wait_until_ready,
 )
+from bayplan.plugins.dynamic_resources.claim_sorter import ClaimSorter
+from bayplan.plugins.dynamic_resources.claim_writes import ClaimWrites
 from bayplan.plugins.dynamic_resources.conditions import (
     Readiness,
     has_conditions,
     readiness,
     too_late,
 )
-from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special, special_claim
+from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special
 from bayplan.plugins.dynamic_resources.hints import Hints
-from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
-from bayplan.plugins.dynamic_resources.state import Option, PodDevices
+from bayplan.plugins.dynamic_resources.state import PodDevices
 from bayplan.plugins.dynamic_resources.tracker import Tracker
-from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.node_selectors import compile_selector
 
 _NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
@@ -119,7 +110,8 @@ class DynamicResources(Plugin):
             PluginMetrics(handle.instrument, self.name),
             self._call_back,
         )
-        self._classes = handle.objects.shared(DeviceClasses, handle.objects)
+        self._sorter = ClaimSorter(handle, self._tracker)
+        self._writes = ClaimWrites(handle, self._tracker)
         self._hints = Hints(self._tracker.claim)
 
     # Scheduling cycle
@@ -128,98 +120,18 @@ class DynamicResources(Plugin):
         """Hold the Pod back until its claims exist."""
         if not pod.spec.resource_claims:
             return None
-        claims = self._claims(pod)
+        claims = self._sorter.claims(pod)
         return claims if isinstance(claims, Status) else None
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
         state.write(self.name, None)
-        resources = self._extended_resources(pod)
-        if not pod.spec.resource_claims and not resources:
-            return SKIP
-        self._tracker.expire()
-        claims = self._claims(pod)
-        if isinstance(claims, Status):
-            return claims
-        if not claims and not resources:
-            return SKIP
-        mine = PodDevices(claims)
-        new = [index for index, claim in enumerate(claims) if claim.status.allocation is None]
-        for index in new:
-            if trouble := self._trouble(claims[index]):
-                return trouble
         self._tracker.fleet.timeout = self.args.filter_timeout
-        if resources:
-            self._add_extended(mine, pod, resources, new)
-        elif new:
-            mine.options = [self._option(mine, new)]
+        mine = self._sorter.sort(pod)
+        if isinstance(mine, Status):
+            return mine
         state.write(self.name, mine)
-        return None
-
-    def _option(
-        self, mine: PodDevices, new: list[int], extended: ResourceClaim | None = None
-    ) -> Option:
-        indexes, claims = new, [mine.claims[i] for i in new]
-        if extended is not None:
-            indexes, claims = [*indexes, len(mine.claims)], [*claims, extended]
-        return Option(indexes, claims, self._tracker.fleet.shapes(claims))
-
-    def _extended_resources(self, pod: Pod) -> list[str]:
-        """The resources that the Pod asks for and a class stands for."""
-        if not self._classes:
-            return []
-        amounts = pod_requests(pod).amounts
-        return [name for name, n in amounts.items() if n and self._classes.behind(name)]
-
-    def _add_extended(
-        self, mine: PodDevices, pod: Pod, resources: list[str], new: list[int]
-    ) -> None:
-        """One option for each set of resources that some node does not offer by itself."""
-        mine.stale = self._tracker.extended_claim(pod.uid)
-        nodes = self.handle.nodes
-        without = [nodes.allocatable(name) == 0 for name in resources]
-        sets = sum((mask.astype(np.int64) << bit for bit, mask in enumerate(without)), start=0)
-        mine.option_of = np.full(len(nodes), -1, np.int64)
-        for one in np.unique(sets[nodes.exists]).tolist():
-            missing = [name for bit, name in enumerate(resources) if one >> bit & 1]
-            if not missing and not new:
-                continue
-            extended, mappings = special_claim(pod, missing, self._classes)
-            option = self._option(mine, new, extended if missing else None)
-            option.mappings = mappings
-            mine.option_of[sets == one] = len(mine.options)
-            mine.options.append(option)
-
-    def _claims(self, pod: Pod) -> list[ResourceClaim] | Status:
-        try:
-            return pod_claims(pod, self._tracker.claim)
-        except ClaimNotReadyError as error:
-            return Status.unresolvable(str(error))
-
-    def _trouble(self, claim: ResourceClaim) -> Status | None:
-        """Why a claim cannot be allocated, whatever the node; None when it can."""
-        if self._tracker.in_flight(claim):
-            text = f"resource claim {claim.key} is in the process of being allocated"
-            return Status.unresolvable(text)
-        for request in claim.spec.devices.requests:
-            named = (
-                [(request.name, request.exactly.device_class_name)]
-                if request.exactly
-                else [
-                    (f"{request.name}/{sub.name}", sub.device_class_name)
-                    for sub in request.first_available
-                ]
-            )
-            if not named:
-                text = f"resource claim {claim.key}, request {request.name}: unknown request type"
-                return Status.unresolvable(text)
-            for name, class_name in named:
-                if not class_name:
-                    return Status.error(f"request {name}: unsupported request type")
-                if self.handle.objects.get(DEVICE_CLASS, class_name) is None:
-                    text = f"request {name}: device class {class_name} does not exist"
-                    return Status.unresolvable(text)
-        return None
+        return SKIP if mine is None else None
 
     def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
         """Whether the claims get their devices, and those that have some can be used."""
@@ -304,7 +216,7 @@ class DynamicResources(Plugin):
             return _NOTHING_TO_DO
         if mine.stale is not None:
             if not state.dry_run:
-                self._delete(mine.stale)
+                self._writes.delete(mine.stale)
             done = Status.unschedulable("deletion of ResourceClaim completed")
             return PostFilterResult(done)
         for index, rows in mine.unavailable.items():
@@ -313,7 +225,9 @@ class DynamicResources(Plugin):
             users = [user.uid for user in claim.status.reserved_for]
             if users in ([], [pod.uid]) and any(s.plugin == self.name for s in statuses):
                 if not state.dry_run:
-                    self._patch_status(claim, deallocation_patch(claim), "deallocate a claim")
+                    self._writes.patch_status(
+                        claim, deallocation_patch(claim), "deallocate a claim"
+                    )
                 done = Status.unschedulable("deallocation of ResourceClaim completed")
                 return PostFilterResult(done)
         return _NOTHING_TO_DO
@@ -367,38 +281,10 @@ class DynamicResources(Plugin):
             if state.dry_run:
                 continue
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
-                self._patch_status(claim, release_patch(claim, pod), "leave a claim")
+                self._writes.patch_status(claim, release_patch(claim, pod), "leave a claim")
             if created:
-                self._delete(claim)
+                self._writes.delete(claim)
         mine.reserved.clear()
-
-    def _delete(self, claim: ResourceClaim) -> None:
-        """Delete a claim that was made for extended resources, and its finalizer before."""
-        writer = self.handle.writer
-
-        def unprotected(error: Exception | None) -> None:
-            if writer is not None and error is None:
-                writer.delete_later(claim_path(claim), claim.uid, done)
-            else:
-                done(error)
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                text = "Could not delete a claim for extended resources"
-                self.handle.logger.error(text, claim=claim.key, error=str(error))
-
-        if writer is not None:
-            body = unprotect_patch(claim)
-            writer.patch_later(claim_path(claim), body, STRATEGIC_MERGE_PATCH, unprotected)
-
-    def _patch_status(self, claim: ResourceClaim, body: bytes, what: str) -> None:
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                self.handle.logger.error(f"Could not {what}", claim=claim.key, error=str(error))
-
-        if self.handle.writer is not None:
-            path = status_path(claim)
-            self.handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
 
     # Binding cycle
 
@@ -411,8 +297,6 @@ class DynamicResources(Plugin):
         mine: PodDevices | None = state.get(self.name)
         if mine is None:
             return None
-        writer = self.handle.writer
-        assert writer is not None, "without a cluster nothing is bound"
         cancelled = threading.Event()
         preparing = self._handle.preparing.get(pod.uid)
         if preparing is not None:
@@ -420,46 +304,14 @@ class DynamicResources(Plugin):
         try:
             for index in range(len(mine.claims)):
                 if not cancelled.is_set():
-                    self._write(writer, mine, index, pod)
+                    self._writes.store(mine, index, pod)
             if any(has_conditions(claim) for claim in mine.claims):
-                self._wait(mine, pod, node_name, cancelled)
+                timeout = self.args.binding_timeout
+                self._writes.wait(mine, pod, node_name, cancelled, timeout)
         except BindError as error:
             mine.doubt = error.in_doubt
             return Status.error(str(error))
         return None
-
-    def _write(self, writer: ClusterWriter, mine: PodDevices, index: int, pod: Pod) -> None:
-        """Write one claim, unless it says already that the Pod uses it."""
-        if mine.claims[index].reserved_by(pod.uid):
-            return
-        if mine.claims[index].name == IN_MEMORY:
-            mine.claims[index] = create_claim(writer, mine.claims[index], pod)
-        allocation, now = mine.allocations.get(index), self.handle.now()
-        claim = bind_claim(writer, mine.claims[index], pod, allocation, now)
-        mine.claims[index] = claim
-        mine.written.add(index)
-        if is_special(claim):
-            name_claim(writer, claim, pod, mine.mappings)
-
-    def _wait(self, mine: PodDevices, pod: Pod, node_name: str, cancelled: threading.Event) -> None:
-        self.handle.events.event(
-            pod,
-            None,
-            "Normal",
-            "BindingConditionsPending",
-            "Scheduling",
-            f"waiting for binding conditions for device on node {node_name}",
-            self.handle.profile,
-        )
-
-        def current() -> list[ResourceClaim] | None:
-            claims = [self._tracker.claim(claim.key) for claim in mine.claims]
-            known = [claim for claim in claims if claim is not None]
-            return known if len(known) == len(claims) else None
-
-        handle = self.handle
-        timeout = self.args.binding_timeout
-        wait_until_ready(current, handle.now, handle.monotonic, cancelled, timeout)
 
     def events_to_register(self) -> list[EventRegistration]:
         """What may undo a rejection."""

@@ -1,0 +1,114 @@
+"""Sorts the claims of a Pod before Filter: which have devices, and which are to get some where."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.api.kinds import DEVICE_CLASS
+from bayplan.api.pod import Pod
+from bayplan.api.resource import ResourceClaim
+from bayplan.cache.requests import pod_requests
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.status import Status
+from bayplan.plugins.dynamic_resources.extended import special_claim
+from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
+from bayplan.plugins.dynamic_resources.state import Option, PodDevices
+from bayplan.plugins.dynamic_resources.tracker import Tracker
+from bayplan.plugins.shared.device_classes import DeviceClasses
+
+
+class ClaimSorter:
+    """What PreEnqueue and PreFilter have to know of claims."""
+
+    def __init__(self, handle: InTreeHandle, tracker: Tracker) -> None:
+        self._handle = handle
+        self._tracker = tracker
+        self._classes = handle.objects.shared(DeviceClasses, handle.objects)
+
+    def sort(self, pod: Pod) -> PodDevices | Status | None:
+        """The claims of the Pod; None where it has none, a status where it cannot have them."""
+        resources = self._extended_resources(pod)
+        if not pod.spec.resource_claims and not resources:
+            return None
+        self._tracker.expire()
+        claims = self.claims(pod)
+        if isinstance(claims, Status):
+            return claims
+        if not claims and not resources:
+            return None
+        mine = PodDevices(claims)
+        new = [index for index, claim in enumerate(claims) if claim.status.allocation is None]
+        for index in new:
+            if trouble := self._trouble(claims[index]):
+                return trouble
+        if resources:
+            self._add_extended(mine, pod, resources, new)
+        elif new:
+            mine.options = [self._option(mine, new)]
+        return mine
+
+    def claims(self, pod: Pod) -> list[ResourceClaim] | Status:
+        """The claims that the Pod names, or why it has to wait for one."""
+        try:
+            return pod_claims(pod, self._tracker.claim)
+        except ClaimNotReadyError as error:
+            return Status.unresolvable(str(error))
+
+    def _option(
+        self, mine: PodDevices, new: list[int], extended: ResourceClaim | None = None
+    ) -> Option:
+        indexes, claims = new, [mine.claims[i] for i in new]
+        if extended is not None:
+            indexes, claims = [*indexes, len(mine.claims)], [*claims, extended]
+        return Option(indexes, claims, self._tracker.fleet.shapes(claims))
+
+    def _extended_resources(self, pod: Pod) -> list[str]:
+        """The resources that the Pod asks for and a class stands for."""
+        if not self._classes:
+            return []
+        amounts = pod_requests(pod).amounts
+        return [name for name, n in amounts.items() if n and self._classes.behind(name)]
+
+    def _add_extended(
+        self, mine: PodDevices, pod: Pod, resources: list[str], new: list[int]
+    ) -> None:
+        """One option for each set of resources that some node does not offer by itself."""
+        mine.stale = self._tracker.extended_claim(pod.uid)
+        nodes = self._handle.nodes
+        without = [nodes.allocatable(name) == 0 for name in resources]
+        sets = sum((mask.astype(np.int64) << bit for bit, mask in enumerate(without)), start=0)
+        mine.option_of = np.full(len(nodes), -1, np.int64)
+        for one in np.unique(sets[nodes.exists]).tolist():
+            missing = [name for bit, name in enumerate(resources) if one >> bit & 1]
+            if not missing and not new:
+                continue
+            extended, mappings = special_claim(pod, missing, self._classes)
+            option = self._option(mine, new, extended if missing else None)
+            option.mappings = mappings
+            mine.option_of[sets == one] = len(mine.options)
+            mine.options.append(option)
+
+    def _trouble(self, claim: ResourceClaim) -> Status | None:
+        """Why a claim cannot be allocated, whatever the node; None when it can."""
+        if self._tracker.in_flight(claim):
+            text = f"resource claim {claim.key} is in the process of being allocated"
+            return Status.unresolvable(text)
+        for request in claim.spec.devices.requests:
+            named = (
+                [(request.name, request.exactly.device_class_name)]
+                if request.exactly
+                else [
+                    (f"{request.name}/{sub.name}", sub.device_class_name)
+                    for sub in request.first_available
+                ]
+            )
+            if not named:
+                text = f"resource claim {claim.key}, request {request.name}: unknown request type"
+                return Status.unresolvable(text)
+            for name, class_name in named:
+                if not class_name:
+                    return Status.error(f"request {name}: unsupported request type")
+                if self._handle.objects.get(DEVICE_CLASS, class_name) is None:
+                    text = f"request {name}: device class {class_name} does not exist"
+                    return Status.unresolvable(text)
+        return None
