@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from tests.core_harness import PROFILE, Cluster, profile, uid_of
+from tests.core_harness import Cluster, profile, uid_of
 from tests.scripted import scripted
 
 from bayplan.api.kinds import Kind
@@ -26,7 +26,7 @@ from bayplan.framework import WAIT, Plugin, Status
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.informers.factory import Informers
 from bayplan.queue.places import Place
-from bayplan.testing import NodeBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 
 def node(name: str) -> NodeBuilder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.core_harness import PROFILE, Cluster, uid_of
+from tests.core_harness import Cluster, uid_of
 from tests.scripted import scripted
 
 from bayplan import logs
@@ -19,7 +19,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.queue import scheduling_queue
 from bayplan.queue.places import Place
-from bayplan.testing import make_node, make_pod
+from bayplan.testing import PROFILE, make_node, make_pod
 
 
 def node(name: str = "n1", cpu: str = "4") -> Any:

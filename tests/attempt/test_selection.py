@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import structlog
-from tests.core_harness import PROFILE, Cluster, only
+from tests.core_harness import Cluster, only
 from tests.plugins.harness import table_of
 from tests.scripted import scripted
 
@@ -20,7 +20,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import Status
 from bayplan.simulation.name_order import NameOrder
-from bayplan.testing import NodeBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 
 def node(name: str, **labels: str) -> NodeBuilder:

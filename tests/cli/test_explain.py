@@ -1,13 +1,17 @@
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 import yaml
 from tests.simulation.support import node, pod, write
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from bayplan.cli.app import app
 
@@ -15,8 +19,12 @@ CLUSTERS = Path(__file__).parent.parent / "simulation" / "clusters"
 RAW, PREEMPTION = CLUSTERS / "raw.yaml", CLUSTERS / "preemption.yaml"
 
 
+Bayplan = Callable[..., Result]
+"""Runs a command with these arguments."""
+
+
 @pytest.fixture
-def bayplan():
+def bayplan() -> Iterator[Bayplan]:
     """Runs a command; logging, which it sets up, is as before afterwards."""
     yield lambda *args, **kwargs: CliRunner().invoke(app, [str(a) for a in args], **kwargs)
     structlog.reset_defaults()
@@ -24,14 +32,16 @@ def bayplan():
 
 @pytest.mark.parametrize("mode", ["explain", "simulate"])
 @pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_data_is_printed_as_json_or_yaml_and_nothing_else(bayplan, mode, output, load):
+def test_data_is_printed_as_json_or_yaml_and_nothing_else(
+    bayplan: Bayplan, mode: str, output: str, load: Callable[..., Any]
+) -> None:
     result = bayplan(mode, "-f", RAW, "-o", output)
     assert result.exit_code == 0
     assert load(result.stdout) == json.loads((CLUSTERS / f"raw.{mode}.json").read_text())
     assert result.stderr == ""
 
 
-def test_yaml_repeats_what_is_said_twice(bayplan):
+def test_yaml_repeats_what_is_said_twice(bayplan: Bayplan) -> None:
     assert "&id" not in bayplan("explain", "-f", RAW, "-o", "yaml").stdout
 
 
@@ -62,14 +72,16 @@ def test_yaml_repeats_what_is_said_twice(bayplan):
         pytest.param("team-a/small", ["team-a/small goes to n3\n", "TaintToleration"], id="scored"),
     ],
 )
-def test_text_says_where_a_pod_goes_or_why_nowhere(bayplan, name, parts):
+def test_text_says_where_a_pod_goes_or_why_nowhere(
+    bayplan: Bayplan, name: str, parts: list[str]
+) -> None:
     result = bayplan("explain", "-f", RAW, "--pod", name)
     assert result.exit_code == 0
     for part in parts:
         assert part in result.stdout
 
 
-def test_text_tells_of_preemption(bayplan):
+def test_text_tells_of_preemption(bayplan: Bayplan) -> None:
     text = bayplan("explain", "-f", PREEMPTION, "--pod", "high").stdout
     assert (
         "Preemption would make room on n1 by evicting default/low-1. n2 would do as well." in text
@@ -85,7 +97,9 @@ def test_text_tells_of_preemption(bayplan):
         ),
     ],
 )
-def test_text_says_how_many_nodes_preemption_could_choose_from(bayplan, tmp_path, priorities, told):
+def test_text_says_how_many_nodes_preemption_could_choose_from(
+    bayplan: Bayplan, tmp_path: Path, priorities: list[int], told: str
+) -> None:
     nodes = [node(f"n{i}") for i in range(len(priorities))]
     large = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
     low = [
@@ -96,7 +110,7 @@ def test_text_says_how_many_nodes_preemption_could_choose_from(bayplan, tmp_path
     assert told in bayplan("explain", "-f", path).stdout
 
 
-def test_text_shows_the_best_nodes_first(bayplan, tmp_path):
+def test_text_shows_the_best_nodes_first(bayplan: Bayplan, tmp_path: Path) -> None:
     path = write(tmp_path, *(node(f"n{i}") for i in range(9)), pod("p"))
     lines = bayplan("explain", "-f", path, "--top", 2).stdout.splitlines()
     assert lines[0] == "default/p goes to one of n0, n1, n2, n3, n4, n5 and 3 more"
@@ -104,23 +118,25 @@ def test_text_shows_the_best_nodes_first(bayplan, tmp_path):
     assert lines[4] == "  ... and 7 more nodes that fit"
 
 
-def test_text_says_what_rejected_the_pod_before_nodes_were_looked_at(bayplan):
+def test_text_says_what_rejected_the_pod_before_nodes_were_looked_at(
+    bayplan: Bayplan,
+) -> None:
     text = bayplan("explain", "-f", CLUSTERS / "volumes.yaml", "--pod", "with-none").stdout
     assert "default/with-none stays pending, rejected by VolumeRestrictions" in text
 
 
-def test_text_names_the_nominated_node(bayplan):
+def test_text_names_the_nominated_node(bayplan: Bayplan) -> None:
     text = bayplan("explain", "-f", CLUSTERS / "nominated.yaml", "--pod", "rival").stdout
     assert "default/rival goes to n1, for which it is nominated" in text
 
 
-def test_a_cluster_without_pending_pods_is_no_error(bayplan, tmp_path):
+def test_a_cluster_without_pending_pods_is_no_error(bayplan: Bayplan, tmp_path: Path) -> None:
     result = bayplan("explain", "-f", write(tmp_path, node("n1")))
     assert (result.exit_code, result.stdout) == (0, "There is no pending Pod.\n")
 
 
 @pytest.mark.parametrize("mode", ["explain", "simulate"])
-def test_a_file_comes_from_the_standard_input_too(bayplan, mode):
+def test_a_file_comes_from_the_standard_input_too(bayplan: Bayplan, mode: str) -> None:
     result = bayplan(mode, "-f", "-", "-o", "json", input=RAW.read_text())
     assert json.loads(result.stdout) == json.loads((CLUSTERS / f"raw.{mode}.json").read_text())
 
@@ -144,7 +160,9 @@ def test_a_file_comes_from_the_standard_input_too(bayplan, mode):
         ),
     ],
 )
-def test_a_file_with_nothing_to_judge_ends_with_code_2(bayplan, tmp_path, mode, content, error):
+def test_a_file_with_nothing_to_judge_ends_with_code_2(
+    bayplan: Bayplan, tmp_path: Path, mode: str, content: bytes | None, error: str
+) -> None:
     path = tmp_path / "c.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -156,7 +174,7 @@ def test_a_file_with_nothing_to_judge_ends_with_code_2(bayplan, tmp_path, mode, 
 
 
 @pytest.mark.parametrize("mode", ["explain", "simulate"])
-def test_what_is_left_out_is_said_on_stderr(bayplan, tmp_path, mode):
+def test_what_is_left_out_is_said_on_stderr(bayplan: Bayplan, tmp_path: Path, mode: str) -> None:
     path = write(tmp_path, node("n1"), pod("p"), pod("p"), pod("q", priority="high"))
     result = bayplan(mode, "-f", path, "-o", "json")
     assert result.exit_code == 1
@@ -169,7 +187,9 @@ def test_what_is_left_out_is_said_on_stderr(bayplan, tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", ["explain", "simulate"])
-def test_a_misspelt_field_is_named_with_the_one_that_is_meant(bayplan, tmp_path, mode):
+def test_a_misspelt_field_is_named_with_the_one_that_is_meant(
+    bayplan: Bayplan, tmp_path: Path, mode: str
+) -> None:
     path = write(tmp_path, node("n1"), pod("p", nodeSelecter={"a": "b"}))
     result = bayplan(mode, "-f", path)
     assert result.exit_code == 0
@@ -179,14 +199,16 @@ def test_a_misspelt_field_is_named_with_the_one_that_is_meant(bayplan, tmp_path,
     )
 
 
-def test_a_file_whose_only_pod_is_refused_does_not_end_well(bayplan, tmp_path):
+def test_a_file_whose_only_pod_is_refused_does_not_end_well(
+    bayplan: Bayplan, tmp_path: Path
+) -> None:
     wrong = [{"name": "c", "resources": {"requests": {"cpu": "-1"}}}]
     result = bayplan("explain", "-f", write(tmp_path, node("n1"), pod("p", containers=wrong)))
     assert result.exit_code == 1
     assert "Pod p: spec.containers[0].resources.requests.cpu: '-1' is negative" in result.stderr
 
 
-def test_several_files_and_folders_are_one_cluster(bayplan, tmp_path):
+def test_several_files_and_folders_are_one_cluster(bayplan: Bayplan, tmp_path: Path) -> None:
     nodes, pods = tmp_path / "nodes", tmp_path / "pods"
     for folder in (nodes, pods):
         folder.mkdir()
@@ -198,13 +220,13 @@ def test_several_files_and_folders_are_one_cluster(bayplan, tmp_path):
     ]
 
 
-def test_the_namespace_of_what_names_none_can_be_given(bayplan, tmp_path):
+def test_the_namespace_of_what_names_none_can_be_given(bayplan: Bayplan, tmp_path: Path) -> None:
     path = write(tmp_path, node("n1"), pod("p"))
     result = bayplan("explain", "-f", path, "-n", "team", "--pod", "p")
     assert result.stdout.startswith("team/p goes to n1")
 
 
-def test_the_replicas_of_a_manifest_are_placed(bayplan, tmp_path):
+def test_the_replicas_of_a_manifest_are_placed(bayplan: Bayplan, tmp_path: Path) -> None:
     template = {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
@@ -231,14 +253,16 @@ def test_the_replicas_of_a_manifest_are_placed(bayplan, tmp_path):
         ("ended", ": it has ended (Succeeded)"),
     ],
 )
-def test_a_pod_that_cannot_be_judged_is_named_with_the_reason(bayplan, name, why):
+def test_a_pod_that_cannot_be_judged_is_named_with_the_reason(
+    bayplan: Bayplan, name: str, why: str
+) -> None:
     result = bayplan("explain", "-f", RAW, "--pod", name)
     assert result.exit_code == 2
     first = result.stderr.splitlines()[0]
     assert first == f"{RAW}: there is no Pod default/{name} to judge{why}"
 
 
-def test_a_running_pod_is_judged_as_if_it_were_pending(bayplan, tmp_path):
+def test_a_running_pod_is_judged_as_if_it_were_pending(bayplan: Bayplan, tmp_path: Path) -> None:
     full = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
     running = pod("p", nodeName="n1", containers=full)
     path = write(tmp_path, node("n1"), node("n2"), running, pod("q", nodeName="n2"))
@@ -251,7 +275,7 @@ def test_a_running_pod_is_judged_as_if_it_were_pending(bayplan, tmp_path):
 PROFILES, CONFIG = CLUSTERS / "profiles.yaml", CLUSTERS / "profiles.config.yaml"
 
 
-def test_a_pod_of_no_profile_is_named(bayplan):
+def test_a_pod_of_no_profile_is_named(bayplan: Bayplan) -> None:
     result = bayplan("explain", "-f", PROFILES, "--config", CONFIG, "-o", "json")
     assert (
         result.stderr
@@ -262,7 +286,9 @@ def test_a_pod_of_no_profile_is_named(bayplan):
     assert "to judge: no profile is called nobody\n" in result.stderr
 
 
-def test_without_a_configuration_every_pod_is_judged_whatever_scheduler_it_asks_for(bayplan):
+def test_without_a_configuration_every_pod_is_judged_whatever_scheduler_it_asks_for(
+    bayplan: Bayplan,
+) -> None:
     told = json.loads(bayplan("explain", "-f", PROFILES, "-o", "json").stdout)
     assert [verdict["pod"] for verdict in told] == [
         "default/packed",
@@ -272,7 +298,7 @@ def test_without_a_configuration_every_pod_is_judged_whatever_scheduler_it_asks_
     ]
 
 
-def test_a_wrong_configuration_ends_with_code_2(bayplan, tmp_path):
+def test_a_wrong_configuration_ends_with_code_2(bayplan: Bayplan, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("kind: KubeSchedulerConfiguration\n")
     result = bayplan("explain", "-f", RAW, "--config", config)
@@ -280,14 +306,14 @@ def test_a_wrong_configuration_ends_with_code_2(bayplan, tmp_path):
     assert result.stderr.startswith(f"{config}: ")
 
 
-def config_with(folder, **fields):
+def config_with(folder: Path, **fields: list[dict[str, Any]]) -> Path:
     path = folder / "config.yaml"
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     path.write_text(yaml.safe_dump({**head, **fields}))
     return path
 
 
-def test_extenders_are_not_asked(bayplan, tmp_path):
+def test_extenders_are_not_asked(bayplan: Bayplan, tmp_path: Path) -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter"}
     config = config_with(tmp_path, extenders=[extender])
     result = bayplan("explain", "-f", PROFILES, "--config", config, "-o", "json")
@@ -318,14 +344,19 @@ class Picky(Plugin):
 """
 
 
-def told_by_program(*args):
-    """What the program prints, run by itself: a logger keeps the stderr that it logs to first."""
+def told_by_program(*args: Path | str) -> tuple[list[dict[str, Any]], str]:
+    """What the program prints over plugins that raise, run by itself: results, and stderr.
+
+    A logger keeps the stderr that it logs to first.
+    """
     command = [sys.executable, "-m", "bayplan", *map(str, args)]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return json.loads(done.stdout), done.stderr
 
 
 @pytest.fixture
-def picky(tmp_path):
+def picky(tmp_path: Path) -> list[Path | str]:
     """Arguments with a plugin of a user that rejects n1 and breaks over some Pods."""
     folder = tmp_path / "plugins"
     folder.mkdir()
@@ -338,10 +369,12 @@ def picky(tmp_path):
     return ["--config", config, "--plugin-dir", folder, "-o", "json"]
 
 
-def test_plugins_of_users_take_part_and_their_faults_are_told(tmp_path, picky):
+def test_plugins_of_users_take_part_and_their_faults_are_told(
+    tmp_path: Path, picky: list[Path | str]
+) -> None:
     names = ("fine", "breaks", "breaks-early")
     path = write(tmp_path, node("n1"), node("n2"), *(pod(name) for name in names))
-    fine, breaks, early = told_by_program("explain", "-f", path, *picky)
+    (fine, breaks, early), stderr = told_by_program("explain", "-f", path, *picky)
     rejected = {"code": "Unschedulable", "plugin": "Picky", "reasons": ["n1 is not liked"]}
     assert fine["nodes"] == {"n1": rejected, "n2": {"code": "Success"}}
     assert fine["best"] == ["n2"]
@@ -349,13 +382,19 @@ def test_plugins_of_users_take_part_and_their_faults_are_told(tmp_path, picky):
     assert "best" not in breaks
     assert "too early" in early["message"]
     assert early["preFilter"]["code"] == "Error"
+    assert "fault" not in fine
+    assert breaks["fault"] == {"plugin": "Picky", "node": "n1", "point": "Filter"}
+    assert early["fault"] == {"plugin": "Picky", "point": "PreFilter"}
+    assert stderr.count("Traceback") == 2, "one for each point at which the plugin raised"
 
 
-def test_a_pod_that_reserve_turns_down_takes_no_room(tmp_path, picky):
+def test_a_pod_that_reserve_turns_down_takes_no_room(
+    tmp_path: Path, picky: list[Path | str]
+) -> None:
     large = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
     names = ("refused", "breaks-late", "fine")
     path = write(tmp_path, node("n1"), node("n2"), *(pod(n, containers=large) for n in names))
-    refused, late, fine = told_by_program("simulate", "-f", path, *picky)
+    (refused, late, fine), stderr = told_by_program("simulate", "-f", path, *picky)
     assert refused == {
         "pod": "default/refused",
         "node": None,
@@ -364,15 +403,17 @@ def test_a_pod_that_reserve_turns_down_takes_no_room(tmp_path, picky):
     }
     assert late["node"] is None
     assert "too late" in late["message"]
+    assert late["fault"] == {"plugin": "Picky", "point": "Reserve"}
+    assert stderr.count("Traceback") == 1
     assert fine["node"] == "n2"
 
 
-def rows_of(text):
+def rows_of(text: str) -> dict[str, list[str]]:
     """The words of each line, by the first of them."""
     return {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
 
 
-def test_simulate_as_text_sums_up(bayplan):
+def test_simulate_as_text_sums_up(bayplan: Bayplan) -> None:
     text = bayplan("simulate", "-f", RAW).stdout
     assert "2 placed, 4 not" in text
     rows = rows_of(text)
@@ -382,7 +423,7 @@ def test_simulate_as_text_sums_up(bayplan):
     assert rows["pods"] == ["pods", "330", "1", "0%", "3", "1%"]
 
 
-def test_a_plugin_that_cannot_be_made_ends_with_code_2(bayplan, tmp_path):
+def test_a_plugin_that_cannot_be_made_ends_with_code_2(bayplan: Bayplan, tmp_path: Path) -> None:
     path = tmp_path / "plugin.py"
     broken = "def __init__(self, args, handle):\n        raise ValueError('no')\n\n"
     path.write_text(PLUGIN.replace("def pre_filter", f"{broken}    def pre_filter"))
@@ -393,7 +434,7 @@ def test_a_plugin_that_cannot_be_made_ends_with_code_2(bayplan, tmp_path):
     assert result.stderr == f'{config}: profiles[0].pluginConfig: plugin "Picky": ValueError: no\n'
 
 
-def test_resources_that_no_node_has_any_of_have_no_share(bayplan, tmp_path):
+def test_resources_that_no_node_has_any_of_have_no_share(bayplan: Bayplan, tmp_path: Path) -> None:
     nothing = {"cpu": "0", "memory": "8Gi", "pods": "10", "example.com/gpu": "2"}
     path = write(tmp_path, node("n1", allocatable=nothing), pod("p"))
     rows = rows_of(bayplan("simulate", "-f", path).stdout)

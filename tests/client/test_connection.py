@@ -1,10 +1,14 @@
 """Headers and handles: fresh credentials, the right host, nothing from the environment."""
 
+from __future__ import annotations
+
 import socket
+from pathlib import Path
 
 import pycurl
 import pytest
 from kubernetes.client import Configuration
+from tests.client.fault_server import FaultServer
 
 from bayplan.client.connection import (
     CREDENTIALS_AGE,
@@ -36,14 +40,14 @@ def authorization(connection: Connection) -> str:
     return value.removeprefix("Authorization: ")
 
 
-def test_headers_say_who_we_are_and_what_we_send():
+def test_headers_say_who_we_are_and_what_we_send() -> None:
     headers = Connection(configuration()).headers(MERGE_PATCH)
     assert "Content-Type: application/merge-patch+json" in headers
     assert any(h.startswith("User-Agent: bayplan/") for h in headers)
     assert not any(h.startswith("Authorization") for h in headers)
 
 
-def test_headers_are_the_same_list_until_the_credentials_change(tmp_path):
+def test_headers_are_the_same_list_until_the_credentials_change(tmp_path: Path) -> None:
     token, clock = tmp_path / "token", Clock()
     token.write_text("one\n")
     connection = Connection(configuration(), token, clock=clock)
@@ -57,7 +61,7 @@ def test_headers_are_the_same_list_until_the_credentials_change(tmp_path):
     assert authorization(connection) == "Bearer two"
 
 
-def test_credentials_are_read_again_at_once_after_they_were_refused(tmp_path):
+def test_credentials_are_read_again_at_once_after_they_were_refused(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")
     connection = Connection(configuration(), token, clock=Clock())
@@ -67,23 +71,23 @@ def test_credentials_are_read_again_at_once_after_they_were_refused(tmp_path):
     assert authorization(connection) == "Bearer two"
 
 
-def test_a_token_that_the_official_client_renews_is_used():
+def test_a_token_that_the_official_client_renews_is_used() -> None:
     settings = configuration(api_key={"BearerToken": "Bearer old"})
 
     def renew(target: Configuration) -> None:
         target.api_key["BearerToken"] = "Bearer renewed\n"
 
-    settings.refresh_api_key_hook = renew
+    settings.refresh_api_key_hook = renew  # type: ignore[assignment]  # its stub says None
     assert authorization(Connection(settings)) == "Bearer renewed"
 
 
-def test_a_token_file_that_cannot_be_read_is_a_matter_of_credentials(tmp_path):
+def test_a_token_file_that_cannot_be_read_is_a_matter_of_credentials(tmp_path: Path) -> None:
     connection = Connection(configuration(), tmp_path / "missing")
     with pytest.raises(Unauthorized, match="missing"):
         connection.headers()
 
 
-def test_another_tls_name_is_in_the_url_and_the_real_host_in_the_host_header():
+def test_another_tls_name_is_in_the_url_and_the_real_host_in_the_host_header() -> None:
     connection = Connection(configuration(tls_server_name="kubernetes"))
     assert connection.url("/api") == "https://kubernetes:6443/api"
     assert "Host: server.example:6443" in connection.headers()
@@ -108,18 +112,20 @@ def options(**settings: object) -> dict[int, object]:
         pytest.param({"proxy": "http://p:1"}, pycurl.PROXY, "http://p:1", id="proxy"),
     ],
 )
-def test_the_configuration_becomes_options_of_the_handle(settings, option, expected):
+def test_the_configuration_becomes_options_of_the_handle(
+    settings: dict[str, bool | str | None], option: int, expected: bytes | int | str
+) -> None:
     assert options(**settings)[option] == expected
 
 
-def test_the_kernel_gives_up_a_connection_to_a_machine_that_vanished():
+def test_the_kernel_gives_up_a_connection_to_a_machine_that_vanished() -> None:
     with socket.socket() as connection:
         assert _limit_silence(connection.fileno(), 0) == pycurl.SOCKOPT_OK
         silence = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
     assert silence == SILENCE_MS
 
 
-def test_a_proxy_is_gone_through(server):
+def test_a_proxy_is_gone_through(server: FaultServer) -> None:
     server.script = lambda exchange: exchange.answer(200, {"path": exchange.path})
     connection = Connection(Configuration(host="http://api.example:6443", proxy=server.url))
     body = bytearray()

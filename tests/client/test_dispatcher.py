@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -85,7 +86,7 @@ class Gate:
         return [self.arrived.get(timeout=5) for _ in range(count)]
 
 
-def test_a_request_gets_the_answer(bench):
+def test_a_request_gets_the_answer(bench: Bench) -> None:
     bench.server.script = lambda exchange: exchange.answer(201, {"ok": True})
     dispatcher = bench.start()
     assert dispatcher.alive
@@ -96,7 +97,7 @@ def test_a_request_gets_the_answer(bench):
     assert request.headers["Content-Type"] == "x/y"
 
 
-def test_bindings_go_first_then_status_writes_then_events(bench):
+def test_bindings_go_first_then_status_writes_then_events(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     bench.start(max_in_flight=1)
     bench.submit("/first")
@@ -107,7 +108,7 @@ def test_bindings_go_first_then_status_writes_then_events(bench):
     assert gate.wait_for(3) == ["/b", "/s", "/e"]
 
 
-def test_events_are_pulled_only_when_nothing_else_waits(bench):
+def test_events_are_pulled_only_when_nothing_else_waits(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     dispatcher = bench.start(max_in_flight=1)
     pulled: list[str] = []
@@ -128,7 +129,7 @@ def test_events_are_pulled_only_when_nothing_else_waits(bench):
     assert gate.wait_for(2) == ["/b", "/event"]
 
 
-def test_events_leave_room_for_bindings(bench):
+def test_events_leave_room_for_bindings(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     dispatcher = bench.start()
     dispatcher.set_event_source(lambda: bench.request("/event", Lane.EVENT))
@@ -140,7 +141,7 @@ def test_events_leave_room_for_bindings(bench):
     gate.open.set()
 
 
-def test_events_announced_one_by_one_are_gathered_and_go_out_together(bench):
+def test_events_announced_one_by_one_are_gathered_and_go_out_together(bench: Bench) -> None:
     dispatcher = bench.start()
     waiting: deque[Request] = deque()
     answers: Queue[bool] = Queue()
@@ -162,7 +163,7 @@ def test_events_announced_one_by_one_are_gathered_and_go_out_together(bench):
     assert [answers.get(timeout=5) for _ in range(3)] == [True, True, False]
 
 
-def test_no_more_are_in_flight_than_allowed(bench):
+def test_no_more_are_in_flight_than_allowed(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     bench.start(max_in_flight=3)
     for i in range(10):
@@ -175,7 +176,7 @@ def test_no_more_are_in_flight_than_allowed(bench):
     assert len({r.client_address for r in bench.server.requests}) == 3
 
 
-def test_requests_are_spread_out_as_qps_and_burst_say(bench):
+def test_requests_are_spread_out_as_qps_and_burst_say(bench: Bench) -> None:
     bench.server.script = lambda exchange: exchange.answer()
     bench.start(qps=50, burst=2)
     began = time.monotonic()
@@ -218,8 +219,12 @@ RETRIES = [
 
 @pytest.mark.parametrize(("fault", "idempotent", "expected", "tries"), RETRIES)
 def test_a_failed_request_is_sent_again_where_the_rules_say(
-    bench, fault: Callable[[Exchange], None], idempotent, expected, tries
-):
+    bench: Bench,
+    fault: Callable[[Exchange], None],
+    idempotent: bool,
+    expected: bytes | type[Any],
+    tries: int,
+) -> None:
     bench.server.script = one_after_another(fault, answer)
     dispatcher = bench.start()
     bench.submit("/a", idempotent=idempotent)
@@ -229,7 +234,7 @@ def test_a_failed_request_is_sent_again_where_the_rules_say(
     assert dispatcher.statistics().retried == tries - 1
 
 
-def one_waits_for_its_next_try(bench) -> Dispatcher:
+def one_waits_for_its_next_try(bench: Bench) -> Dispatcher:
     """/slow is to be sent again in a minute; /quick, submitted after it, has its answer."""
     bench.server.script = lambda exchange: (
         exchange.error(429, Retry_After="60") if exchange.path == "/slow" else exchange.answer()
@@ -241,25 +246,25 @@ def one_waits_for_its_next_try(bench) -> Dispatcher:
     return dispatcher
 
 
-def test_a_request_that_waits_for_its_next_try_does_not_hold_up_others(bench):
+def test_a_request_that_waits_for_its_next_try_does_not_hold_up_others(bench: Bench) -> None:
     dispatcher = one_waits_for_its_next_try(bench)
     assert dispatcher.statistics().to_retry == 1
 
 
-def test_a_server_that_is_not_there_is_reported(bench):
+def test_a_server_that_is_not_there_is_reported(bench: Bench) -> None:
     bench.start(Connection(Configuration(host="http://127.0.0.1:1")))
     bench.submit("/a", max_tries=2)
     assert isinstance(bench.error(), errors.Unreachable)
 
 
-def test_a_request_without_an_answer_times_out(bench):
+def test_a_request_without_an_answer_times_out(bench: Bench) -> None:
     bench.server.script = lambda exchange: exchange.wait_until_the_end()
     bench.start()
     bench.submit("/a", timeout=0.05)
     assert isinstance(bench.error(), errors.Timeout)
 
 
-def test_a_refused_token_is_read_again(bench, tmp_path):
+def test_a_refused_token_is_read_again(bench: Bench, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     bench.server.script = lambda exchange: (
@@ -275,14 +280,14 @@ def test_a_refused_token_is_read_again(bench, tmp_path):
     assert isinstance(bench.outcome()[1], bytes)
 
 
-def test_a_token_that_cannot_be_read_fails_the_request(bench, tmp_path):
+def test_a_token_that_cannot_be_read_fails_the_request(bench: Bench, tmp_path: Path) -> None:
     bench.start(Connection(Configuration(host=bench.server.url), tmp_path / "missing"))
     bench.submit("/a")
     assert isinstance(bench.error(), errors.Unauthorized)
     assert bench.server.requests == []
 
 
-def test_a_callback_that_raises_costs_nobody_else(bench):
+def test_a_callback_that_raises_costs_nobody_else(bench: Bench) -> None:
     bench.server.script = answer
     dispatcher = bench.start()
 
@@ -296,7 +301,7 @@ def test_a_callback_that_raises_costs_nobody_else(bench):
     assert dispatcher.statistics().callback_errors == 1
 
 
-def test_counters_tell_what_went_where(bench):
+def test_counters_tell_what_went_where(bench: Bench) -> None:
     bench.server.script = answer
     dispatcher = bench.start()
     for lane in (Lane.BIND, Lane.STATUS, Lane.STATUS, Lane.EVENT):
@@ -308,7 +313,7 @@ def test_counters_tell_what_went_where(bench):
     assert statistics.in_flight == statistics.waiting == [0, 0, 0]
 
 
-def test_closing_finishes_what_was_submitted(bench):
+def test_closing_finishes_what_was_submitted(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     dispatcher = bench.start(max_in_flight=2)
     for i in range(6):
@@ -319,7 +324,7 @@ def test_closing_finishes_what_was_submitted(bench):
     assert sorted(bench.outcome()[0] for _ in range(6)) == [f"/{i}" for i in range(6)]
 
 
-def test_closing_sends_what_a_callback_submits(bench):
+def test_closing_sends_what_a_callback_submits(bench: Bench) -> None:
     bench.server.script = answer
     dispatcher = bench.start()
     dispatcher.submit(Request("POST", "/a", lambda _: bench.submit("/b"), b"{}"))
@@ -327,7 +332,7 @@ def test_closing_sends_what_a_callback_submits(bench):
     assert bench.outcome() == ("/b", b"fine")
 
 
-def test_what_is_left_at_the_deadline_fails(bench):
+def test_what_is_left_at_the_deadline_fails(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     dispatcher = bench.start(max_in_flight=1)
     bench.submit("/sent")
@@ -339,7 +344,7 @@ def test_what_is_left_at_the_deadline_fails(bench):
     assert isinstance(left["/unsent"], errors.Closed)
 
 
-def test_once_bindings_are_ended_none_is_sent_and_all_else_is(bench):
+def test_once_bindings_are_ended_none_is_sent_and_all_else_is(bench: Bench) -> None:
     gate = bench.server.script = Gate()
     dispatcher = bench.start(max_in_flight=1)
     bench.submit("/sent")
@@ -356,7 +361,9 @@ def test_once_bindings_are_ended_none_is_sent_and_all_else_is(bench):
     assert sorted(bench.paths()) == ["/sent", "/status"]
 
 
-def test_a_binding_that_waits_for_its_next_try_has_none_once_bindings_are_ended(bench):
+def test_a_binding_that_waits_for_its_next_try_has_none_once_bindings_are_ended(
+    bench: Bench,
+) -> None:
     dispatcher = one_waits_for_its_next_try(bench)
     dispatcher.end_bindings()
     path, outcome = bench.outcome()
@@ -364,9 +371,10 @@ def test_a_binding_that_waits_for_its_next_try_has_none_once_bindings_are_ended(
     assert isinstance(outcome, errors.Closed)
 
 
-def test_nothing_is_sent_while_that_is_not_allowed(bench):
+def test_nothing_is_sent_while_that_is_not_allowed(bench: Bench) -> None:
     bench.server.script = answer
-    allowed, asked = threading.Event(), Queue()
+    allowed = threading.Event()
+    asked: Queue[None] = Queue()
 
     def may_send() -> bool:
         asked.put(None)
@@ -383,7 +391,7 @@ def test_nothing_is_sent_while_that_is_not_allowed(bench):
     assert bench.outcome() == ("/a", b"fine")
 
 
-def test_one_that_never_started_can_be_closed(server):
+def test_one_that_never_started_can_be_closed(server: FaultServer) -> None:
     ended: list[Outcome] = []
     dispatcher = Dispatcher(server.connection())
     dispatcher.submit(Request("GET", "/a", ended.append))
@@ -392,7 +400,7 @@ def test_one_that_never_started_can_be_closed(server):
     assert not dispatcher.alive
 
 
-def test_what_is_submitted_after_the_end_fails_at_once(bench):
+def test_what_is_submitted_after_the_end_fails_at_once(bench: Bench) -> None:
     bench.start().close(1)
     bench.submit("/late")
     assert isinstance(bench.error(), errors.Closed)

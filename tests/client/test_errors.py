@@ -1,6 +1,9 @@
 """Which error an answer becomes, and what may be done after it."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pycurl
 import pytest
@@ -26,7 +29,9 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("code", "reason", "expected", "fault"), STATUSES)
-def test_an_answer_becomes_the_error_of_its_reason(code, reason, expected, fault):
+def test_an_answer_becomes_the_error_of_its_reason(
+    code: int, reason: str, expected: type[Any], fault: Fault
+) -> None:
     body = json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "why"})
     error = from_status(body.encode(), code)
     assert type(error) is expected
@@ -35,7 +40,7 @@ def test_an_answer_becomes_the_error_of_its_reason(code, reason, expected, fault
     assert (error.status, error.reason) == (code, reason)
 
 
-def test_the_code_comes_from_the_body_where_there_is_no_http_status():
+def test_the_code_comes_from_the_body_where_there_is_no_http_status() -> None:
     assert isinstance(from_status(b'{"code":410,"message":"too old"}'), errors.Expired)
 
 
@@ -47,7 +52,9 @@ def test_the_code_comes_from_the_body_where_there_is_no_http_status():
         pytest.param(b"{}", 0, None, id="nowhere"),
     ],
 )
-def test_the_time_to_wait_is_what_the_server_says(body, header, expected):
+def test_the_time_to_wait_is_what_the_server_says(
+    body: bytes, header: int, expected: int | None
+) -> None:
     assert from_status(body, 429, header).retry_after == expected
 
 
@@ -59,7 +66,7 @@ def test_the_time_to_wait_is_what_the_server_says(body, header, expected):
         pytest.param(b'{"message":null}', "the server answered with HTTP status 502", id="null"),
     ],
 )
-def test_an_answer_that_is_no_status_still_makes_a_sentence(body, message):
+def test_an_answer_that_is_no_status_still_makes_a_sentence(body: bytes, message: str) -> None:
     error = from_status(body, 502)
     assert isinstance(error, errors.ServerError)
     assert str(error) == message
@@ -87,8 +94,8 @@ def test_an_answer_that_is_no_status_still_makes_a_sentence(body, message):
     ],
 )
 def test_a_broken_transfer_says_whether_the_server_can_have_seen_it(
-    code, connected, sent, expected
-):
+    code: int, connected: bool, sent: bool, expected: type[Any]
+) -> None:
     error = from_curl(code, "what curl says", "https://host:6443", connected=connected, sent=sent)
     assert type(error) is expected
     assert error.never_sent != error.outcome_unknown

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.client.fault_server import FaultServer
 
 from bayplan.client import errors
 from bayplan.client.dispatcher import Dispatcher
@@ -58,16 +59,17 @@ class Bench:
 
 
 @pytest.fixture
-def bench(server) -> Bench:
+def bench(server: FaultServer) -> Bench:
     return Bench(server)
 
 
 def body(request: Request) -> dict[str, Any]:
     assert request.body
-    return json.loads(request.body)
+    decoded: dict[str, Any] = json.loads(request.body)
+    return decoded
 
 
-def test_an_event_says_who_did_what_to_whom(bench):
+def test_an_event_says_who_did_what_to_whom(bench: Bench) -> None:
     pod = make_pod("web-1").uid("uid-1").meta(resourceVersion="7").obj()
     node = ObjectReference("Node", "", "node-1", "uid-n")
     bench.recorder.event(pod, node, "Normal", "Scheduled", "Binding", "done", "other-profile")
@@ -97,20 +99,20 @@ def test_an_event_says_who_did_what_to_whom(bench):
     }
 
 
-def test_an_event_about_a_cluster_wide_object_lives_in_default(bench):
+def test_an_event_about_a_cluster_wide_object_lives_in_default(bench: Bench) -> None:
     node = ObjectReference("Node", "", "node-1", "uid-n")
     bench.recorder.event(node, None, "Normal", "R", "A", "n")
     assert body(bench.request())["metadata"]["namespace"] == "default"
 
 
-def test_events_of_one_instant_have_different_names(bench):
+def test_events_of_one_instant_have_different_names(bench: Bench) -> None:
     bench.record(reason="A")
     bench.record(reason="B")
     first, second = (body(r)["metadata"]["name"] for r in bench.requests())
     assert first != second
 
 
-def test_a_pod_with_the_longest_name_still_gets_a_valid_event_name(bench):
+def test_a_pod_with_the_longest_name_still_gets_a_valid_event_name(bench: Bench) -> None:
     bench.record("x" * 253)
     assert len(body(bench.request())["metadata"]["name"]) <= 253
 
@@ -125,12 +127,12 @@ def test_a_pod_with_the_longest_name_still_gets_a_valid_event_name(bench):
         pytest.param("x" + "é" * 600, "x" + "é" * 509 + " ...", id="no half characters"),
     ],
 )
-def test_a_note_is_cut_to_what_the_api_accepts(note, expected):
+def test_a_note_is_cut_to_what_the_api_accepts(note: str, expected: str) -> None:
     assert cut(note) == expected
     assert len(cut(note).encode()) <= MAX_NOTE
 
 
-def test_the_second_of_equal_events_makes_a_series_and_later_ones_are_counted(bench):
+def test_the_second_of_equal_events_makes_a_series_and_later_ones_are_counted(bench: Bench) -> None:
     bench.record(note="0/1 nodes")
     name = body(bench.request())["metadata"]["name"]
     bench.clock.now += 10**9
@@ -151,13 +153,13 @@ def test_the_second_of_equal_events_makes_a_series_and_later_ones_are_counted(be
         pytest.param({"reason": "Other"}, id="another reason"),
     ],
 )
-def test_events_that_differ_are_no_series(bench, other):
+def test_events_that_differ_are_no_series(bench: Bench, other: dict[str, str]) -> None:
     bench.record()
     bench.record(**other)
     assert [r.method for r in bench.requests()] == ["POST", "POST"]
 
 
-def test_a_series_that_went_quiet_sends_its_last_count_and_ends(bench):
+def test_a_series_that_went_quiet_sends_its_last_count_and_ends(bench: Bench) -> None:
     for _ in range(5):
         bench.record()
     bench.requests()
@@ -168,7 +170,7 @@ def test_a_series_that_went_quiet_sends_its_last_count_and_ends(bench):
     assert bench.request().method == "POST"
 
 
-def test_an_event_that_came_once_is_forgotten_without_another_word(bench):
+def test_an_event_that_came_once_is_forgotten_without_another_word(bench: Bench) -> None:
     bench.record()
     bench.requests()
     bench.clock.now += SERIES_QUIET_NS + 1
@@ -176,7 +178,7 @@ def test_an_event_that_came_once_is_forgotten_without_another_word(bench):
     assert bench.recorder.statistics().series == 0
 
 
-def test_a_running_series_sends_its_count_now_and_then(bench):
+def test_a_running_series_sends_its_count_now_and_then(bench: Bench) -> None:
     counts = []
     while bench.clock.now < START_NS + SERIES_REFRESH_NS + SERIES_QUIET_NS:
         bench.record()
@@ -185,7 +187,7 @@ def test_a_running_series_sends_its_count_now_and_then(bench):
     assert counts == [2, 11]
 
 
-def test_only_so_many_series_are_remembered(bench):
+def test_only_so_many_series_are_remembered(bench: Bench) -> None:
     for i in range(MAX_SERIES + 1):
         bench.record(f"web-{i}")
     bench.requests()
@@ -194,7 +196,7 @@ def test_only_so_many_series_are_remembered(bench):
     assert bench.request().method == "POST"
 
 
-def test_a_series_whose_event_has_expired_starts_anew(bench, server):
+def test_a_series_whose_event_has_expired_starts_anew(bench: Bench, server: FaultServer) -> None:
     bench.record()
     name = body(bench.request())["metadata"]["name"]
     bench.record()
@@ -207,7 +209,7 @@ def test_a_series_whose_event_has_expired_starts_anew(bench, server):
     assert body(again)["series"]["count"] == 2
 
 
-def test_events_beyond_the_bound_are_dropped_and_counted(server):
+def test_events_beyond_the_bound_are_dropped_and_counted(server: FaultServer) -> None:
     bench = Bench(server, max_waiting=2)
     for i in range(5):
         bench.record(f"web-{i}")
@@ -216,8 +218,13 @@ def test_events_beyond_the_bound_are_dropped_and_counted(server):
     assert len(bench.requests()) == 2
 
 
-def test_how_events_ended_is_counted(bench):
-    for i, outcome in enumerate([b"", errors.AlreadyExists("sent before"), errors.Forbidden("no")]):
+def test_how_events_ended_is_counted(bench: Bench) -> None:
+    outcomes: tuple[bytes | errors.ApiError, ...] = (
+        b"",
+        errors.AlreadyExists("sent before"),
+        errors.Forbidden("no"),
+    )
+    for i, outcome in enumerate(outcomes):
         bench.record(f"web-{i}")
         bench.request().on_done(outcome)
     statistics = bench.recorder.statistics()

@@ -1,11 +1,14 @@
 """Calls that wait: what they return, what they raise, what they try again."""
 
+from __future__ import annotations
+
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from kubernetes.client import Configuration
-from tests.client.fault_server import one_after_another
+from tests.client.fault_server import FaultServer, one_after_another
 
 from bayplan.client import errors
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH, Connection
@@ -32,11 +35,11 @@ def naps() -> Naps:
 
 
 @pytest.fixture
-def http(server, naps) -> Http:
+def http(server: FaultServer, naps: Naps) -> Http:
     return Http(server.connection(), sleep=naps.sleep, clock=naps.clock)
 
 
-def test_each_verb_sends_its_method_path_body_and_type(server, http):
+def test_each_verb_sends_its_method_path_body_and_type(server: FaultServer, http: Http) -> None:
     server.script = lambda exchange: exchange.answer(201, {"ok": True})
     http.get("/a?x=1")
     http.post("/b", b"{}")
@@ -58,14 +61,16 @@ def test_each_verb_sends_its_method_path_body_and_type(server, http):
     assert server.requests[3].headers["Content-Type"] == STRATEGIC_MERGE_PATCH
 
 
-def test_calls_share_one_connection(server, http):
+def test_calls_share_one_connection(server: FaultServer, http: Http) -> None:
     server.script = lambda exchange: exchange.answer()
     http.get("/a")
     http.post("/b", b"{}")
     assert len({r.client_address for r in server.requests}) == 1
 
 
-def test_a_throttled_call_waits_as_long_as_the_server_says(server, http, naps):
+def test_a_throttled_call_waits_as_long_as_the_server_says(
+    server: FaultServer, http: Http, naps: Naps
+) -> None:
     server.script = one_after_another(
         lambda exchange: exchange.error(429, "TooManyRequests", Retry_After="2"),
         lambda exchange: exchange.answer(200, {"ok": True}),
@@ -74,14 +79,18 @@ def test_a_throttled_call_waits_as_long_as_the_server_says(server, http, naps):
     assert naps.taken == [2]
 
 
-def test_a_call_gives_up_when_its_time_would_be_over(server, http, naps):
+def test_a_call_gives_up_when_its_time_would_be_over(
+    server: FaultServer, http: Http, naps: Naps
+) -> None:
     server.script = lambda exchange: exchange.error(429, "TooManyRequests", Retry_After="20")
     with pytest.raises(errors.TooManyRequests):
         http.get("/a", timeout=30)
     assert naps.taken == [20]
 
 
-def test_a_refused_token_is_read_again_once(server, naps, tmp_path):
+def test_a_refused_token_is_read_again_once(
+    server: FaultServer, naps: Naps, tmp_path: Path
+) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     connection = Connection(Configuration(host=server.url), token)
@@ -102,7 +111,9 @@ def test_a_refused_token_is_read_again_once(server, naps, tmp_path):
     ]
 
 
-def test_a_read_is_tried_again_when_the_connection_breaks_and_a_write_is_not(server, http):
+def test_a_read_is_tried_again_when_the_connection_breaks_and_a_write_is_not(
+    server: FaultServer, http: Http
+) -> None:
     server.script = one_after_another(
         lambda exchange: exchange.hang_up(), lambda exchange: exchange.answer(200, b"fine")
     )
@@ -112,7 +123,7 @@ def test_a_read_is_tried_again_when_the_connection_breaks_and_a_write_is_not(ser
         http.post("/b", b"{}")
 
 
-def test_a_server_that_is_not_there_is_unreachable(naps):
+def test_a_server_that_is_not_there_is_unreachable(naps: Naps) -> None:
     http = Http(
         Connection(Configuration(host="http://127.0.0.1:1")), sleep=naps.sleep, clock=naps.clock
     )
@@ -121,7 +132,9 @@ def test_a_server_that_is_not_there_is_unreachable(naps):
     assert len(naps.taken) == 2
 
 
-def test_a_write_that_went_out_is_in_doubt_even_where_no_second_connection_comes_about(naps):
+def test_a_write_that_went_out_is_in_doubt_even_where_no_second_connection_comes_about(
+    naps: Naps,
+) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     received: list[bytes] = []
 
@@ -147,13 +160,13 @@ def test_a_write_that_went_out_is_in_doubt_even_where_no_second_connection_comes
     assert naps.taken == []
 
 
-def test_a_server_that_does_not_answer_times_out(server):
+def test_a_server_that_does_not_answer_times_out(server: FaultServer) -> None:
     server.script = lambda exchange: exchange.wait_until_the_end()
     with pytest.raises(errors.Timeout):
         Http(server.connection()).post("/a", b"{}", timeout=0.05)
 
 
-def test_a_forbidden_call_says_what_is_forbidden(server, http):
+def test_a_forbidden_call_says_what_is_forbidden(server: FaultServer, http: Http) -> None:
     why = 'pods is forbidden: User "u" cannot list resource "pods" in API group ""'
     server.script = lambda exchange: exchange.error(403, "Forbidden", why)
     with pytest.raises(errors.Forbidden) as caught:
@@ -161,7 +174,7 @@ def test_a_forbidden_call_says_what_is_forbidden(server, http):
     assert str(caught.value) == why
 
 
-def test_every_request_is_observed_with_its_code(server):
+def test_every_request_is_observed_with_its_code(server: FaultServer) -> None:
     seen: list[tuple[str, str, str]] = []
 
     class Requests(Instrument):

@@ -1,15 +1,19 @@
 """Which credentials are found, and what is said about those that are no use."""
 
+from __future__ import annotations
+
 import base64
 import ssl
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from kubernetes.config import incluster_config
 from tests.certificates import Authority
+from tests.client.fault_server import Exchange, FaultServer
 
 from bayplan.client import kubeconfig
 from bayplan.client.connection import Connection
@@ -32,24 +36,24 @@ def write(folder: Path, content: object, name: str = "config") -> str:
     return str(path)
 
 
-def test_a_kubeconfig_gives_server_and_token(tmp_path):
+def test_a_kubeconfig_gives_server_and_token(tmp_path: Path) -> None:
     configuration, token_file = load(write(tmp_path, GOOD), {})
     assert configuration.host == "https://127.0.0.1:6443"
     assert configuration.auth_settings()["BearerToken"]["value"] == "Bearer abc"
     assert token_file is None
 
 
-def test_a_user_without_credentials_is_fine(tmp_path):
+def test_a_user_without_credentials_is_fine(tmp_path: Path) -> None:
     configuration, _ = load(write(tmp_path, GOOD | {"users": [{"name": "u", "user": {}}]}), {})
     assert configuration.auth_settings() == {}
 
 
-def test_the_environment_names_the_file_where_no_argument_does(tmp_path):
+def test_the_environment_names_the_file_where_no_argument_does(tmp_path: Path) -> None:
     configuration, _ = load(None, {"KUBECONFIG": write(tmp_path, GOOD)})
     assert configuration.host == "https://127.0.0.1:6443"
 
 
-def test_several_files_are_read_as_one(tmp_path):
+def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     first = write(tmp_path, {k: v for k, v in GOOD.items() if k != "users"}, "first")
     second = write(tmp_path, {"users": [{"name": "u", "user": {"tokenFile": "t"}}]}, "second")
     (tmp_path / "t").write_text("from-file")
@@ -58,13 +62,13 @@ def test_several_files_are_read_as_one(tmp_path):
     assert token_file == tmp_path / "t"
 
 
-def exec_user(command: str) -> dict[str, object]:
+def exec_user(command: str) -> dict[str, Any]:
     api = "client.authentication.k8s.io/v1"
     user = {"exec": {"apiVersion": api, "command": command, "interactiveMode": "Never"}}
     return GOOD | {"users": [{"name": "u", "user": user}]}
 
 
-def test_an_exec_plugin_gives_the_token(tmp_path):
+def test_an_exec_plugin_gives_the_token(tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     plugin.write_text(
         "#!/bin/sh\n"
@@ -95,7 +99,11 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("content", "expected"), BROKEN)
-def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path, content, expected):
+def test_a_broken_kubeconfig_is_named_with_what_is_wrong(
+    tmp_path: Path,
+    content: dict[str, Any] | str,
+    expected: str,
+) -> None:
     path = write(tmp_path, content)
     with pytest.raises(KubeconfigError) as caught:
         load(path, {})
@@ -113,21 +121,29 @@ def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path, content, expe
         pytest.param(None, {}, "no such file (and this is no Pod", id="nothing at all"),
     ],
 )
-def test_a_missing_kubeconfig_is_named(path, environ, expected, monkeypatch, tmp_path):
+def test_a_missing_kubeconfig_is_named(
+    path: str | None,
+    environ: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.setattr(kubeconfig, "DEFAULT_PATH", str(tmp_path / "none"))
     with pytest.raises(KubeconfigError) as caught:
         load(path, environ)
     assert expected in str(caught.value)
 
 
-def test_an_unreadable_file_is_named(tmp_path):
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(KubeconfigError, match="not a text file"):
         load(str(path), {})
 
 
-def test_in_a_pod_the_service_account_is_used(monkeypatch, tmp_path):
+def test_in_a_pod_the_service_account_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("from-account")
     (tmp_path / "ca.crt").write_text("PEM")
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
@@ -140,7 +156,7 @@ def test_in_a_pod_the_service_account_is_used(monkeypatch, tmp_path):
     assert configuration.auth_settings()["BearerToken"]["value"] == "bearer from-account"
 
 
-def test_a_pod_without_a_service_account_is_told_so(monkeypatch):
+def test_a_pod_without_a_service_account_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(KubeconfigError, match="in-cluster credentials: Service token file"):
@@ -152,8 +168,8 @@ def encoded(content: bytes) -> str:
 
 
 def test_inline_certificates_are_shown_to_the_server_and_written_nowhere(
-    tmp_path, server, monkeypatch
-):
+    tmp_path: Path, server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = Authority()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.files("server", tmp_path))
@@ -176,7 +192,7 @@ def test_inline_certificates_are_shown_to_the_server_and_written_nowhere(
     configuration, _ = load(path, {})
     seen = []
 
-    def script(exchange):
+    def script(exchange: Exchange) -> None:
         seen.append(exchange.connection.getpeercert())
         exchange.answer(200, {})
 

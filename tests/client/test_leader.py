@@ -38,6 +38,11 @@ class LeaseServer:
             else:
                 self.write(exchange, exchange.json())
 
+    @property
+    def held(self) -> dict[str, Any]:
+        assert self.lease is not None
+        return self.lease
+
     def read(self, exchange: Exchange) -> None:
         if self.lease is None:
             exchange.error(404, "NotFound")
@@ -105,7 +110,9 @@ def candidate(server: FaultServer, lease: LeaseServer) -> Iterator[Candidate]:
     made.elector.stop()
 
 
-def test_the_first_candidate_makes_the_lease_and_leads(lease, candidate, server):
+def test_the_first_candidate_makes_the_lease_and_leads(
+    lease: LeaseServer, candidate: Candidate, server: FaultServer
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     assert candidate.elector.is_leader
@@ -125,7 +132,9 @@ def test_the_first_candidate_makes_the_lease_and_leads(lease, candidate, server)
     )
 
 
-def test_the_leader_renews_and_keeps_the_time_it_began(lease, candidate):
+def test_the_leader_renews_and_keeps_the_time_it_began(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     lease.hold("me", acquireTime="before", leaseTransitions=4)
     candidate.elector.start()
     for _ in range(3):
@@ -133,9 +142,9 @@ def test_the_leader_renews_and_keeps_the_time_it_began(lease, candidate):
         assert (spec["acquireTime"], spec["leaseTransitions"]) == ("before", 4)
 
 
-def test_what_others_keep_in_the_lease_survives(lease, candidate):
+def test_what_others_keep_in_the_lease_survives(lease: LeaseServer, candidate: Candidate) -> None:
     lease.hold("", strategy="OldestEmulationVersion")
-    lease.lease["metadata"]["finalizers"] = ["x/y"]
+    lease.held["metadata"]["finalizers"] = ["x/y"]
     candidate.elector.start()
     written = lease.written.get(timeout=5)
     assert written["metadata"]["finalizers"] == ["x/y"]
@@ -150,7 +159,9 @@ class ManualClock:
         return self.now
 
 
-def test_a_lease_is_taken_over_only_after_it_stood_unchanged_for_its_duration(lease, server):
+def test_a_lease_is_taken_over_only_after_it_stood_unchanged_for_its_duration(
+    lease: LeaseServer, server: FaultServer
+) -> None:
     clock = ManualClock()
     elector = Candidate(server, clock=clock).elector
     lease.hold("other", 15, leaseTransitions=1)
@@ -162,20 +173,22 @@ def test_a_lease_is_taken_over_only_after_it_stood_unchanged_for_its_duration(le
     assert not elector._try(1), "a renewal starts the time anew, whatever the clocks say"
     clock.now = 30.2
     assert elector._try(1)
-    assert lease.lease["spec"]["leaseTransitions"] == 2
-    assert lease.lease["spec"]["acquireTime"] == NOW_TEXT
+    assert lease.held["spec"]["leaseTransitions"] == 2
+    assert lease.held["spec"]["acquireTime"] == NOW_TEXT
 
 
-def test_of_two_that_see_a_free_lease_one_gets_it(lease, server):
+def test_of_two_that_see_a_free_lease_one_gets_it(lease: LeaseServer, server: FaultServer) -> None:
     first, second = Candidate(server, "first").elector, Candidate(server, "second").elector
     lease.hold("")
-    second._observe(dict(lease.lease))
+    second._observe(dict(lease.held))
     assert first._try(1)
     assert not second._try(1)
     assert lease.holder == "first"
 
 
-def test_a_leader_that_cannot_renew_stops_before_the_lease_is_free(lease, candidate):
+def test_a_leader_that_cannot_renew_stops_before_the_lease_is_free(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     with lease.lock:
@@ -184,7 +197,9 @@ def test_a_leader_that_cannot_renew_stops_before_the_lease_is_free(lease, candid
     assert not candidate.elector.is_leader
 
 
-def test_a_leader_stops_at_once_when_another_holds_the_lease(lease, candidate):
+def test_a_leader_stops_at_once_when_another_holds_the_lease(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     lease.hold("usurper")
@@ -194,16 +209,20 @@ def test_a_leader_stops_at_once_when_another_holds_the_lease(lease, candidate):
     assert lease.holder == "usurper", "what another holds is not released"
 
 
-def test_stopping_releases_the_lease_after_the_work_has_ended(lease, candidate):
+def test_stopping_releases_the_lease_after_the_work_has_ended(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     candidate.elector.stop()
     assert candidate.stopped.is_set()
     assert lease.holder == ""
-    assert lease.lease["spec"]["leaseDurationSeconds"] == 1
+    assert lease.held["spec"]["leaseDurationSeconds"] == 1
 
 
-def test_without_release_the_lease_is_left_to_expire(lease, server):
+def test_without_release_the_lease_is_left_to_expire(
+    lease: LeaseServer, server: FaultServer
+) -> None:
     candidate = Candidate(server, release=False)
     candidate.elector.start()
     assert candidate.started.wait(5)
@@ -211,7 +230,9 @@ def test_without_release_the_lease_is_left_to_expire(lease, server):
     assert lease.holder == "me"
 
 
-def test_a_candidate_can_be_stopped_while_it_waits(lease, candidate):
+def test_a_candidate_can_be_stopped_while_it_waits(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     lease.hold("other", 3600)
     candidate.elector.start()
     assert candidate.next_leader() == "other"
@@ -221,7 +242,9 @@ def test_a_candidate_can_be_stopped_while_it_waits(lease, candidate):
 
 
 @pytest.mark.parametrize("writes", [1, 2], ids=["made", "renewed"])
-def test_what_we_wrote_counts_from_before_we_sent_it(lease, server, writes):
+def test_what_we_wrote_counts_from_before_we_sent_it(
+    lease: LeaseServer, server: FaultServer, writes: int
+) -> None:
     """Others may have seen it long before the answer came, when we slept in between."""
     now = 0.0
 
@@ -239,25 +262,31 @@ def test_what_we_wrote_counts_from_before_we_sent_it(lease, server, writes):
         assert elector.is_leader == (i + 1 < writes)
 
 
-def test_a_hanging_server_cannot_hide_the_loss(lease, server, candidate):
+def test_a_hanging_server_cannot_hide_the_loss(
+    lease: LeaseServer, server: FaultServer, candidate: Candidate
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     server.script = lambda exchange: exchange.wait_until_the_end()
     assert candidate.stopped.wait(5)
 
 
-def test_identities_differ_on_one_host():
+def test_identities_differ_on_one_host() -> None:
     assert new_identity() != new_identity()
 
 
-def test_the_lease_is_read_as_the_server_sends_it(lease, candidate, server):
+def test_the_lease_is_read_as_the_server_sends_it(
+    lease: LeaseServer, candidate: Candidate, server: FaultServer
+) -> None:
     lease.hold("me")
-    lease.lease["spec"]["leaseTransitions"] = None
+    lease.held["spec"]["leaseTransitions"] = None
     candidate.elector.start()
     assert lease.written.get(timeout=5)["spec"]["leaseTransitions"] == 0
 
 
-def test_the_events_of_a_leader_are_those_of_client_go(lease, candidate):
+def test_the_events_of_a_leader_are_those_of_client_go(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
     candidate.elector.start()
     assert candidate.started.wait(5)
     candidate.elector.stop()
@@ -267,7 +296,9 @@ def test_the_events_of_a_leader_are_those_of_client_go(lease, candidate):
     ]
 
 
-def test_a_forbidden_lease_is_a_problem_until_it_is_allowed(lease, server):
+def test_a_forbidden_lease_is_a_problem_until_it_is_allowed(
+    lease: LeaseServer, server: FaultServer
+) -> None:
     elector = Candidate(server).elector
     server.script = lambda exchange: exchange.error(403, "Forbidden", "no leases for you")
     assert not elector._try(1)

@@ -1,10 +1,14 @@
 """The table of retry rules."""
 
+from __future__ import annotations
+
 import sys
+from typing import Any
 
 import pytest
 
 from bayplan.client import errors
+from bayplan.client.errors import Conflict, ConnectionLost, ServerError
 from bayplan.client.retry import retry_delay
 
 RULES = [
@@ -30,7 +34,9 @@ RULES = [
 
 
 @pytest.mark.parametrize(("error", "tries", "idempotent", "delay"), RULES)
-def test_a_call_is_sent_again_only_where_that_is_safe_and_useful(error, tries, idempotent, delay):
+def test_a_call_is_sent_again_only_where_that_is_safe_and_useful(
+    error: Any, tries: int, idempotent: bool, delay: float | None
+) -> None:
     assert retry_delay(error, tries, 5, idempotent, lambda: 0.0) == delay
 
 
@@ -42,14 +48,16 @@ def test_a_call_is_sent_again_only_where_that_is_safe_and_useful(error, tries, i
         pytest.param(errors.Conflict(""), None, id="conflict"),
     ],
 )
-def test_what_a_second_answer_tells_about_is_sent_again_after_an_answer(error, delay):
+def test_what_a_second_answer_tells_about_is_sent_again_after_an_answer(
+    error: Conflict | ConnectionLost | ServerError, delay: float | None
+) -> None:
     assert retry_delay(error, 1, 5, False, lambda: 0.0, repeatable=True) == delay
     assert retry_delay(error, 5, 5, False, lambda: 0.0, repeatable=True) is None
 
 
-def test_the_delay_is_spread_so_that_many_clients_do_not_come_back_together():
+def test_the_delay_is_spread_so_that_many_clients_do_not_come_back_together() -> None:
     assert retry_delay(errors.Unreachable(""), 1, 5, False, lambda: 0.5) == pytest.approx(0.15)
 
 
-def test_there_is_no_end_to_tries_where_there_is_to_be_none():
+def test_there_is_no_end_to_tries_where_there_is_to_be_none() -> None:
     assert retry_delay(errors.Unreachable(""), 100_000, sys.maxsize, False, lambda: 0.0) == 10

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from queue import Queue
+from typing import Any
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
@@ -14,8 +15,9 @@ from bayplan.api.pod import Pod, PodCondition
 from bayplan.client import errors
 from bayplan.client.connection import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
-from bayplan.client.errors import ApiError
+from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
+from bayplan.client.request import Request
 from bayplan.client.writer import Writer, status_patch
 from bayplan.testing import make_pod
 
@@ -47,7 +49,7 @@ def bench(server: FaultServer) -> Iterator[Bench]:
     made.dispatcher.close(0)
 
 
-def test_a_binding_names_pod_uid_and_node(bench):
+def test_a_binding_names_pod_uid_and_node(bench: Bench) -> None:
     bench.server.script = lambda exchange: exchange.answer(201)
     assert bench.bind() is None
     (request,) = bench.server.requests
@@ -107,7 +109,12 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("script", "expected"), ENDINGS)
-def test_a_binding_in_doubt_is_looked_up(bench, monkeypatch, script, expected):
+def test_a_binding_in_doubt_is_looked_up(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    script: list[Callable[..., Any]],
+    expected: type[Any] | None,
+) -> None:
     monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
     bench.server.script = one_after_another(*script)
     ending = bench.bind()
@@ -129,8 +136,8 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("no_answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_a_binding_in_doubt_stays_in_doubt_for_as_long_as_nobody_can_tell(
-    bench, monkeypatch, no_answer
-):
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, no_answer: Callable[..., Any]
+) -> None:
     monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
     bench.server.script = one_after_another(
         hang_up, *[no_answer] * 12, pod_answer(nodeName="node-1")
@@ -139,12 +146,14 @@ def test_a_binding_in_doubt_stays_in_doubt_for_as_long_as_nobody_can_tell(
     assert len(bench.server.requests) == 14
 
 
-def test_a_binding_that_found_no_connection_is_in_doubt(bench, monkeypatch):
+def test_a_binding_that_found_no_connection_is_in_doubt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
     submit = bench.dispatcher.submit
-    asked = []
+    asked: list[Request] = []
 
-    def lookups_only(request):
+    def lookups_only(request: Request) -> None:
         asked.append(request)
         if request.method == "POST":
             request.on_done(errors.Unreachable("no connection"))
@@ -158,7 +167,7 @@ def test_a_binding_that_found_no_connection_is_in_doubt(bench, monkeypatch):
 
 
 @pytest.mark.parametrize("uid", ["uid-1", "uid-2"])
-def test_a_pod_is_deleted_under_its_uid(bench, uid):
+def test_a_pod_is_deleted_under_its_uid(bench: Bench, uid: str) -> None:
     bench.server.script = lambda exchange: exchange.answer(200)
     bench.writer.delete_pod(make_pod("web-1").uid(uid).obj(), bench.results.put)
     assert bench.results.get(timeout=5) is None
@@ -175,7 +184,9 @@ def test_a_pod_is_deleted_under_its_uid(bench, uid):
         pytest.param(403, "Forbidden", errors.Forbidden, id="forbidden"),
     ],
 )
-def test_deleting_what_is_gone_is_success(bench, status, reason, expected):
+def test_deleting_what_is_gone_is_success(
+    bench: Bench, status: int, reason: str, expected: type[Forbidden] | None
+) -> None:
     bench.server.script = lambda exchange: exchange.error(status, reason)
     bench.writer.delete_pod(POD, bench.results.put)
     ending = bench.results.get(timeout=5)
@@ -186,7 +197,7 @@ CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 
 
 
 def waiting_pod(nominated: str = "", **condition: object) -> Pod:
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    said: dict[str, object] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     said |= {"message": "0/1 nodes", "lastTransitionTime": EARLIER} | condition
     status: dict[str, object] = {"conditions": [{"type": "Ready", "status": "True"}, said]}
     if nominated:
@@ -234,15 +245,21 @@ PATCHES = [
 
 
 @pytest.mark.parametrize(("pod", "condition", "nominated", "status"), PATCHES)
-def test_a_status_patch_says_only_what_is_new(pod, condition, nominated, status):
+def test_a_status_patch_says_only_what_is_new(
+    pod: Pod,
+    condition: PodCondition | None,
+    nominated: str | None,
+    status: dict[str, Any] | None,
+) -> None:
     patch = status_patch(pod, condition, nominated, NOW)
     if status is None:
         assert patch is None
     else:
+        assert patch is not None
         assert json.loads(patch) == {"metadata": {"uid": "uid-1"}, "status": status}
 
 
-def test_a_status_patch_is_sent_to_the_status(bench):
+def test_a_status_patch_is_sent_to_the_status(bench: Bench) -> None:
     bench.server.script = one_after_another(hang_up, lambda exchange: exchange.answer(200))
     bench.writer.patch_pod_status(POD, CONDITION, "n1", bench.results.put)
     assert bench.results.get(timeout=5) is None
@@ -253,13 +270,13 @@ def test_a_status_patch_is_sent_to_the_status(bench):
     assert len(bench.server.requests) == 2
 
 
-def test_a_patch_that_changes_nothing_is_not_sent(bench):
+def test_a_patch_that_changes_nothing_is_not_sent(bench: Bench) -> None:
     bench.writer.patch_pod_status(waiting_pod(), CONDITION, None, bench.results.put)
     assert bench.results.get(timeout=5) is None
     assert bench.server.requests == []
 
 
-def test_volume_objects_are_written_at_once(bench):
+def test_volume_objects_are_written_at_once(bench: Bench) -> None:
     bench.server.script = lambda exchange: exchange.answer(200, {"stored": True})
     assert bench.writer.update("/api/v1/persistentvolumes/pv", b"{}") == b'{"stored": true}'
     bench.writer.patch("/api/v1/persistentvolumes/pv", b"{}", MERGE_PATCH)

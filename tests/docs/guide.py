@@ -39,9 +39,9 @@ class Events:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def event(self, regarding: Pod, related: Pod | None, *texts: str) -> None:
+    def event(self, regarding: Pod, related: Pod | None, *texts: str | None) -> None:
         """The fourth text is the note."""
-        self.notes.append(texts[3])
+        self.notes.append(texts[3] or "")
 
 
 @dataclass

@@ -31,7 +31,7 @@ def document_id(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
-def test_every_link_within_the_repository_leads_somewhere(path: Path):
+def test_every_link_within_the_repository_leads_somewhere(path: Path) -> None:
     targets = [link for link in LINK.findall(path.read_text()) if "://" not in link]
     broken = [link for link in targets if not leads_somewhere(path, link)]
     assert broken == []
@@ -52,23 +52,23 @@ def anchors(path: Path) -> set[str]:
     return {heading.replace(" ", "-") for heading in kept}
 
 
-def test_the_picture_of_the_queue_is_drawn_from_its_table():
+def test_the_picture_of_the_queue_is_drawn_from_its_table() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     assert f"begin -->\n{queue_diagram()}\n<!-- queue diagram: end" in text
 
 
-def test_the_table_of_kinds_is_made_from_their_types():
+def test_the_table_of_kinds_is_made_from_their_types() -> None:
     text = (ROOT / "docs" / "plugins.md").read_text()
     assert f"begin -->\n{kinds_table()}\n<!-- kinds: end" in text
 
 
-def test_the_table_of_plugin_methods_is_made_from_the_protocols():
+def test_the_table_of_plugin_methods_is_made_from_the_protocols() -> None:
     text = (ROOT / "docs" / "plugins.md").read_text()
     table = plugin_methods()
     assert f"plugin methods: begin -->\n{table}\n<!-- plugin methods: end" in text, table
 
 
-def test_the_list_of_metrics_is_what_there_is():
+def test_the_list_of_metrics_is_what_there_is() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     prefixes = "scheduler|bayplan|rest|process|leader|kubernetes"
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
@@ -86,7 +86,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_readme_names_every_option_of_the_command(command: str):
+def test_the_readme_names_every_option_of_the_command(command: str) -> None:
     text = (ROOT / "README.md").read_text()
     [row] = re.findall(rf"^\| `bayplan {command}\b.*$", text, re.MULTILINE)
     assert set(re.findall(r"`(--?[a-z-]+)", row)) >= options_of(COMMANDS[command])
@@ -111,7 +111,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("text", [pytest.param(t, id=name) for name, t in blocks("yaml")])
-def test_every_yaml_block_can_be_read(text: str):
+def test_every_yaml_block_can_be_read(text: str) -> None:
     assert list(yaml.safe_load_all(text))
 
 
@@ -123,13 +123,13 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.parametrize("text", CONFIGURATIONS)
-def test_every_whole_configuration_is_a_good_one(text: str):
+def test_every_whole_configuration_is_a_good_one(text: str) -> None:
     registry = Registry()
     registry.load_folder(ROOT / "examples" / "plugins" / "avoid_node")
     parse_config(text, registry.known)
 
 
-def test_the_command_line_is_there():
+def test_the_command_line_is_there() -> None:
     assert CliRunner().invoke(app, ["--version"]).exit_code == 0
 
 
@@ -139,7 +139,7 @@ QUOTED = [
 
 
 @pytest.mark.parametrize("text", QUOTED)
-def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: Path):
+def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: Path) -> None:
     command, _, expected = text.partition("\n")
     readme = (ROOT / "README.md").read_text()
     (tmp_path / "my-plugins").mkdir()
@@ -152,7 +152,7 @@ def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: 
 
 
 def first_block(language: str, document: str, needle: str = "") -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)
+    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)
     return next(block for block in found if needle in block)
 
 

@@ -18,6 +18,8 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Status
 from bayplan.testing import make_node, make_pod
+from bayplan.testing.nodes import NodeBuilder
+from bayplan.testing.pods import PodBuilder
 
 TESTED = {
     "AvoidNode",
@@ -45,31 +47,31 @@ TESTED = {
 }
 
 
-def node(name: str, **labels: str):
+def node(name: str, **labels: str) -> NodeBuilder:
     return make_node(name).capacity(cpu="4", memory="8Gi", pods="10").labels(labels)
 
 
-def pod(name: str = "p", **labels: str):
+def pod(name: str = "p", **labels: str) -> PodBuilder:
     return make_pod(name).req(cpu="100m").labels(labels).spec(schedulerName=PROFILE)
 
 
-def test_every_plugin_of_the_guide_is_tested_here():
+def test_every_plugin_of_the_guide_is_tested_here() -> None:
     assert set(SOURCES) == TESTED
 
 
-def test_avoid_node_rejects_labelled_nodes(tmp_path: Path):
+def test_avoid_node_rejects_labelled_nodes(tmp_path: Path) -> None:
     nodes = [node("a", avoid="true").obj(), node("b").obj()]
     found = rig(tmp_path, "AvoidNode", nodes).select(pod().obj())
     assert found.node_name == "b"
 
 
-def test_avoid_node_says_why_nothing_fits(tmp_path: Path):
+def test_avoid_node_says_why_nothing_fits(tmp_path: Path) -> None:
     found = rig(tmp_path, "AvoidNode", [node("a", avoid="true").obj()]).select(pod().obj())
     assert found.diagnosis is not None
     assert found.diagnosis.message == "0/1 nodes are available: 1 node(s) were to be avoided."
 
 
-def test_polling_rejects_what_is_on_its_list_and_ends_its_thread(tmp_path: Path):
+def test_polling_rejects_what_is_on_its_list_and_ends_its_thread(tmp_path: Path) -> None:
     guide = rig(tmp_path, "Polling", [node("a").obj(), node("b").obj()])
     guide.plugin.banned = frozenset({"a"})
     assert guide.select(pod().obj()).node_name == "b"
@@ -79,7 +81,7 @@ def test_polling_rejects_what_is_on_its_list_and_ends_its_thread(tmp_path: Path)
     assert not thread.is_alive()
 
 
-def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path):
+def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path) -> None:
     guide = rig(tmp_path, "TeamFirst", [node("a").obj()])
     unlabelled = pod().meta(resourceVersion="1")
     guide.set(POD, unlabelled.obj())
@@ -89,7 +91,7 @@ def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path):
     assert guide.place(labelled.obj()) == "active"
 
 
-def test_youngest_last_orders_by_priority_and_creation(tmp_path: Path):
+def test_youngest_last_orders_by_priority_and_creation(tmp_path: Path) -> None:
     own_sort = {"queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": "YoungestLast"}]}}
     guide = rig(tmp_path, "YoungestLast", [node("a").obj()], own_sort)
     for name, year, priority in [("new", 2026, 0), ("old", 2020, 0), ("vip", 2026, 5)]:
@@ -107,14 +109,14 @@ def test_youngest_last_orders_by_priority_and_creation(tmp_path: Path):
         pytest.param("gone", "", id="no such node"),
     ],
 )
-def test_home_nodes_narrows_the_nodes(tmp_path: Path, names: str | None, node_name: str):
+def test_home_nodes_narrows_the_nodes(tmp_path: Path, names: str | None, node_name: str) -> None:
     guide = rig(tmp_path, "HomeNodes", [node(n).obj() for n in "abc"])
     wanted = pod() if names is None else pod().annotation("example.com/nodes", names)
     assert guide.select(wanted.obj()).node_name == node_name
 
 
 @pytest.mark.parametrize(("plugin", "label"), [("QuietNodes", "noisy"), ("OneLoudPod", "loud")])
-def test_a_node_takes_one_such_pod(tmp_path: Path, plugin: str, label: str):
+def test_a_node_takes_one_such_pod(tmp_path: Path, plugin: str, label: str) -> None:
     guide = rig(tmp_path, plugin, [node("a").obj(), node("b").obj()])
     guide.set(POD, pod("first", **{label: "true"}).node("a").obj())
     assert guide.select(pod("second", **{label: "true"}).obj()).node_name == "b"
@@ -122,7 +124,7 @@ def test_a_node_takes_one_such_pod(tmp_path: Path, plugin: str, label: str):
 
 
 @pytest.mark.parametrize(("plugin", "label"), [("QuietNodes", "noisy"), ("OneLoudPod", "loud")])
-def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, label: str):
+def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, label: str) -> None:
     guide = rig(tmp_path, plugin, [node("a").obj()])
     guide.set(POD, pod("victim", **{label: "true"}).node("a").obj())
     urgent = pod("urgent", **{label: "true"}).priority(10).obj()
@@ -133,7 +135,7 @@ def test_preemption_sees_what_evicting_would_do(tmp_path: Path, plugin: str, lab
     assert result.nominated_node == "a"
 
 
-def test_ask_for_gpus_adds_to_the_message(tmp_path: Path):
+def test_ask_for_gpus_adds_to_the_message(tmp_path: Path) -> None:
     guide = rig(tmp_path, "AskForGpus", [node("a").obj()])
     wanting = pod().req({"nvidia.com/gpu": 1}).obj()
     state = CycleState(dry_run=True)
@@ -143,7 +145,7 @@ def test_ask_for_gpus_adds_to_the_message(tmp_path: Path):
     assert result.status.reasons[-1] == "GPUs: ask the platform team."
 
 
-def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path):
+def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path) -> None:
     heavy = {
         "preScore": {"enabled": [{"name": "NearSiblings"}]},
         "score": {"enabled": [{"name": "NearSiblings", "weight": 100}]},
@@ -154,14 +156,14 @@ def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path):
     assert guide.select(pod().obj()).node_name == "a"
 
 
-def test_fewest_pods_prefers_the_emptiest_node(tmp_path: Path):
+def test_fewest_pods_prefers_the_emptiest_node(tmp_path: Path) -> None:
     heavy = {"score": {"enabled": [{"name": "FewestPods", "weight": 100}]}}
     guide = rig(tmp_path, "FewestPods", [node(n).obj() for n in "ab"], heavy)
     guide.set(POD, pod("other").node("a").obj())
     assert guide.select(pod().obj()).node_name == "b"
 
 
-def test_licences_turns_down_one_pod_too_many(tmp_path: Path):
+def test_licences_turns_down_one_pod_too_many(tmp_path: Path) -> None:
     guide = rig(tmp_path, "Licences", [node("a").obj()], count=2)
     for number, reasons in enumerate([(), (), ("no licence is free",)]):
         assumed = guide.core.world.cache.assume(pod(f"p{number}", licence="true").obj(), "a")
@@ -169,12 +171,12 @@ def test_licences_turns_down_one_pod_too_many(tmp_path: Path):
         assert status.reasons == reasons
 
 
-def test_licences_names_wrong_arguments(tmp_path: Path):
+def test_licences_names_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="count"):
         rig(tmp_path, "Licences", [node("a").obj()], count="many")
 
 
-def test_pairs_lets_two_go_together(tmp_path: Path):
+def test_pairs_lets_two_go_together(tmp_path: Path) -> None:
     guide = rig(tmp_path, "Pairs", [node("a").obj()])
     permit = guide.framework.lifecycle.permit
     first, second = pod("one", pair="x").node("a").obj(), pod("two", pair="x").node("a").obj()
@@ -186,7 +188,7 @@ def test_pairs_lets_two_go_together(tmp_path: Path):
     assert verdicts == [SUCCESS]
 
 
-def test_ledger_writes_only_for_audited_pods(tmp_path: Path):
+def test_ledger_writes_only_for_audited_pods(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.txt"
     guide = rig(tmp_path, "Ledger", [node("a").obj()], path=str(ledger))
     plain, audited = pod().obj(), pod("secret", audited="true").obj()
@@ -196,13 +198,13 @@ def test_ledger_writes_only_for_audited_pods(tmp_path: Path):
     assert ledger.read_text() == "default/secret a\n"
 
 
-def test_ledger_says_when_it_cannot_write(tmp_path: Path):
+def test_ledger_says_when_it_cannot_write(tmp_path: Path) -> None:
     guide = rig(tmp_path, "Ledger", [node("a").obj()], path=str(tmp_path / "no" / "folder"))
     status = guide.plugin.pre_bind(CycleState(), pod(audited="true").obj(), "a")
     assert status.message == "the ledger cannot be written: No such file or directory"
 
 
-def test_dry_run_binder_comes_before_the_default_one(tmp_path: Path):
+def test_dry_run_binder_comes_before_the_default_one(tmp_path: Path) -> None:
     at_bind = {
         "bind": {
             "disabled": [{"name": "DefaultBinder"}],
@@ -218,14 +220,14 @@ def test_dry_run_binder_comes_before_the_default_one(tmp_path: Path):
     assert guide.plugin.bind(CycleState(), pod().obj(), "a") is SKIP
 
 
-def test_announce_records_an_event(tmp_path: Path):
+def test_announce_records_an_event(tmp_path: Path) -> None:
     guide = rig(tmp_path, "Announce", [node("a").obj()])
     guide.framework.lifecycle.post_bind(CycleState(), pod("p", team="ml").obj(), "a")
     guide.framework.lifecycle.post_bind(CycleState(), pod("q", team="web").obj(), "a")
     assert guide.events.notes == ["p runs on a"]
 
 
-def test_spare_memory_filters_and_scores_in_columns(tmp_path: Path):
+def test_spare_memory_filters_and_scores_in_columns(tmp_path: Path) -> None:
     heavy = {
         "filter": {"enabled": [{"name": "SpareMemory"}]},
         "score": {"enabled": [{"name": "SpareMemory", "weight": 100}]},
@@ -239,7 +241,7 @@ def test_spare_memory_filters_and_scores_in_columns(tmp_path: Path):
     assert found.fit.count == 2
 
 
-def test_newest_kernel_scores_by_label(tmp_path: Path):
+def test_newest_kernel_scores_by_label(tmp_path: Path) -> None:
     heavy = {"score": {"enabled": [{"name": "NewestKernel", "weight": 100}]}}
     nodes = [node("a").obj(), node("b", kernel="6.1").obj(), node("c", kernel="6.12").obj()]
     guide = rig(tmp_path, "NewestKernel", nodes, heavy)
@@ -248,7 +250,7 @@ def test_newest_kernel_scores_by_label(tmp_path: Path):
     assert guide.select(pod().obj()).node_name == "c"
 
 
-def test_cheap_zones_notices_a_changed_namespace(tmp_path: Path):
+def test_cheap_zones_notices_a_changed_namespace(tmp_path: Path) -> None:
     heavy = {"score": {"enabled": [{"name": "CheapZones", "weight": 100}]}}
     zone = "topology.kubernetes.io/zone"
     guide = rig(tmp_path, "CheapZones", [node(z, **{zone: z}).obj() for z in "ab"], heavy)
@@ -263,7 +265,7 @@ def _namespace(data: object) -> Namespace:
     return msgspec.convert(data, Namespace)
 
 
-def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path):
+def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path) -> None:
     guide = rig(tmp_path, "OnlySigned", [node("a").obj()])
     waiting = pod().obj()
     guide.set(POD, waiting)
@@ -277,7 +279,7 @@ def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path):
     assert guide.place(waiting) != "unschedulable"
 
 
-def test_no_maintenance_follows_objects_of_a_kind_of_its_own(tmp_path: Path):
+def test_no_maintenance_follows_objects_of_a_kind_of_its_own(tmp_path: Path) -> None:
     zone = {"topology.kubernetes.io/zone": "z"}
     guide = rig(tmp_path, "NoMaintenance", [node("a", **zone).obj()])
     [kind] = guide.plugin.kinds
@@ -300,7 +302,7 @@ def _maintenance(kind: Kind[GenericObject], zone: str, version: str) -> GenericO
     return kind.decode(msgspec.json.encode({"metadata": metadata, "spec": {"zone": zone}}))
 
 
-def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: Path):
+def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: Path) -> None:
     class Prices(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -327,7 +329,7 @@ def test_power_price_asks_its_service_and_a_failure_costs_the_attempt(tmp_path: 
 @pytest.mark.parametrize(("hour", "held"), [(2, 1.0), (3, None)])
 def test_curfew_logs_and_counts_what_it_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], hour: int, held: float | None
-):
+) -> None:
     guide = rig(tmp_path, "Curfew", [node("a").obj()])
     guide.plugin.handle = replace(guide.plugin.handle, now=lambda: hour * 3600.0)
     assert guide.select(pod().obj()).node_name == ("" if held else "a")

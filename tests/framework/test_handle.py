@@ -6,13 +6,13 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
-from tests.core_harness import PROFILE, Cluster
+from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import Handle
 from bayplan.framework.handle import ClusterWriter, InTreeHandle
 from bayplan.plugins.default_preemption import DefaultPreemption
-from bayplan.testing import Writer, make_pod
+from bayplan.testing import PROFILE, Writer, make_pod
 
 
 def handle_of(cluster: Cluster, kind: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 
@@ -20,7 +22,7 @@ WIDGET = Kind.generic("example.com/v1", "Widget", "widgets", namespaced=True)
 
 
 class Scores(Plugin):
-    def score(self, state, pod, node):
+    def score(self, state: Any, pod: Any, node: Any) -> Any:
         return 0
 
 

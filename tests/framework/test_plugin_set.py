@@ -14,7 +14,7 @@ from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 
 
-def plugin(name: str = "Mine", **members: Any) -> type[Plugin]:
+def plugin(name: str = "Mine", **members: Any) -> type[Any]:
     return type(name, (Plugin,), members)
 
 
@@ -26,9 +26,10 @@ def nothing(*_: Any) -> None:
     ("point", "form"), [(point, form) for point, forms in FORMS.items() for form in forms]
 )
 def test_the_methods_of_a_form_make_a_plugin_part_of_its_point(point: Point, form: type) -> None:
-    cls = plugin(**dict.fromkeys(methods(form), nothing))
+    members: dict[str, Any] = dict.fromkeys(methods(form), nothing)
+    cls = type("Mine", (Plugin,), members)
     assert extension_points(cls) == {point}
-    assert isinstance(cls(None, None), form)  # type: ignore[arg-type]
+    assert isinstance(cls(None, None), form)
 
 
 def test_other_methods_do_not() -> None:
@@ -58,12 +59,12 @@ NODE, CLUSTER = Depends.NODE, Depends.CLUSTER
 def test_a_plugin_is_row_local_when_all_its_answers_are(
     members: dict[str, Any], local: bool
 ) -> None:
-    assert is_local(plugin(**members)(None, None)) is local  # type: ignore[arg-type]
+    assert is_local(plugin(**members)(None, None)) is local
 
 
 def test_plugins_are_found_by_point_each_once() -> None:
-    a = plugin("A", filter=nothing, score=nothing)(None, None)  # type: ignore[arg-type]
-    b = plugin("B", score=nothing)(None, None)  # type: ignore[arg-type]
+    a = plugin("A", filter=nothing, score=nothing)(None, None)
+    b = plugin("B", score=nothing)(None, None)
     enabled = {Point.FILTER: [(a, 0)], Point.SCORE: [(b, 2), (a, 3)]}
     plugins = PluginSet("p", enabled, Metrics())
     assert plugins.score == (b, a)
@@ -85,7 +86,7 @@ def test_calls_are_timed_one_by_one_only_where_an_instrument_asks_for_it(asked: 
             self.calls.append((plugin, point, profile))
 
     timings = Timings()
-    mine = plugin(filter=nothing)(None, None)  # type: ignore[arg-type]
+    mine = plugin(filter=nothing)(None, None)
     plugins = PluginSet("p", {Point.FILTER: [(mine, 0)]}, timings)
     plugins.call(mine, Point.FILTER, nothing)
     assert timings.calls == ([("Mine", "Filter", "p")] if asked else [])

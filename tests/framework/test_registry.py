@@ -9,14 +9,14 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from tests.core_harness import PROFILE, Cluster, profile
+from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
 
 from bayplan.config import IN_TREE, ConfigError, KnownPlugin
 from bayplan.framework import Plugin
 from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.plugins.node_name import NodeName
-from bayplan.testing import make_node, make_pod
+from bayplan.testing import PROFILE, make_node, make_pod
 
 AVOID = """
     from bayplan.framework import Plugin, Status
@@ -158,9 +158,12 @@ def test_packages_bring_plugins_by_entry_points(
     module = "tests.framework.test_registry"
     entry = importlib.metadata.EntryPoint("mine", f"{module}:{value}", "bayplan.plugins")
     asked: list[str] = []
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: asked.append(group) or [entry]
-    )
+
+    def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+        asked.append(group)
+        return [entry]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     registry = Registry()
     if error is None:
         registry.load_installed()

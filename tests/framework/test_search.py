@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core_harness import PROFILE, Cluster, profile
+from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
 
 from bayplan.framework import Plugin, PreFilterResult, Status
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.search import Fit
 from bayplan.testing import (
+    PROFILE,
     NodeBuilder,
     PodBuilder,
     expressions,

@@ -44,8 +44,9 @@ def call() -> Any:
     return PluginSet("test", {}, Failures()).call
 
 
-def plugin(**members: Any) -> Plugin:
-    return type("Mine", (Plugin,), members)(None, None)  # type: ignore[arg-type]
+def plugin(**members: Any) -> Any:
+    made: type[Any] = type("Mine", (Plugin,), members)
+    return made(None, None)
 
 
 def nodes() -> NodeTable:
@@ -192,7 +193,7 @@ def test_statuses_are_remembered_through_an_attempt_and_not_for_ever(
 @pytest.mark.parametrize(
     ("meaning", "text"),
     [
-        (lambda *_: {}[1], "KeyError: 1"),
+        (lambda *_: dict[int, Status]()[1], "KeyError: 1"),
         (lambda *_: "full", "TypeError: reasons returned 'full' for code 1, not a Status"),
     ],
 )
@@ -308,6 +309,7 @@ def test_scores_of_all_rows_are_normalized_among_the_feasible(
 ) -> None:
     table = nodes()
     scores = ScoreStage(plugin(**members), 3, call()).scores(STATE, POD, table, first(table, 0, 2))
+    assert scores is not None
     assert scores.shape == (len(table),)
     assert scores[[0, 2]].tolist() == expected
 

@@ -130,7 +130,7 @@ def test_events_have_the_names_that_metrics_use(event: ClusterEvent, label: str)
 
 @pytest.mark.parametrize("names", [["a", "b"], {"a", "b"}, ("b", "a"), frozenset({"a", "b"})])
 def test_any_collection_names_the_nodes_of_a_pre_filter_result(names: Any) -> None:
-    assert PreFilterResult(names).node_names == {"a", "b"}
+    assert PreFilterResult(names).node_names == frozenset({"a", "b"})
 
 
 def test_no_names_mean_all_nodes() -> None:

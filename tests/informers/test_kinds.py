@@ -14,7 +14,7 @@ from tests.informers.test_reflector import SYNCED, ListAndWatch, bookmark, event
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client.errors import Forbidden
-from bayplan.inbox.messages import Message
+from bayplan.inbox.messages import Message, Replaced
 from bayplan.informers import backoff
 from bayplan.informers.factory import Informers
 
@@ -97,7 +97,8 @@ def test_while_a_kind_is_not_served_that_is_no_error(
     assert watching.batch() == [("replaced", [])]
     eventually(lambda: len(server.requests) > 3)
     assert watching.batches.empty()
-    assert watching.informers.unsynced() == watching.informers.errors() == {}
+    assert watching.informers.unsynced() == {}
+    assert watching.informers.errors() == {}
     assert not watching.informers.statistics()[WIDGET].served
 
 
@@ -148,6 +149,7 @@ def test_kinds_can_be_added_and_dropped_and_the_others_go_on(
     assert set(informers.statistics()) == {NODE, WIDGET}
     informers.watch([NODE])
     [message] = watching.batches.get(timeout=5)
+    assert isinstance(message, Replaced)
     assert (message.kind, told(message)) == (WIDGET, ("replaced", []))
     assert set(informers.statistics()) == {NODE}
     assert len(server.requests) == 2
@@ -160,4 +162,5 @@ def test_a_kind_that_is_dropped_leaves_no_error_behind(
     watching.informers.watch([POD])
     eventually(watching.informers.errors)
     watching.informers.watch([])
-    assert watching.informers.errors() == watching.informers.unsynced() == {}
+    assert watching.informers.errors() == {}
+    assert watching.informers.unsynced() == {}

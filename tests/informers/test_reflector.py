@@ -121,6 +121,8 @@ def told(message: Message) -> tuple[str, Any]:
             return "changed", found.name
         case Removed(_, found):
             return "removed", found.name
+        case _:
+            raise AssertionError(f"{message} is no watch message")
 
 
 @pytest.fixture
@@ -142,7 +144,9 @@ def watch(server: FaultServer) -> Iterator[Callable[..., Watched]]:
 SYNCED = [event("ADDED", "a", 1) + event("ADDED", "b", 2) + bookmark(5, end=True)]
 
 
-def test_the_first_part_of_a_watch_list_comes_as_one(server, watch):
+def test_the_first_part_of_a_watch_list_comes_as_one(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     script = ListAndWatch(
         server, [event("ADDED", "a", 1), event("ADDED", "b", 2) + bookmark(5, True)]
     )
@@ -159,7 +163,9 @@ def test_the_first_part_of_a_watch_list_comes_as_one(server, watch):
     }
 
 
-def test_what_follows_on_the_same_stream_are_changes(server, watch):
+def test_what_follows_on_the_same_stream_are_changes(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     script = ListAndWatch(server, SYNCED)
     watched = watch()
     watched.batch()
@@ -171,13 +177,17 @@ def test_what_follows_on_the_same_stream_are_changes(server, watch):
     assert (statistics.lists, statistics.watches, statistics.events) == (1, 1, 5)
 
 
-def test_changes_amid_the_initial_events_come_after_them(server, watch):
+def test_changes_amid_the_initial_events_come_after_them(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     first = event("ADDED", "a", 1) + event("DELETED", "a", 3) + event("ADDED", "a", 4)
     ListAndWatch(server, [first + bookmark(5, end=True)])
     assert watch().batch() == [("replaced", ["a"]), ("removed", "a"), ("changed", "a")]
 
 
-def test_an_event_that_arrives_in_pieces_is_put_together(server, watch):
+def test_an_event_that_arrives_in_pieces_is_put_together(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     script = ListAndWatch(server, SYNCED)
     watched = watch()
     watched.batch()
@@ -187,7 +197,9 @@ def test_an_event_that_arrives_in_pieces_is_put_together(server, watch):
     assert watched.batch() == [("changed", "a")]
 
 
-def test_the_server_leaves_out_what_the_selector_excludes(server, watch):
+def test_the_server_leaves_out_what_the_selector_excludes(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     script = ListAndWatch(server, [bookmark(5, end=True)])
     watch(POD)
     assert script.query()["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
@@ -199,7 +211,9 @@ def long_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayplan.informers.reflector.SHORT_WATCH", 0.0)
 
 
-def test_a_watch_that_ended_is_resumed_where_it_stood(server, watch, long_watches):
+def test_a_watch_that_ended_is_resumed_where_it_stood(
+    server: FaultServer, watch: Callable[..., Watched], long_watches: None
+) -> None:
     script = ListAndWatch(server, [*SYNCED, event("ADDED", "c", 8)], [bookmark(11)], [])
     watched = watch()
     watched.batch()
@@ -213,7 +227,9 @@ def test_a_watch_that_ended_is_resumed_where_it_stood(server, watch, long_watche
     assert watched.batch() == [("changed", "d")]
 
 
-def test_a_broken_watch_is_resumed_and_the_breaking_told(server, watch):
+def test_a_broken_watch_is_resumed_and_the_breaking_told(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     def break_off(exchange: Exchange) -> None:
         exchange.begin_stream()
         exchange.chunk(SYNCED[0])
@@ -239,7 +255,12 @@ EXPIRED = [
 
 
 @pytest.mark.parametrize("step", EXPIRED)
-def test_a_version_that_is_too_old_leads_to_a_new_list(server, watch, long_watches, step):
+def test_a_version_that_is_too_old_leads_to_a_new_list(
+    server: FaultServer,
+    watch: Callable[..., Watched],
+    long_watches: None,
+    step: Callable[..., Any] | list[bytes],
+) -> None:
     again = [event("ADDED", "z", 20) + bookmark(21, end=True)]
     script = ListAndWatch(server, SYNCED, step, again)
     watched = watch()
@@ -258,7 +279,9 @@ def page(names: list[str], version: int, more: str = "") -> Callable[[Exchange],
 
 
 @pytest.mark.parametrize("code", [400, 422])
-def test_a_server_without_watch_list_is_listed_page_by_page(server, watch, code):
+def test_a_server_without_watch_list_is_listed_page_by_page(
+    server: FaultServer, watch: Callable[..., Watched], code: int
+) -> None:
     def refuse(exchange: Exchange) -> None:
         exchange.error(code, "Invalid", "sendInitialEvents is forbidden")
 
@@ -274,14 +297,18 @@ def test_a_server_without_watch_list_is_listed_page_by_page(server, watch, code)
     assert script.query()["resourceVersion"] == "5"
 
 
-def test_a_first_list_that_ends_half_way_is_begun_again(server, watch, long_watches):
+def test_a_first_list_that_ends_half_way_is_begun_again(
+    server: FaultServer, watch: Callable[..., Watched], long_watches: None
+) -> None:
     ListAndWatch(server, [event("ADDED", "half", 1)], SYNCED)
     watched = watch()
     assert watched.batch() == [("replaced", ["a", "b"])]
     assert "ended half-way" in str(watched.errors.get(timeout=5))
 
 
-def test_a_forbidden_list_is_told_and_tried_again(server, watch):
+def test_a_forbidden_list_is_told_and_tried_again(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     why = 'nodes is forbidden: User "u" cannot list resource "nodes"'
     ListAndWatch(server, lambda exchange: exchange.error(403, "Forbidden", why), SYNCED)
     watched = watch()
@@ -293,11 +320,11 @@ def test_a_forbidden_list_is_told_and_tried_again(server, watch):
     assert watched.reflector.statistics().last_error == ""
 
 
-def test_a_refused_token_is_read_again(server, watch):
+def test_a_refused_token_is_read_again(server: FaultServer, watch: Callable[..., Watched]) -> None:
     ListAndWatch(server, lambda exchange: exchange.error(401, "Unauthorized"), SYNCED)
     forgotten = threading.Event()
     connection = server.connection()
-    connection.forget_credentials = forgotten.set
+    connection.forget_credentials = forgotten.set  # type: ignore[method-assign]
     reflector = Reflector(connection, NODE, lambda _: None, jitter=lambda: 0.0)
     reflector.start()
     assert reflector.synced.wait(5)
@@ -305,7 +332,9 @@ def test_a_refused_token_is_read_again(server, watch):
     reflector.stop()
 
 
-def test_garbage_in_a_watch_ends_it_and_what_came_before_counts(server, watch):
+def test_garbage_in_a_watch_ends_it_and_what_came_before_counts(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     script = ListAndWatch(server, [SYNCED[0], event("ADDED", "c", 8) + b"<html>\n"], [])
     watched = watch()
     watched.batch()
@@ -315,7 +344,9 @@ def test_garbage_in_a_watch_ends_it_and_what_came_before_counts(server, watch):
     assert isinstance(watched.errors.get(timeout=5), errors.ServerError)
 
 
-def test_an_object_that_is_not_understood_costs_itself_alone(server, watch):
+def test_an_object_that_is_not_understood_costs_itself_alone(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     odd = b'{"type":"ADDED","object":{"metadata":{"name":"odd","resourceVersion":"9"},"spec":5}}\n'
     script = ListAndWatch(server, [SYNCED[0], odd + event("ADDED", "c", 10), odd], [])
     watched = watch()
@@ -327,8 +358,8 @@ def test_an_object_that_is_not_understood_costs_itself_alone(server, watch):
 
 
 def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_busy_loop(
-    server, watch, monkeypatch
-):
+    server: FaultServer, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backoff, "FIRST", 0.05)
     script = ListAndWatch(server, SYNCED, *[[] for _ in range(50)])
     began = time.monotonic()
@@ -338,7 +369,9 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_busy_loop(
     assert time.monotonic() - began >= 0.05 + 0.1 + 0.2 + 0.4 - 0.02
 
 
-def test_a_connection_that_went_quiet_is_given_up(server, watch):
+def test_a_connection_that_went_quiet_is_given_up(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     def say_nothing(exchange: Exchange) -> None:
         exchange.begin_stream()
         exchange.wait_until_the_end()
@@ -350,7 +383,9 @@ def test_a_connection_that_went_quiet_is_given_up(server, watch):
     assert isinstance(watched.errors.get(timeout=5), errors.Timeout)
 
 
-def test_it_stops_at_once_amid_a_quiet_watch(server, watch):
+def test_it_stops_at_once_amid_a_quiet_watch(
+    server: FaultServer, watch: Callable[..., Watched]
+) -> None:
     ListAndWatch(server, SYNCED)
     watched = watch()
     watched.batch()
@@ -360,7 +395,9 @@ def test_it_stops_at_once_amid_a_quiet_watch(server, watch):
     assert watched.errors.empty()
 
 
-def test_it_stops_while_it_waits_after_a_failure(server, watch, monkeypatch):
+def test_it_stops_while_it_waits_after_a_failure(
+    server: FaultServer, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backoff, "FIRST", 30.0)
     ListAndWatch(server, lambda exchange: exchange.error(500))
     watched = watch()
@@ -370,9 +407,10 @@ def test_it_stops_while_it_waits_after_a_failure(server, watch, monkeypatch):
     assert not watched.reflector._thread.is_alive()
 
 
-def test_a_bug_in_the_inbox_is_told_and_the_list_begun_again(server):
+def test_a_bug_in_the_inbox_is_told_and_the_list_begun_again(server: FaultServer) -> None:
     ListAndWatch(server, SYNCED, SYNCED)
-    delivered, told_errors = Queue(), Queue()
+    delivered: Queue[list[Message]] = Queue()
+    told_errors: Queue[Exception | None] = Queue()
 
     def deliver(messages: list[Message]) -> None:
         delivered.put(messages)
@@ -390,7 +428,7 @@ def test_a_bug_in_the_inbox_is_told_and_the_list_begun_again(server):
     reflector.join(5)
 
 
-def test_informers_say_which_kinds_are_not_there_yet_and_why(server):
+def test_informers_say_which_kinds_are_not_there_yet_and_why(server: FaultServer) -> None:
     def script(exchange: Exchange) -> None:
         if exchange.bare_path == POD.path():
             exchange.error(403, "Forbidden", "pods is forbidden")
@@ -411,11 +449,11 @@ def test_informers_say_which_kinds_are_not_there_yet_and_why(server):
     informers.stop()
 
 
-def test_informers_that_watch_nothing_can_be_stopped(server):
+def test_informers_that_watch_nothing_can_be_stopped(server: FaultServer) -> None:
     Informers(server.connection(), lambda _: None).stop()
 
 
-def test_informers_are_synced_when_every_kind_is(server):
+def test_informers_are_synced_when_every_kind_is(server: FaultServer) -> None:
     def script(exchange: Exchange) -> None:
         exchange.begin_stream()
         exchange.chunk(bookmark(5, end=True))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.plugins.harness import hint, pre_filtered
@@ -11,21 +13,28 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_restrictions import CLAIM_IN_USE, DISK_CONFLICT, VolumeRestrictions
 from bayplan.testing import make_node, make_pod, make_pvc
+from bayplan.testing.pods import PodBuilder
+from bayplan.testing.storage import ClaimBuilder
 
 
-def gce(name="d", read_only=False):
+def gce(name: str = "d", read_only: bool = False) -> dict[str, dict[str, Any]]:
     return {"gcePersistentDisk": {"pdName": name, "readOnly": read_only}}
 
 
-def aws(name="d", read_only=False):
+def aws(name: str = "d", read_only: bool = False) -> dict[str, dict[str, Any]]:
     return {"awsElasticBlockStore": {"volumeID": name, "readOnly": read_only}}
 
 
-def iscsi(iqn="i", lun=0, read_only=False):
+def iscsi(iqn: str = "i", lun: int = 0, read_only: bool = False) -> dict[str, dict[str, Any]]:
     return {"iscsi": {"iqn": iqn, "lun": lun, "targetPortal": "x", "readOnly": read_only}}
 
 
-def rbd(monitors=("a", "b"), pool="p", image="i", read_only=False):
+def rbd(
+    monitors: list[str] | tuple[str, str] = ("a", "b"),
+    pool: str = "p",
+    image: str = "i",
+    read_only: bool = False,
+) -> dict[str, dict[str, Any]]:
     fields = {"monitors": list(monitors), "pool": pool, "image": image, "readOnly": read_only}
     return {"rbd": fields}
 
@@ -54,7 +63,12 @@ DISKS = [
 
 @pytest.mark.parametrize("plugin_comes_first", [True, False])
 @pytest.mark.parametrize(("mine", "other", "conflict"), DISKS)
-def test_a_legacy_disk_keeps_pods_apart(mine, other, conflict, plugin_comes_first):
+def test_a_legacy_disk_keeps_pods_apart(
+    mine: dict[str, dict[str, Any]],
+    other: dict[str, dict[str, Any]],
+    conflict: bool,
+    plugin_comes_first: bool,
+) -> None:
     world = StorageWorld("used", "free")
     if plugin_comes_first:
         plugin = world.plugin(VolumeRestrictions)
@@ -65,7 +79,7 @@ def test_a_legacy_disk_keeps_pods_apart(mine, other, conflict, plugin_comes_firs
     assert statuses == {"used": DISK_CONFLICT if conflict else SUCCESS, "free": SUCCESS}
 
 
-def test_a_disk_is_free_again_once_its_pod_is_gone():
+def test_a_disk_is_free_again_once_its_pod_is_gone() -> None:
     world = StorageWorld("n")
     plugin = world.plugin(VolumeRestrictions)
     pods = [world.place(make_pod(name).volume(**gce()), "n") for name in ("a", "b")]
@@ -76,7 +90,7 @@ def test_a_disk_is_free_again_once_its_pod_is_gone():
     assert world.filtered(plugin, wanted) == {"n": SUCCESS}
 
 
-def test_evicting_a_disk_s_pod_helps_on_its_node_alone():
+def test_evicting_a_disk_s_pod_helps_on_its_node_alone() -> None:
     world = StorageWorld("n1", "n2", "n3")
     plugin = world.plugin(VolumeRestrictions)
     first = world.place(make_pod("a").volume(**gce()), "n1")
@@ -88,14 +102,14 @@ def test_evicting_a_disk_s_pod_helps_on_its_node_alone():
 
 
 @pytest.fixture
-def exclusive():
+def exclusive() -> StorageWorld:
     world = StorageWorld("n1", "n2")
     world.store(make_pvc("c").modes("ReadWriteOncePod"), make_pvc("d").modes("ReadWriteOncePod"))
     world.store(make_pvc("shared"))
     return world
 
 
-def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive):
+def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     exclusive.place(make_pod("a").pvc("c"), "n1")
     statuses = exclusive.filtered(plugin, make_pod().pvc("shared").pvc("c").obj())
@@ -111,14 +125,18 @@ def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive):
         pytest.param(make_pod("c").volume(ephemeral={}), id="generic-ephemeral"),
     ],
 )
-def test_an_exclusive_claim_that_is_not_in_use_is_skipped(exclusive, placed):
+def test_an_exclusive_claim_that_is_not_in_use_is_skipped(
+    exclusive: StorageWorld, placed: PodBuilder
+) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     exclusive.place(placed, "n1")
     pod = make_pod().pvc("c").pvc("shared").obj()
     assert pre_filtered(plugin, pod, exclusive.nodes) == SKIP
 
 
-def test_evicting_the_user_of_an_exclusive_claim_frees_it_in_that_world_alone(exclusive):
+def test_evicting_the_user_of_an_exclusive_claim_frees_it_in_that_world_alone(
+    exclusive: StorageWorld,
+) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     other = exclusive.place(make_pod("b").pvc("shared"), "n2")
@@ -128,7 +146,7 @@ def test_evicting_the_user_of_an_exclusive_claim_frees_it_in_that_world_alone(ex
     assert statuses == {"n1": SUCCESS, "n2": CLAIM_IN_USE}
 
 
-def test_both_exclusive_claims_must_be_freed(exclusive):
+def test_both_exclusive_claims_must_be_freed(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     users = [exclusive.place(make_pod(f"p-{c}").pvc(c), "n1") for c in "cd"]
     pod = make_pod().pvc("c").pvc("d").obj()
@@ -136,7 +154,7 @@ def test_both_exclusive_claims_must_be_freed(exclusive):
     assert exclusive.what_if(plugin, pod, {"n1": users})["n1"] == SUCCESS
 
 
-def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive):
+def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     rival = make_pod("rival").pvc("c").obj()
@@ -145,7 +163,7 @@ def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive):
     assert statuses["n1"] == CLAIM_IN_USE
 
 
-def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive):
+def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     pod = make_pod().pvc("c").obj()
@@ -158,7 +176,7 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive):
     assert codes.tolist() == [2, 0]
 
 
-def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive):
+def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     state, pod = CycleState(), make_pod().obj()
     other = make_pod("other").pvc("c").obj()
@@ -167,18 +185,18 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive):
     assert state.get(plugin.name) is None
 
 
-def test_a_missing_claim_is_reported(exclusive):
+def test_a_missing_claim_is_reported(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     answer = pre_filtered(plugin, make_pod().pvc("gone").obj(), exclusive.nodes)
     assert answer == Status.unresolvable('persistentvolumeclaim "gone" not found')
 
 
-def test_pods_without_volumes_are_skipped(exclusive):
+def test_pods_without_volumes_are_skipped(exclusive: StorageWorld) -> None:
     plugin = exclusive.plugin(VolumeRestrictions)
     assert pre_filtered(plugin, make_pod().obj(), exclusive.nodes) == SKIP
 
 
-def test_a_relabelled_node_keeps_its_disks():
+def test_a_relabelled_node_keeps_its_disks() -> None:
     world = StorageWorld("n")
     plugin = world.plugin(VolumeRestrictions)
     world.place(make_pod("a").volume(**gce()), "n")
@@ -196,7 +214,7 @@ def test_a_relabelled_node_keeps_its_disks():
         pytest.param(make_pod("o").volume(**gce("e")), Hint.SKIP, id="other-disk"),
     ],
 )
-def test_a_deleted_pod_may_free_a_volume(deleted, expected):
+def test_a_deleted_pod_may_free_a_volume(deleted: PodBuilder, expected: Hint) -> None:
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
     pod = make_pod().pvc("c").volume(**gce()).obj()
     assert hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None) is expected
@@ -210,13 +228,13 @@ def test_a_deleted_pod_may_free_a_volume(deleted, expected):
         pytest.param(make_pvc("c").namespace("ns"), Hint.SKIP, id="other-namespace"),
     ],
 )
-def test_a_new_claim_may_be_the_missing_one(claim, expected):
+def test_a_new_claim_may_be_the_missing_one(claim: ClaimBuilder, expected: Hint) -> None:
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
     resource, pod = PERSISTENT_VOLUME_CLAIM, make_pod().pvc("c").obj()
     assert hint(plugin, resource, Action.ADD, pod, None, claim.obj()) is expected
 
 
-def test_only_new_nodes_matter():
+def test_only_new_nodes_matter() -> None:
     plugin = StorageWorld("n").plugin(VolumeRestrictions)
     pod, node = make_pod().obj(), make_node().obj()
     assert hint(plugin, NODE, Action.ADD, pod, None, node) is Hint.QUEUE

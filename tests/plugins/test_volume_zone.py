@@ -4,11 +4,13 @@ import pytest
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_zone import CONFLICT, VolumeZone
 from bayplan.testing import make_node, make_pod, make_pv, make_pvc, make_storage_class
+from bayplan.testing.pods import PodBuilder
+from bayplan.testing.storage import ClaimBuilder, ClassBuilder, VolumeBuilder
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -37,14 +39,16 @@ BETA_REGION = "failure-domain.beta.kubernetes.io/region"
         pytest.param({ZONE: "c__ a "}, {ZONE: "a"}, True, id="zones-are-trimmed"),
     ],
 )
-def test_a_pod_goes_where_the_labels_of_its_volume_say(volume, node, fits):
+def test_a_pod_goes_where_the_labels_of_its_volume_say(
+    volume: dict[str, str], node: dict[str, str], fits: bool
+) -> None:
     world = StorageWorld(make_node("n").labels(node))
     world.store(make_pvc("c").bound_to("pv"), make_pv("pv").labels(volume))
     plugin = world.plugin(VolumeZone)
     assert world.filtered(plugin, make_pod().pvc("c").obj()) == {"n": SUCCESS if fits else CONFLICT}
 
 
-def test_every_volume_has_its_say():
+def test_every_volume_has_its_say() -> None:
     world = StorageWorld(*(make_node(z).label(ZONE, z) for z in "abc"))
     world.store(make_pvc("c1").bound_to("pv1"), make_pv("pv1").label(ZONE, "a__b"))
     world.store(make_pvc("c2").bound_to("pv2"), make_pv("pv2").label(ZONE, "b__c"))
@@ -88,7 +92,9 @@ NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
         ),
     ],
 )
-def test_pre_filter_skips_what_has_no_say_and_rejects_what_must_wait(claim, expected):
+def test_pre_filter_skips_what_has_no_say_and_rejects_what_must_wait(
+    claim: ClaimBuilder | None, expected: str | None
+) -> None:
     world = StorageWorld("n")
     world.store(
         make_storage_class("wait"),
@@ -104,7 +110,7 @@ def test_pre_filter_skips_what_has_no_say_and_rejects_what_must_wait(claim, expe
     assert answer == (SKIP if expected is None else Status.unresolvable(expected))
 
 
-def test_a_claim_without_a_name_is_rejected():
+def test_a_claim_without_a_name_is_rejected() -> None:
     plugin = StorageWorld("n").plugin(VolumeZone)
     answer = pre_filtered(plugin, make_pod().pvc("").obj(), plugin.handle.nodes)
     assert answer == Status.unresolvable("PersistentVolumeClaim had no name")
@@ -118,7 +124,7 @@ def test_a_claim_without_a_name_is_rejected():
         pytest.param(make_pod().volume(ephemeral={}), id="generic-ephemeral"),
     ],
 )
-def test_pods_without_named_claims_are_skipped(pod):
+def test_pods_without_named_claims_are_skipped(pod: PodBuilder) -> None:
     plugin = StorageWorld("n").plugin(VolumeZone)
     assert pre_filtered(plugin, pod.obj(), plugin.handle.nodes) == SKIP
 
@@ -164,7 +170,13 @@ CLAIM, VOLUME = PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME
         ),
     ],
 )
-def test_hints(resource, action, old, new, expected):
+def test_hints(
+    resource: Kind,
+    action: Action,
+    old: ClaimBuilder | ClassBuilder | VolumeBuilder | None,
+    new: ClaimBuilder | ClassBuilder | VolumeBuilder,
+    expected: Hint | None,
+) -> None:
     plugin = StorageWorld("n").plugin(VolumeZone)
     pod = make_pod().pvc("c").obj()
     answer = hint(plugin, resource, action, pod, old and old.obj(), new.obj())
@@ -179,7 +191,7 @@ def test_hints(resource, action, old, new, expected):
         pytest.param(Action.UPDATE_NODE_TAINT, None, id="taints"),
     ],
 )
-def test_node_hints(action, expected):
+def test_node_hints(action: Action, expected: Hint | None) -> None:
     plugin = StorageWorld("n").plugin(VolumeZone)
     pod = make_pod().pvc("c").obj()
     assert hint(plugin, NODE, action, pod, None, make_node().obj()) is expected

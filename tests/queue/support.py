@@ -8,6 +8,7 @@ from typing import Any
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
+from bayplan.framework import QueuedPod as AnyQueuedPod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
@@ -34,7 +35,7 @@ def on(event: ClusterEvent, answer: Hint | Callable[..., Hint] | None = None) ->
     return EventRegistration(event, hint)
 
 
-def by_priority(queued: QueuedPod) -> tuple[int, float]:
+def by_priority(queued: AnyQueuedPod) -> tuple[int, float]:
     """PrioritySort."""
     return -queued.pod.priority, queued.timestamp
 

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from tests.queue.support import by_priority, pod
 
+from bayplan.framework import QueuedPod as AnyQueuedPod
 from bayplan.framework.points import QueueSort
 from bayplan.queue.active import ActiveQueue, sort_key
 from bayplan.queue.queued_pod import QueuedPod
@@ -12,14 +13,14 @@ from bayplan.queue.queued_pod import QueuedPod
 class ByKey:
     name: ClassVar[str] = "ByKey"
 
-    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+    def sort_key(self, queued: AnyQueuedPod) -> tuple[int, float]:
         return by_priority(queued)
 
 
 class ByLess:
     name: ClassVar[str] = "ByLess"
 
-    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+    def less(self, a: AnyQueuedPod, b: AnyQueuedPod) -> bool:
         return a.pod.name < b.pod.name
 
 
@@ -30,17 +31,19 @@ def order(queue_sort: QueueSort, *names_and_priorities: tuple[str, int]) -> list
     return [queued.uid for queued in iter(queue.pop, None)]
 
 
-def test_a_queue_sort_plugin_may_give_a_key():
+def test_a_queue_sort_plugin_may_give_a_key() -> None:
     assert order(ByKey(), ("low", 1), ("high", 2)) == ["high", "low"]
 
 
-def test_a_queue_sort_plugin_may_compare_two_pods():
+def test_a_queue_sort_plugin_may_compare_two_pods() -> None:
     assert order(ByLess(), ("b", 9), ("a", 1), ("c", 5)) == ["a", "b", "c"]
 
 
-def test_pods_that_compare_equal_keep_the_order_in_which_they_came():
+def test_pods_that_compare_equal_keep_the_order_in_which_they_came() -> None:
     class AllEqual:
-        def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        name: ClassVar[str] = "AllEqual"
+
+        def less(self, a: AnyQueuedPod, b: AnyQueuedPod) -> bool:
             return False
 
     assert order(AllEqual(), ("b", 0), ("a", 0), ("c", 0)) == ["b", "a", "c"]

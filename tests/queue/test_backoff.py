@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import math
 
 import pytest
@@ -36,11 +38,11 @@ def failed(
 )
 def test_backoff_doubles_with_every_failure_up_to_its_maximum(
     initial: float, maximum: float, failures: int, seconds: float
-):
+) -> None:
     assert backoff_queue(Clock(), initial, maximum).duration(failures) == seconds
 
 
-def test_a_rejected_pod_is_popped_early_unless_its_backoff_has_to_run_to_its_end():
+def test_a_rejected_pod_is_popped_early_unless_its_backoff_has_to_run_to_its_end() -> None:
     clock = Clock()
     queue = backoff_queue(clock)
     rejected, timed_out = (failed(n, clock(), rejections=1) for n in ("rejected", "timed-out"))
@@ -64,7 +66,7 @@ def test_a_rejected_pod_is_popped_early_unless_its_backoff_has_to_run_to_its_end
 )
 def test_backoff_ends_in_a_window_of_one_second(
     maximum: float, rejections: int, errors: int, expiration: float
-):
+) -> None:
     queue = backoff_queue(Clock(), maximum=maximum)
     queued = failed("p", 100.7, rejections=rejections, errors=errors)
     assert queue.expiration(queued) == expiration
@@ -74,12 +76,12 @@ def test_backoff_ends_in_a_window_of_one_second(
     ("now", "backing_off"),
     [(100.7, True), (101.6, True), (101.99, True), (102.0, False), (150.0, False)],
 )
-def test_a_pod_backs_off_to_the_end_of_its_window(now: float, backing_off: bool):
+def test_a_pod_backs_off_to_the_end_of_its_window(now: float, backing_off: bool) -> None:
     queued = failed("p", 100.7, rejections=1)
     assert backoff_queue(Clock(now)).is_backing_off(queued) is backing_off
 
 
-def test_pods_of_one_window_come_out_in_the_order_of_queue_sort():
+def test_pods_of_one_window_come_out_in_the_order_of_queue_sort() -> None:
     queue = backoff_queue(Clock(100))
     for queued in (
         failed("later window", 102.0, rejections=1, priority=9),
@@ -90,7 +92,7 @@ def test_pods_of_one_window_come_out_in_the_order_of_queue_sort():
     assert [q.uid for q in iter(queue.pop, None)] == ["high", "low", "later window"]
 
 
-def test_a_pod_that_failed_by_an_error_is_never_taken_early():
+def test_a_pod_that_failed_by_an_error_is_never_taken_early() -> None:
     queue = backoff_queue(Clock(100))
     queue.add(failed("error", 100, errors=1))
     queue.add(failed("rejected", 100, rejections=3))
@@ -98,7 +100,7 @@ def test_a_pod_that_failed_by_an_error_is_never_taken_early():
     assert [q.uid for q in queue] == ["error"]
 
 
-def test_completed_pods_of_both_kinds_come_out_and_the_others_stay():
+def test_completed_pods_of_both_kinds_come_out_and_the_others_stay() -> None:
     clock = Clock(100)
     queue = backoff_queue(clock)
     for queued in (
@@ -118,7 +120,7 @@ def test_completed_pods_of_both_kinds_come_out_and_the_others_stay():
     assert queue.next_completion() == 109
 
 
-def test_an_updated_pod_is_reordered_in_its_window():
+def test_an_updated_pod_is_reordered_in_its_window() -> None:
     queue = backoff_queue(Clock(100))
     pods = {n: failed(n, 100, rejections=1, priority=p) for n, p in (("a", 5), ("b", 1))}
     error = failed("e", 100, errors=1)
@@ -132,7 +134,7 @@ def test_an_updated_pod_is_reordered_in_its_window():
 
 
 @pytest.mark.parametrize("kind", ["rejections", "errors"])
-def test_a_pod_can_be_taken_out_whichever_way_it_failed(kind: str):
+def test_a_pod_can_be_taken_out_whichever_way_it_failed(kind: str) -> None:
     queue = backoff_queue(Clock(100))
     queued = failed("p", 100, **{kind: 1})
     assert not queue.discard(queued)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.queue.support import by_priority, pod
@@ -24,12 +26,12 @@ def heap_of(*pods: QueuedPod) -> PodHeap:
     return heap
 
 
-def test_pods_come_out_by_key_and_equal_ones_as_they_came_in():
+def test_pods_come_out_by_key_and_equal_ones_as_they_came_in() -> None:
     heap = heap_of(queued("low", 1), queued("high", 9), queued("first", 5), queued("second", 5))
     assert drain(heap) == ["high", "first", "second", "low"]
 
 
-def test_a_pod_that_was_taken_out_does_not_come_out():
+def test_a_pod_that_was_taken_out_does_not_come_out() -> None:
     gone = queued("gone", 9)
     heap = heap_of(gone, queued("stays"))
     assert heap.discard(gone)
@@ -40,13 +42,13 @@ def test_a_pod_that_was_taken_out_does_not_come_out():
     assert drain(heap) == ["stays"]
 
 
-def test_taking_out_a_pod_that_is_not_in_changes_nothing():
+def test_taking_out_a_pod_that_is_not_in_changes_nothing() -> None:
     heap = heap_of(queued("a"))
     assert not heap.discard(queued("b"))
     assert len(heap) == 1
 
 
-def test_a_pod_whose_key_changed_takes_its_new_place_once():
+def test_a_pod_whose_key_changed_takes_its_new_place_once() -> None:
     riser = queued("riser", 1)
     heap = heap_of(riser, queued("middle", 5))
     riser.pod = pod("riser", 9).obj()
@@ -55,7 +57,7 @@ def test_a_pod_whose_key_changed_takes_its_new_place_once():
     assert drain(heap) == ["riser", "middle"]
 
 
-def test_an_update_that_leaves_the_key_alone_keeps_the_pod_before_later_ones():
+def test_an_update_that_leaves_the_key_alone_keeps_the_pod_before_later_ones() -> None:
     early = queued("early")
     heap = heap_of(early, queued("late"))
     early.pod = pod("early").label("new", "label").obj()
@@ -63,13 +65,13 @@ def test_an_update_that_leaves_the_key_alone_keeps_the_pod_before_later_ones():
     assert drain(heap) == ["early", "late"]
 
 
-def test_an_empty_heap_has_no_first_pod():
+def test_an_empty_heap_has_no_first_pod() -> None:
     heap = heap_of()
     assert heap.peek() is None
     assert heap.pop() is None
 
 
-def test_stale_entries_do_not_pile_up():
+def test_stale_entries_do_not_pile_up() -> None:
     heap = heap_of(queued("stays"))
     for i in range(1000):
         passing = queued(f"passing-{i}")
@@ -80,7 +82,9 @@ def test_stale_entries_do_not_pile_up():
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-5, 5), st.booleans())))
-def test_it_orders_like_a_sorted_list_of_the_pods_that_are_in(steps: list[tuple[int, int, bool]]):
+def test_it_orders_like_a_sorted_list_of_the_pods_that_are_in(
+    steps: list[tuple[int, int, bool]],
+) -> None:
     heap = heap_of()
     model: dict[str, tuple[int, int]] = {}
     for order, (number, priority, add) in enumerate(steps):

@@ -1,3 +1,6 @@
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -72,14 +75,14 @@ TABLE = HintTable(
 )
 def test_an_event_is_worth_what_the_rejecting_plugins_say(
     queued: QueuedPod, event: ClusterEvent, new: Any, strategy: Strategy
-):
+) -> None:
     assert TABLE.strategy(queued, event, None, new) is strategy
 
 
-def test_only_rejecting_plugins_are_asked_and_they_see_the_objects():
+def test_only_rejecting_plugins_are_asked_and_they_see_the_objects() -> None:
     calls: list[tuple[str, Pod, Any, Any]] = []
 
-    def hint(name: str):
+    def hint(name: str) -> Callable[..., Any]:
         def answer(waiting: Pod, old: Any, new: Any) -> Hint:
             calls.append((name, waiting, old, new))
             return Hint.SKIP
@@ -93,7 +96,7 @@ def test_only_rejecting_plugins_are_asked_and_they_see_the_objects():
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), SystemExit("boom")])
-def test_a_hint_that_raises_counts_as_queue_and_is_logged_once(error: BaseException):
+def test_a_hint_that_raises_counts_as_queue_and_is_logged_once(error: BaseException) -> None:
     def broken(*_: Any) -> Hint:
         raise error
 
@@ -106,20 +109,20 @@ def test_a_hint_that_raises_counts_as_queue_and_is_logged_once(error: BaseExcept
     ]
 
 
-def test_a_pod_of_an_unknown_profile_is_not_woken_by_events():
+def test_a_pod_of_an_unknown_profile_is_not_woken_by_events() -> None:
     queued = rejected("Yes")
     queued.pod = pod("p").spec(schedulerName="nobody").obj()
     assert TABLE.strategy(queued, NODE_ADD, None, None) is SKIP
 
 
 @pytest.mark.parametrize("event", [NODE_ADD, ClusterEvent(SERVICE, Action.DELETE)])
-def test_any_event_may_change_the_mind_of_an_extender(event: ClusterEvent):
+def test_any_event_may_change_the_mind_of_an_extender(event: ClusterEvent) -> None:
     table = HintTable({PROFILE: []}, extenders=True)
     assert table.strategy(rejected("Extender"), event, None, None) is AFTER_BACKOFF
     assert HintTable({PROFILE: []}).interest(event).plugins == ()
 
 
-def test_interest_names_each_interested_plugin_of_each_profile_once():
+def test_interest_names_each_interested_plugin_of_each_profile_once() -> None:
     table = HintTable(
         {
             "a": [("Fit", on(NODE_ADD)), ("Fit", on(NODE_ADD)), ("Not", on(NODE_LABEL))],
@@ -171,7 +174,7 @@ def test_a_plugin_registers_only_for_kinds_that_it_declares() -> None:
         pytest.param(WantsNodesAndTaints, set(), id="nodes and taints, with a hint: as it says"),
     ],
 )
-def test_what_a_plugin_registers_for(plugin: type[Plugin], woken_by: set[str]):
+def test_what_a_plugin_registers_for(plugin: type[Plugin], woken_by: set[str]) -> None:
     table = HintTable({PROFILE: registrations([plugin(None, None)])})  # type: ignore[arg-type]
     events = [
         NODE_ADD,

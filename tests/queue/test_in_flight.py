@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 from tests.queue.support import NODE_ADD, NODE_LABEL, pod
 
@@ -22,7 +24,7 @@ def seen(pods: InFlightPods, name: str) -> list[object]:
     return [event.new for event in pods.events_since_pop(flight(pods, name))]
 
 
-def test_a_pod_sees_the_events_that_came_after_its_pop():
+def test_a_pod_sees_the_events_that_came_after_its_pop() -> None:
     pods = InFlightPods()
     pods.record(NODE_ADD, None, "before")
     fly(pods, "a")
@@ -33,7 +35,7 @@ def test_a_pod_sees_the_events_that_came_after_its_pop():
     assert seen(pods, "b") == [2]
 
 
-def test_events_of_a_pod_itself_are_seen_by_it_alone():
+def test_events_of_a_pod_itself_are_seen_by_it_alone() -> None:
     pods = InFlightPods()
     fly(pods, "a")
     fly(pods, "b")
@@ -44,7 +46,7 @@ def test_events_of_a_pod_itself_are_seen_by_it_alone():
     assert pods.event_count == 2
 
 
-def test_events_are_freed_when_the_oldest_pod_that_needs_them_is_back():
+def test_events_are_freed_when_the_oldest_pod_that_needs_them_is_back() -> None:
     pods = InFlightPods()
     a = fly(pods, "a")
     pods.record(NODE_ADD, None, 1)
@@ -62,7 +64,7 @@ def test_events_are_freed_when_the_oldest_pod_that_needs_them_is_back():
     assert (len(pods), pods.event_count) == (0, 0)
 
 
-def test_events_are_not_kept_while_nothing_is_in_flight():
+def test_events_are_not_kept_while_nothing_is_in_flight() -> None:
     pods = InFlightPods()
     pods.record(NODE_ADD, None, 1)
     assert pods.event_count == 0
@@ -70,7 +72,7 @@ def test_events_are_not_kept_while_nothing_is_in_flight():
 
 def test_a_pod_that_was_away_for_too_many_events_knows_that_it_missed_some(
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     monkeypatch.setattr(in_flight, "MAX_EVENTS", 3)
     pods = InFlightPods()
     fly(pods, "old")

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from tests.queue.support import pod
 
 from bayplan.queue.nominator import Nominator
@@ -7,7 +9,7 @@ def names(nominator: Nominator, node: str) -> list[str]:
     return [p.name for p in nominator.nominated_pods(node)]
 
 
-def test_a_nomination_is_found_by_its_node():
+def test_a_nomination_is_found_by_its_node() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").obj(), "n1")
     nominator.nominate(pod("b").nominated("n1").obj())
@@ -19,14 +21,14 @@ def test_a_nomination_is_found_by_its_node():
     assert len(nominator) == 3
 
 
-def test_a_pod_whose_status_names_no_node_is_not_nominated():
+def test_a_pod_whose_status_names_no_node_is_not_nominated() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").obj())
     assert len(nominator) == 0
     assert nominator.nominated_node("a") == ""
 
 
-def test_a_new_nomination_takes_the_place_of_the_old_one():
+def test_a_new_nomination_takes_the_place_of_the_old_one() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").nominated("n1").obj())
     nominator.nominate(pod("a").obj(), "n2")
@@ -35,14 +37,14 @@ def test_a_new_nomination_takes_the_place_of_the_old_one():
     assert list(nominator.nominated_nodes()) == ["n2"]
 
 
-def test_an_empty_node_name_ends_the_nomination_whatever_the_status_says():
+def test_an_empty_node_name_ends_the_nomination_whatever_the_status_says() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").nominated("n1").obj())
     nominator.nominate(pod("a").nominated("n1").obj(), "")
     assert len(nominator) == 0
 
 
-def test_removing_one_pod_leaves_the_others_on_the_node():
+def test_removing_one_pod_leaves_the_others_on_the_node() -> None:
     nominator = Nominator()
     nominator.nominate(pod("a").obj(), "n1")
     nominator.nominate(pod("b").obj(), "n1")
@@ -51,7 +53,7 @@ def test_removing_one_pod_leaves_the_others_on_the_node():
     assert names(nominator, "n1") == ["b"]
 
 
-def test_an_update_that_does_not_know_of_the_nomination_yet_keeps_it():
+def test_an_update_that_does_not_know_of_the_nomination_yet_keeps_it() -> None:
     nominator = Nominator()
     old, new = pod("a").obj(), pod("a").label("x").obj()
     nominator.nominate(old, "n1")
@@ -59,7 +61,7 @@ def test_an_update_that_does_not_know_of_the_nomination_yet_keeps_it():
     assert list(nominator.nominated_pods("n1")) == [new]
 
 
-def test_an_update_of_the_nominated_node_name_is_followed():
+def test_an_update_of_the_nominated_node_name_is_followed() -> None:
     nominator = Nominator()
     bare, one, two = pod("a").obj(), pod("a").nominated("n1").obj(), pod("a").nominated("n2").obj()
     nominator.update(bare, one)
@@ -70,7 +72,7 @@ def test_an_update_of_the_nominated_node_name_is_followed():
     assert nominator.nominated_node("a") == ""
 
 
-def test_the_update_of_a_pod_that_was_never_nominated_nominates_nothing():
+def test_the_update_of_a_pod_that_was_never_nominated_nominates_nothing() -> None:
     nominator = Nominator()
     nominator.update(pod("a").obj(), pod("a").label("x").obj())
     assert len(nominator) == 0

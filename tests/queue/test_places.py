@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from bayplan.queue import places
@@ -14,14 +16,14 @@ def drawn_moves() -> dict[tuple[str, str], str]:
     return moves
 
 
-def test_the_drawing_in_the_docstring_is_the_table():
+def test_the_drawing_in_the_docstring_is_the_table() -> None:
     table = {
         (from_.value, to.value): why for from_, moves in MOVES.items() for to, why in moves.items()
     }
     assert drawn_moves() == table
 
 
-def test_every_place_has_its_moves_and_can_be_reached_from_outside():
+def test_every_place_has_its_moves_and_can_be_reached_from_outside() -> None:
     assert set(MOVES) == set(Place)
     reached, new = {Place.OUTSIDE}, {Place.OUTSIDE}
     while new:
@@ -31,7 +33,7 @@ def test_every_place_has_its_moves_and_can_be_reached_from_outside():
 
 
 @pytest.mark.parametrize("place", [p for p in Place if p is not Place.OUTSIDE])
-def test_a_pod_can_leave_from_everywhere(place: Place):
+def test_a_pod_can_leave_from_everywhere(place: Place) -> None:
     assert Place.OUTSIDE in MOVES[place]
 
 
@@ -44,5 +46,5 @@ def test_a_pod_can_leave_from_everywhere(place: Place):
         (Place.GATED, "unschedulable"),
     ],
 )
-def test_metrics_count_gated_pods_that_come_in_as_unschedulable(place: Place, label: str):
+def test_metrics_count_gated_pods_that_come_in_as_unschedulable(place: Place, label: str) -> None:
     assert place.label == label

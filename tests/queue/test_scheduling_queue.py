@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from typing import Any
 
 import pytest
@@ -42,7 +44,7 @@ def gated(name: str, priority: int = 0) -> PodBuilder:
 # The scheduling cycle
 
 
-def test_pods_are_popped_by_priority_and_then_in_the_order_in_which_they_came():
+def test_pods_are_popped_by_priority_and_then_in_the_order_in_which_they_came() -> None:
     bench = Bench()
     for name, priority in (("a", 1), ("b", 5), ("c", 1)):
         bench.queue.add(pod(name, priority).obj())
@@ -50,7 +52,7 @@ def test_pods_are_popped_by_priority_and_then_in_the_order_in_which_they_came():
     assert bench.names() == ["b", "a", "c"]
 
 
-def test_a_popped_pod_is_in_flight_until_it_is_done():
+def test_a_popped_pod_is_in_flight_until_it_is_done() -> None:
     bench = Bench()
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -71,7 +73,7 @@ def test_a_popped_pod_is_in_flight_until_it_is_done():
 )
 def test_where_a_pod_goes_when_its_attempt_failed_and_nothing_happened_meanwhile(
     plugins: list[str], pending: list[str], place: Place
-):
+) -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -91,18 +93,18 @@ def test_where_a_pod_goes_when_its_attempt_failed_and_nothing_happened_meanwhile
 )
 def test_an_event_that_comes_while_the_pod_is_in_flight_is_not_missed(
     event: ClusterEvent, pending: bool, place: Place
-):
+) -> None:
     bench = Bench(FIT, AFFINITY)
     bench.queue.move_all(event)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
     bench.queue.move_all(event)
-    blamed = {"pending_plugins" if pending else "unschedulable_plugins": ["Fit"]}
-    bench.queue.add_unschedulable_if_not_present(queued, **blamed)
+    unschedulable, waiting = ((), ("Fit",)) if pending else (("Fit",), ())
+    bench.queue.add_unschedulable_if_not_present(queued, unschedulable, waiting)
     assert bench.place("a") is place
 
 
-def test_of_several_events_in_flight_the_strongest_answer_counts():
+def test_of_several_events_in_flight_the_strongest_answer_counts() -> None:
     bench = Bench(FIT, AFFINITY)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -112,7 +114,7 @@ def test_of_several_events_in_flight_the_strongest_answer_counts():
     assert bench.place("a") is ACTIVE
 
 
-def test_an_event_in_flight_that_only_a_rejection_answers_leads_to_backoff():
+def test_an_event_in_flight_that_only_a_rejection_answers_leads_to_backoff() -> None:
     bench = Bench(FIT, AFFINITY)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -121,7 +123,7 @@ def test_an_event_in_flight_that_only_a_rejection_answers_leads_to_backoff():
     assert bench.place("a") is BACKOFF
 
 
-def test_an_event_before_the_pop_is_not_held_against_the_pod():
+def test_an_event_before_the_pop_is_not_held_against_the_pod() -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("other").obj())
     bench.pop()
@@ -129,7 +131,7 @@ def test_an_event_before_the_pop_is_not_held_against_the_pod():
     assert bench.reject(pod("a").obj(), "Fit").place is UNSCHEDULABLE
 
 
-def test_a_pod_that_may_have_missed_events_is_tried_again(monkeypatch: pytest.MonkeyPatch):
+def test_a_pod_that_may_have_missed_events_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayplan.queue.in_flight.MAX_EVENTS", 1)
     bench = Bench(FIT, AFFINITY)
     bench.queue.add(pod("a").obj())
@@ -140,14 +142,14 @@ def test_a_pod_that_may_have_missed_events_is_tried_again(monkeypatch: pytest.Mo
     assert bench.place("a") is BACKOFF
 
 
-def test_a_pod_that_is_not_in_flight_cannot_come_back():
+def test_a_pod_that_is_not_in_flight_cannot_come_back() -> None:
     bench = Bench()
     queued = bench.reject(pod("a").obj(), "Fit")
     with pytest.raises(LookupError, match="default/a"):
         bench.queue.add_unschedulable_if_not_present(queued, ["Fit"])
 
 
-def test_a_pod_that_comes_back_held_by_pre_enqueue_is_gated():
+def test_a_pod_that_comes_back_held_by_pre_enqueue_is_gated() -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -156,7 +158,7 @@ def test_a_pod_that_comes_back_held_by_pre_enqueue_is_gated():
     assert (bench.place("a"), queued.gating_plugin) == (GATED, "Gates")
 
 
-def test_counters_follow_the_kind_of_failure():
+def test_counters_follow_the_kind_of_failure() -> None:
     bench = Bench(FIT)
     queued = bench.reject(pod("a").obj(), "Fit")
     counts = [(queued.unschedulable_count, queued.consecutive_errors_count)]
@@ -174,7 +176,7 @@ def test_counters_follow_the_kind_of_failure():
 # Backoff
 
 
-def test_a_woken_pod_waits_for_its_backoff_and_then_becomes_active():
+def test_a_woken_pod_waits_for_its_backoff_and_then_becomes_active() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
@@ -190,7 +192,7 @@ def test_a_woken_pod_waits_for_its_backoff_and_then_becomes_active():
     assert bench.queue.next_timer() is None
 
 
-def test_a_pod_woken_after_its_backoff_becomes_active_at_once():
+def test_a_pod_woken_after_its_backoff_becomes_active_at_once() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.backed_off()
@@ -198,14 +200,14 @@ def test_a_pod_woken_after_its_backoff_becomes_active_at_once():
     assert bench.place("a") is ACTIVE
 
 
-def test_without_backoff_a_woken_pod_becomes_active_at_once():
+def test_without_backoff_a_woken_pod_becomes_active_at_once() -> None:
     bench = Bench(FIT, settings=QueueSettings(max_backoff=0))
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
     assert bench.place("a") is ACTIVE
 
 
-def test_while_no_pod_is_active_a_rejected_one_is_popped_before_its_backoff_ends():
+def test_while_no_pod_is_active_a_rejected_one_is_popped_before_its_backoff_ends() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
@@ -214,7 +216,7 @@ def test_while_no_pod_is_active_a_rejected_one_is_popped_before_its_backoff_ends
     assert bench.recorder.incoming_pods["active", "PopFromBackoffQ"] == 1
 
 
-def test_a_pod_that_failed_by_an_error_is_not_popped_before_its_backoff_ends():
+def test_a_pod_that_failed_by_an_error_is_not_popped_before_its_backoff_ends() -> None:
     bench = Bench()
     bench.reject(pod("a").obj())
     assert bench.queue.pop() is None
@@ -223,7 +225,7 @@ def test_a_pod_that_failed_by_an_error_is_not_popped_before_its_backoff_ends():
     assert bench.names() == ["a"]
 
 
-def test_a_pod_from_backoff_is_not_asked_again_by_pre_enqueue():
+def test_a_pod_from_backoff_is_not_asked_again_by_pre_enqueue() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
@@ -237,7 +239,7 @@ def test_a_pod_from_backoff_is_not_asked_again_by_pre_enqueue():
 # Time
 
 
-def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes():
+def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes() -> None:
     bench = Bench(FIT)
     early = bench.reject(pod("early").obj(), "Fit")
     bench.clock.now += 20
@@ -253,7 +255,7 @@ def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes():
     assert bench.recorder.incoming_pods["active", "UnschedulableTimeout"] == 2
 
 
-def test_a_pod_flushed_for_its_age_is_not_marked_so_after_its_next_attempt():
+def test_a_pod_flushed_for_its_age_is_not_marked_so_after_its_next_attempt() -> None:
     bench = Bench(FIT)
     queued = bench.reject(pod("a").obj(), "Fit")
     bench.clock.now += 301
@@ -262,7 +264,7 @@ def test_a_pod_flushed_for_its_age_is_not_marked_so_after_its_next_attempt():
     assert not queued.was_flushed_from_unschedulable
 
 
-def test_the_look_for_old_pods_comes_every_thirty_seconds():
+def test_the_look_for_old_pods_comes_every_thirty_seconds() -> None:
     bench = Bench(FIT, settings=QueueSettings(max_unschedulable=1))
     bench.clock.now += 30
     bench.queue.flush()
@@ -273,7 +275,7 @@ def test_the_look_for_old_pods_comes_every_thirty_seconds():
     assert bench.place("a") is UNSCHEDULABLE
 
 
-def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes():
+def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes() -> None:
     bench = Bench()
     bench.gates.held.add("a")
     bench.queue.add(pod("a").obj())
@@ -281,6 +283,7 @@ def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes():
     bench.queue.flush()
     queued = bench.queue.get("a")
     assert bench.place("a") is GATED
+    assert queued is not None
     assert not queued.was_flushed_from_unschedulable
     bench.gates.held.clear()
     bench.clock.now += 270
@@ -293,7 +296,7 @@ def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes():
     assert bench.recorder.incoming_pods["active", "UnschedulableTimeout"] == 1
 
 
-def test_sleeping_as_long_as_told_always_makes_something_due():
+def test_sleeping_as_long_as_told_always_makes_something_due() -> None:
     bench = Bench(FIT)
     for i in range(5):
         bench.clock.now += 7.3
@@ -324,7 +327,7 @@ def test_sleeping_as_long_as_told_always_makes_something_due():
 )
 def test_an_event_wakes_the_pods_whose_rejectors_registered_for_it(
     event: ClusterEvent, woken: set[str]
-):
+) -> None:
     bench = Bench(FIT, AFFINITY)
     bench.reject(pod("fit").obj(), "Fit")
     bench.reject(pod("affinity").obj(), "Affinity")
@@ -334,14 +337,14 @@ def test_an_event_wakes_the_pods_whose_rejectors_registered_for_it(
     assert {q.uid for q in bench.queue.pending_pods()[ACTIVE]} == woken
 
 
-def test_a_pending_plugin_wakes_its_pod_without_backoff():
+def test_a_pending_plugin_wakes_its_pod_without_backoff() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), pending=("Fit",))
     bench.queue.move_all(NODE_ADD)
     assert bench.place("a") is ACTIVE
 
 
-def test_hints_see_the_waiting_pod_and_the_object_before_and_after():
+def test_hints_see_the_waiting_pod_and_the_object_before_and_after() -> None:
     calls: list[tuple[Any, ...]] = []
 
     def hint(*args: Any) -> Hint:
@@ -356,7 +359,7 @@ def test_hints_see_the_waiting_pod_and_the_object_before_and_after():
     assert bench.place("a") is UNSCHEDULABLE
 
 
-def test_hints_of_plugins_that_rejected_nobody_are_not_called():
+def test_hints_of_plugins_that_rejected_nobody_are_not_called() -> None:
     def hint(*_: Any) -> Hint:
         raise AssertionError("nobody waits for this plugin")
 
@@ -366,7 +369,7 @@ def test_hints_of_plugins_that_rejected_nobody_are_not_called():
     assert bench.place("a") is BACKOFF
 
 
-def test_a_precheck_narrows_the_pods_that_are_woken():
+def test_a_precheck_narrows_the_pods_that_are_woken() -> None:
     bench = Bench(FIT)
     for name in ("a", "b"):
         bench.reject(pod(name).obj(), "Fit")
@@ -374,7 +377,7 @@ def test_a_precheck_narrows_the_pods_that_are_woken():
     assert (bench.place("a"), bench.place("b")) == (UNSCHEDULABLE, BACKOFF)
 
 
-def test_any_event_wakes_a_pod_that_an_extender_rejected():
+def test_any_event_wakes_a_pod_that_an_extender_rejected() -> None:
     bench = Bench(extenders=True)
     bench.reject(pod("a").obj(), "Extender")
     bench.queue.move_all(CLAIM_ADD)
@@ -393,14 +396,16 @@ def test_any_event_wakes_a_pod_that_an_extender_rejected():
     ],
     ids=["added", "deleted", "updated"],
 )
-def test_what_happens_to_assigned_pods_wakes_those_who_wait_for_it(action: Action, tell: Any):
+def test_what_happens_to_assigned_pods_wakes_those_who_wait_for_it(
+    action: Action, tell: Any
+) -> None:
     bench = Bench(("Affinity", on(ClusterEvent(Resource.ASSIGNED_POD, action), Hint.QUEUE)))
     bench.reject(pod("a").obj(), "Affinity")
     tell(bench.queue, pod("x").node("n").obj())
     assert bench.place("a") is BACKOFF
 
 
-def test_a_woken_pod_that_pre_enqueue_holds_is_gated():
+def test_a_woken_pod_that_pre_enqueue_holds_is_gated() -> None:
     bench = Bench(FIT)
     queued = bench.reject(pod("a").obj(), "Fit")
     bench.gates.held.add("a")
@@ -412,7 +417,7 @@ def test_a_woken_pod_that_pre_enqueue_holds_is_gated():
 # Activation
 
 
-def test_activation_skips_hints_and_backoff():
+def test_activation_skips_hints_and_backoff() -> None:
     bench = Bench(FIT)
     bench.reject(pod("unschedulable").obj(), "Fit")
     bench.reject(pod("backoff").obj())
@@ -421,14 +426,14 @@ def test_activation_skips_hints_and_backoff():
     assert bench.place("unknown") is OUTSIDE
 
 
-def test_activation_of_an_active_pod_changes_nothing():
+def test_activation_of_an_active_pod_changes_nothing() -> None:
     bench = Bench()
     bench.queue.add(pod("a").obj())
     bench.queue.activate([pod("a").obj()])
     assert bench.names() == ["a"]
 
 
-def test_activation_of_a_pod_in_flight_is_remembered_for_that_pod_alone():
+def test_activation_of_a_pod_in_flight_is_remembered_for_that_pod_alone() -> None:
     bench = Bench(FIT)
     for name in ("a", "b"):
         bench.queue.add(pod(name).obj())
@@ -439,7 +444,7 @@ def test_activation_of_a_pod_in_flight_is_remembered_for_that_pod_alone():
     assert (bench.place("a"), bench.place("b")) == (BACKOFF, UNSCHEDULABLE)
 
 
-def test_activation_does_not_pass_by_pre_enqueue():
+def test_activation_does_not_pass_by_pre_enqueue() -> None:
     bench = Bench()
     bench.gates.held.add("a")
     bench.queue.add(pod("a").obj())
@@ -450,7 +455,7 @@ def test_activation_does_not_pass_by_pre_enqueue():
 # PreEnqueue
 
 
-def test_a_pod_with_a_gate_waits_until_its_last_gate_is_removed():
+def test_a_pod_with_a_gate_waits_until_its_last_gate_is_removed() -> None:
     bench = Bench(GATES, FIT)
     old, new = gated("a").obj(), pod("a").obj()
     bench.gates.held.add("a")
@@ -468,7 +473,7 @@ def test_a_pod_with_a_gate_waits_until_its_last_gate_is_removed():
     assert queued.initial_attempt_timestamp == bench.clock.now
 
 
-def test_a_gated_pod_moves_only_by_events_of_the_plugin_that_holds_it():
+def test_a_gated_pod_moves_only_by_events_of_the_plugin_that_holds_it() -> None:
     bench = Bench(("Gates", on(CLAIM_ADD)), FIT)
     queued = bench.reject(pod("a").obj(), "Fit")
     bench.gates.held.add("a")
@@ -482,7 +487,7 @@ def test_a_gated_pod_moves_only_by_events_of_the_plugin_that_holds_it():
     assert queued.gating_plugin == ""
 
 
-def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go():
+def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go() -> None:
     bench = Bench(("Gates", on(CLAIM_ADD)), FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.gates.held.add("a")
@@ -492,7 +497,7 @@ def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go():
     assert bench.place("a") is BACKOFF
 
 
-def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next():
+def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next() -> None:
     asked: list[str] = []
     answers = {"First": Status(), "Second": Status.unresolvable("no")}
 
@@ -532,7 +537,7 @@ def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next
 # Changes of Pods
 
 
-def test_a_pod_added_twice_is_there_once_in_its_newest_version():
+def test_a_pod_added_twice_is_there_once_in_its_newest_version() -> None:
     bench = Bench()
     newest = pod("a").label("new").obj()
     bench.queue.add(pod("a").obj())
@@ -541,14 +546,14 @@ def test_a_pod_added_twice_is_there_once_in_its_newest_version():
     assert bench.queue.pop() is None
 
 
-def test_an_update_of_an_unknown_pod_adds_it():
+def test_an_update_of_an_unknown_pod_adds_it() -> None:
     bench = Bench()
     bench.queue.update(pod("a").obj(), pod("a").label("new").obj())
     assert bench.names() == ["a"]
     assert bench.recorder.incoming_pods["active", "UnscheduledPodAdd"] == 1
 
 
-def test_a_pod_recreated_under_its_name_takes_the_place_of_the_old_one():
+def test_a_pod_recreated_under_its_name_takes_the_place_of_the_old_one() -> None:
     bench = Bench()
     old, new = pod("a").obj(), pod("a").uid("a-2").obj()
     bench.queue.add(old)
@@ -557,7 +562,7 @@ def test_a_pod_recreated_under_its_name_takes_the_place_of_the_old_one():
     assert bench.pop().pod is new
 
 
-def test_a_pod_recreated_while_the_old_one_is_in_flight_is_tried_in_its_own_right():
+def test_a_pod_recreated_while_the_old_one_is_in_flight_is_tried_in_its_own_right() -> None:
     bench = Bench()
     old, new = pod("a").obj(), pod("a").uid("a-2").obj()
     bench.queue.add(old)
@@ -568,7 +573,7 @@ def test_a_pod_recreated_while_the_old_one_is_in_flight_is_tried_in_its_own_righ
     assert bench.pop().pod is new
 
 
-def test_an_active_pod_that_was_updated_takes_its_new_place_in_the_order():
+def test_an_active_pod_that_was_updated_takes_its_new_place_in_the_order() -> None:
     bench = Bench()
     for name in ("a", "b"):
         bench.queue.add(pod(name).obj())
@@ -576,7 +581,7 @@ def test_an_active_pod_that_was_updated_takes_its_new_place_in_the_order():
     assert bench.names() == ["b", "a"]
 
 
-def test_a_pod_in_backoff_that_was_updated_stays_there():
+def test_a_pod_in_backoff_that_was_updated_stays_there() -> None:
     bench = Bench()
     bench.reject(pod("a").obj())
     new = pod("a").label("new").obj()
@@ -595,7 +600,7 @@ def test_a_pod_in_backoff_that_was_updated_stays_there():
 )
 def test_an_unschedulable_pod_is_woken_by_an_update_that_its_rejector_waits_for(
     new: PodBuilder, place: Place
-):
+) -> None:
     bench = Bench(UPDATED)
     old = pod("a").req(cpu="2").obj()
     bench.reject(old, "Fit")
@@ -606,7 +611,7 @@ def test_an_unschedulable_pod_is_woken_by_an_update_that_its_rejector_waits_for(
     assert (queued.place, queued.pod) == (place, newest)
 
 
-def test_an_update_in_flight_changes_nothing_until_the_pod_comes_back():
+def test_an_update_in_flight_changes_nothing_until_the_pod_comes_back() -> None:
     bench = Bench(UPDATED)
     old, new = pod("a").req(cpu="2").obj(), pod("a").req(cpu="1").obj()
     bench.queue.add(old)
@@ -621,7 +626,7 @@ def test_an_update_in_flight_changes_nothing_until_the_pod_comes_back():
 
 
 @pytest.mark.parametrize("place", [ACTIVE, BACKOFF, UNSCHEDULABLE, GATED])
-def test_a_deleted_pod_is_gone_wherever_it_was(place: Place):
+def test_a_deleted_pod_is_gone_wherever_it_was(place: Place) -> None:
     bench = Bench(FIT)
     a = pod("a").obj()
     if place is GATED:
@@ -642,7 +647,7 @@ def test_a_deleted_pod_is_gone_wherever_it_was(place: Place):
 
 
 @pytest.mark.parametrize("bound", [False, True], ids=["deleted", "bound by somebody else"])
-def test_a_pod_that_went_away_in_flight_does_not_come_back(bound: bool):
+def test_a_pod_that_went_away_in_flight_does_not_come_back(bound: bool) -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
@@ -655,13 +660,13 @@ def test_a_pod_that_went_away_in_flight_does_not_come_back(bound: bool):
 # Nominations
 
 
-def test_a_pod_that_comes_in_with_a_nomination_is_nominated():
+def test_a_pod_that_comes_in_with_a_nomination_is_nominated() -> None:
     bench = Bench()
     bench.queue.add(pod("a").nominated("n1").obj())
     assert [p.name for p in bench.queue.nominator.nominated_pods("n1")] == ["a"]
 
 
-def test_a_gated_pod_keeps_its_nomination():
+def test_a_gated_pod_keeps_its_nomination() -> None:
     bench = Bench()
     bench.gates.held.add("a")
     bench.queue.add(pod("a").nominated("n1").obj())
@@ -669,7 +674,7 @@ def test_a_gated_pod_keeps_its_nomination():
 
 
 @pytest.mark.parametrize("place", [ACTIVE, BACKOFF, UNSCHEDULABLE])
-def test_nominated_pods_are_kept_in_their_newest_version(place: Place):
+def test_nominated_pods_are_kept_in_their_newest_version(place: Place) -> None:
     bench = Bench(FIT)
     old, new = pod("a").obj(), pod("a").label("new").obj()
     if place is ACTIVE:
@@ -701,7 +706,7 @@ def test_nominated_pods_are_kept_in_their_newest_version(place: Place):
 )
 def test_the_end_of_a_nomination_frees_the_node_for_pods_that_rank_no_higher(
     end: Any, woken: set[str]
-):
+) -> None:
     bench = Bench(DELETED)
     nominee = pod("nominee", 5).nominated("n1").obj()
     for name, priority in (("lower", 1), ("equal", 5), ("higher", 9)):
@@ -714,7 +719,7 @@ def test_the_end_of_a_nomination_frees_the_node_for_pods_that_rank_no_higher(
 # What it tells
 
 
-def test_metrics_count_every_move_by_queue_and_event():
+def test_metrics_count_every_move_by_queue_and_event() -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("a").obj())
     bench.queue.add_unschedulable_if_not_present(bench.pop(), ["Fit"])
@@ -737,7 +742,7 @@ def test_metrics_count_every_move_by_queue_and_event():
     }
 
 
-def test_rejections_are_counted_while_the_pod_is_in_the_queue():
+def test_rejections_are_counted_while_the_pod_is_in_the_queue() -> None:
     bench = Bench(FIT, AFFINITY)
     queued = bench.reject(pod("a").obj(), "Fit", pending=("Affinity",))
     assert +bench.recorder.rejections == {("Fit", PROFILE): 1, ("Affinity", PROFILE): 1}
@@ -753,7 +758,7 @@ def test_rejections_are_counted_while_the_pod_is_in_the_queue():
     assert +bench.recorder.rejections == {}
 
 
-def test_statistics_count_every_place():
+def test_statistics_count_every_place() -> None:
     bench = Bench(FIT)
     bench.reject(pod("unschedulable").obj(), "Fit")
     bench.reject(pod("backoff").obj())

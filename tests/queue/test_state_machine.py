@@ -48,7 +48,7 @@ class Known:
         failures = self.errors or self.rejections
         if not failures:
             return -math.inf
-        return math.floor(self.timestamp + min(10, 2 ** (failures - 1)))
+        return math.floor(self.timestamp + min(10.0, 2.0 ** (failures - 1)))
 
     def backs_off(self, now: float) -> bool:
         return self.expiration() >= math.floor(now)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from tests.queue.support import PROFILE, pod
 
 from bayplan.queue.queued_pod import QueuedPod
@@ -18,7 +20,7 @@ def found(pods: UnschedulablePods, *plugins: tuple[str, str]) -> list[str]:
     return [queued.uid for queued in pods.waiting_for(plugins)]
 
 
-def test_pods_are_found_by_every_plugin_that_rejected_them_and_once_only():
+def test_pods_are_found_by_every_plugin_that_rejected_them_and_once_only() -> None:
     pods = UnschedulablePods(rejectors)
     for queued in (
         rejected("a", "Fit"),
@@ -33,14 +35,14 @@ def test_pods_are_found_by_every_plugin_that_rejected_them_and_once_only():
     assert found(pods) == []
 
 
-def test_gated_pods_are_found_by_the_plugin_that_holds_them_alone():
+def test_gated_pods_are_found_by_the_plugin_that_holds_them_alone() -> None:
     pods = UnschedulablePods(gating_plugin)
     pods.add(rejected("a", "Fit", "Affinity", gate="Affinity"))
     assert found(pods, FIT) == []
     assert found(pods, AFFINITY) == ["a"]
 
 
-def test_a_pod_taken_out_is_not_found_though_it_was_blamed_on_others_meanwhile():
+def test_a_pod_taken_out_is_not_found_though_it_was_blamed_on_others_meanwhile() -> None:
     pods = UnschedulablePods(rejectors)
     queued = rejected("a", "Fit")
     assert not pods.discard(queued)
@@ -51,7 +53,7 @@ def test_a_pod_taken_out_is_not_found_though_it_was_blamed_on_others_meanwhile()
     assert len(pods) == 0
 
 
-def test_the_oldest_is_the_one_that_came_first_of_those_still_there():
+def test_the_oldest_is_the_one_that_came_first_of_those_still_there() -> None:
     pods = UnschedulablePods(rejectors)
     assert pods.oldest() is None
     first, second = rejected("z", "Fit"), rejected("a", "Fit")

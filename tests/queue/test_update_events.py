@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from bayplan.api.kinds import CSI_NODE, NODE, SERVICE
@@ -84,13 +86,13 @@ TOLERATION = {"tolerations": [{"key": "k", "operator": "Exists"}]}
 )
 def test_an_update_of_a_waiting_pod_says_what_changed(
     old: PodBuilder, new: PodBuilder, actions: list[Action]
-):
+) -> None:
     found = pod_update_events(old.obj(), new.obj())
     assert [e.action for e in found] == actions
     assert {e.resource for e in found} == {Resource.TARGET_POD}
 
 
-def test_a_pod_resized_in_place_on_its_node_frees_what_the_kubelet_has_given_back():
+def test_a_pod_resized_in_place_on_its_node_frees_what_the_kubelet_has_given_back() -> None:
     def resized(cpu: str) -> PodBuilder:
         granted = {"name": "c1", "resources": {"requests": {"cpu": cpu}}}
         return make_pod("p").req(cpu="1").spec(nodeName="n").status(containerStatuses=[granted])
@@ -170,7 +172,7 @@ READY = {"type": "Ready", "status": "True"}
 )
 def test_an_update_of_a_node_says_what_changed(
     old: NodeBuilder, new: NodeBuilder, actions: list[Action]
-):
+) -> None:
     found = node_update_events(old.obj(), new.obj())
     assert [e.action for e in found] == actions
     assert all(e.resource is NODE for e in found)
@@ -194,7 +196,7 @@ def test_an_update_of_a_node_says_what_changed(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_events_are_called_what_kube_scheduler_calls_them(event: ClusterEvent, label: str):
+def test_events_are_called_what_kube_scheduler_calls_them(event: ClusterEvent, label: str) -> None:
     assert event.label == label
 
 
@@ -253,5 +255,5 @@ ANY = ClusterEvent(Resource.ANY, Action.ALL)
 )
 def test_a_pattern_matches_the_events_that_it_names(
     pattern: ClusterEvent, event: ClusterEvent, matches: bool
-):
+) -> None:
     assert pattern.matches(event) is matches

@@ -77,7 +77,7 @@ def fields() -> dict[str, object]:
     return {"kinds": kinds, "types": dict(sorted(described.items()))}
 
 
-def _describe(model: type, described: dict[str, dict[str, str]]) -> str:
+def _describe(model: type[typing.Any], described: dict[str, dict[str, str]]) -> str:
     name = model.__name__
     if name in described:
         return name

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 import yaml
 from tests.simulation.support import entry
@@ -9,7 +13,7 @@ from bayplan.simulation.admission import (
     admit_claims,
     by_kind,
 )
-from bayplan.simulation.files import Notes
+from bayplan.simulation.files import Entry, Notes
 
 NOT_READY, UNREACHABLE = (
     {
@@ -22,7 +26,7 @@ NOT_READY, UNREACHABLE = (
 )
 
 
-def admitted(pod, *others):
+def admitted(pod: dict[str, dict[str, Any]], *others: str) -> tuple[Entry, list[str]]:
     """The Pod after admission, and the notes about it."""
     notes = Notes("f")
     objects = by_kind(entry(text) for text in others)
@@ -31,7 +35,7 @@ def admitted(pod, *others):
     return found, notes.lines()
 
 
-def priority_class(name, value, **more):
+def priority_class(name: str, value: int, **more: bool | str) -> str:
     data = {"kind": "PriorityClass", "metadata": {"name": name}, "value": value, **more}
     return yaml.safe_dump(data)
 
@@ -73,7 +77,9 @@ CLASSES = (
         ),
     ],
 )
-def test_the_priority_class_gives_priority_and_preemption_policy(spec, classes, expected):
+def test_the_priority_class_gives_priority_and_preemption_policy(
+    spec: dict[str, Any], classes: tuple[str, ...], expected: tuple[int, str]
+) -> None:
     pod, notes = admitted({"spec": spec}, *classes)
     assert (pod.spec["priority"], pod.spec["preemptionPolicy"]) == expected
     assert notes == []
@@ -96,7 +102,7 @@ def test_the_priority_class_gives_priority_and_preemption_policy(spec, classes, 
         ),
     ],
 )
-def test_a_class_that_is_not_there_is_noted(spec, note):
+def test_a_class_that_is_not_there_is_noted(spec: dict[str, str], note: str) -> None:
     _, notes = admitted({"spec": spec})
     assert notes == [note]
 
@@ -111,7 +117,7 @@ scheduling:
 """
 
 
-def test_the_runtime_class_adds_overhead_selector_and_tolerations():
+def test_the_runtime_class_adds_overhead_selector_and_tolerations() -> None:
     own = {"key": "k", "operator": "Exists", "tolerationSeconds": 2}
     spec = {"runtimeClassName": "r", "nodeSelector": {"b": "pod"}, "tolerations": [own]}
     pod, _ = admitted({"spec": spec}, RUNTIME)
@@ -128,7 +134,9 @@ def test_the_runtime_class_adds_overhead_selector_and_tolerations():
         pytest.param({}, None, id="no-class"),
     ],
 )
-def test_overhead_comes_only_from_a_class_that_has_it(spec, overhead):
+def test_overhead_comes_only_from_a_class_that_has_it(
+    spec: dict[str, Any], overhead: dict[str, int] | None
+) -> None:
     pod, _ = admitted({"spec": spec}, RUNTIME, "{kind: RuntimeClass, metadata: {name: plain}}")
     assert pod.spec.get("overhead") == overhead
 
@@ -144,7 +152,9 @@ def test_overhead_comes_only_from_a_class_that_has_it(spec, overhead):
         pytest.param([NOT_READY], [UNREACHABLE], id="one-of-them"),
     ],
 )
-def test_nodes_that_are_not_ready_are_tolerated_for_five_minutes(own, added):
+def test_nodes_that_are_not_ready_are_tolerated_for_five_minutes(
+    own: list[dict[str, Any]], added: list[dict[str, Any]]
+) -> None:
     pod, _ = admitted({"spec": {"tolerations": own}})
     assert pod.spec["tolerations"] == [*own, *added]
 
@@ -169,7 +179,9 @@ NOT_IN_APP = {"key": "app", "operator": "NotIn", "values": ["web"]}
 )
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
 @pytest.mark.parametrize("required", [True, False], ids=["required", "preferred"])
-def test_label_keys_are_merged_into_selectors_of_affinity(term, expressions, kind, required):
+def test_label_keys_are_merged_into_selectors_of_affinity(
+    term: dict[str, Any], expressions: list[dict[str, Any]] | None, kind: str, required: bool
+) -> None:
     term = {"labelSelector": {}, "topologyKey": "zone", **term}
     if required:
         terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
@@ -195,13 +207,15 @@ def test_label_keys_are_merged_into_selectors_of_affinity(term, expressions, kin
         pytest.param({"matchLabelKeys": ["rev"]}, None, id="no-selector"),
     ],
 )
-def test_label_keys_are_merged_into_selectors_of_spreading(constraint, selector):
+def test_label_keys_are_merged_into_selectors_of_spreading(
+    constraint: dict[str, list[str]], selector: dict[str, Any] | None
+) -> None:
     spec = {"topologySpreadConstraints": [constraint]}
     pod, _ = admitted({"metadata": {"name": "p", "labels": LABELS}, "spec": spec})
     assert pod.spec["topologySpreadConstraints"][0].get("labelSelector") == selector
 
 
-def storage_class(name, created=None, default="true"):
+def storage_class(name: str, created: str | None = None, default: str = "true") -> str:
     annotations = {"storageclass.kubernetes.io/is-default-class": default}
     meta = {"name": name, "annotations": annotations}
     if created:
@@ -244,13 +258,15 @@ CLAIM = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}
         ),
     ],
 )
-def test_claims_that_leave_their_class_open_get_the_default(claim, classes, expected):
+def test_claims_that_leave_their_class_open_get_the_default(
+    claim: dict[str, Any], classes: list[str], expected: str | None
+) -> None:
     objects = by_kind([entry(yaml.safe_dump(claim)), *(entry(text) for text in classes)])
     admit_claims(objects)
     assert objects[PERSISTENT_VOLUME_CLAIM][0].spec.get("storageClassName") == expected
 
 
-def test_a_namespace_that_is_named_exists():
+def test_a_namespace_that_is_named_exists() -> None:
     objects = by_kind(
         entry(text)
         for text in (

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import copy
 
 import pytest
@@ -5,12 +7,12 @@ from tests.simulation.support import entry
 
 from bayplan.simulation.admission import by_kind
 from bayplan.simulation.checks import note_dangling, usable, well_formed
-from bayplan.simulation.files import Notes
+from bayplan.simulation.files import Entry, Notes
 
 PVC = "kind: PersistentVolumeClaim\nmetadata: {name: c}\n"
 
 
-def usable_of(*texts):
+def usable_of(*texts: str) -> tuple[list[Entry], list[str]]:
     notes = Notes("f")
     entries = well_formed([entry(text) for text in texts], notes)
     return list(usable(entries, notes)), notes.lines()
@@ -80,7 +82,7 @@ def usable_of(*texts):
         ),
     ],
 )
-def test_an_object_that_cannot_be_used_is_left_out_by_name_and_field(text, note):
+def test_an_object_that_cannot_be_used_is_left_out_by_name_and_field(text: str, note: str) -> None:
     found, notes = usable_of(text)
     assert found == []
     assert len(notes) == 1
@@ -88,7 +90,7 @@ def test_an_object_that_cannot_be_used_is_left_out_by_name_and_field(text, note)
     assert notes[0].endswith("; left out")
 
 
-def test_of_two_objects_of_one_name_the_first_counts():
+def test_of_two_objects_of_one_name_the_first_counts() -> None:
     found, notes = usable_of(
         "{kind: Pod, metadata: {name: p}, spec: {nodeName: n1}}",
         "{kind: Pod, metadata: {name: p, namespace: default}, spec: {nodeName: n2}}",
@@ -101,7 +103,7 @@ def test_of_two_objects_of_one_name_the_first_counts():
     assert notes == ["f: second Pod default/p; left out"]
 
 
-def test_every_object_gets_a_uid_of_its_own():
+def test_every_object_gets_a_uid_of_its_own() -> None:
     found, notes = usable_of(
         "{kind: Pod, metadata: {name: a, uid: u}}",
         "{kind: Pod, metadata: {name: b, uid: u}}",
@@ -111,7 +113,7 @@ def test_every_object_gets_a_uid_of_its_own():
     assert notes == ["f: Pod default/b: metadata.uid: is another object's; it gets a new one"]
 
 
-def test_only_namespaced_kinds_have_a_namespace():
+def test_only_namespaced_kinds_have_a_namespace() -> None:
     found, _ = usable_of(
         "{kind: Node, metadata: {name: n, namespace: x}}", "{kind: Service, metadata: {name: s}}"
     )
@@ -155,13 +157,13 @@ def test_only_namespaced_kinds_have_a_namespace():
         ),
     ],
 )
-def test_references_to_what_is_not_there_are_noted(objects, notes):
+def test_references_to_what_is_not_there_are_noted(objects: list[str], notes: list[str]) -> None:
     told = Notes("f")
     note_dangling(by_kind(entry(text) for text in objects), told)
     assert told.lines() == notes
 
 
-def test_checking_changes_nothing_but_metadata():
+def test_checking_changes_nothing_but_metadata() -> None:
     text = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
     (found,), _ = usable_of(text)
     assert found.spec == copy.deepcopy(entry(text).spec)

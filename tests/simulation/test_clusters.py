@@ -6,6 +6,7 @@ Only why a PreEnqueue plugin holds a Pod back is added to what it prints for sim
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,8 +18,9 @@ CLUSTERS = Path(__file__).parent / "clusters"
 NAMES = sorted(path.name.removesuffix(".explain.json") for path in CLUSTERS.glob("*.explain.json"))
 
 
-def _answer(name: str, mode: str) -> list:
-    return json.loads((CLUSTERS / f"{name}.{mode}.json").read_text())
+def _answer(name: str, mode: str) -> list[dict[str, Any]]:
+    answer: list[dict[str, Any]] = json.loads((CLUSTERS / f"{name}.{mode}.json").read_text())
+    return answer
 
 
 def _files(name: str) -> tuple[Path, Path | None]:

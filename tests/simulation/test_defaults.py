@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 import yaml
 from tests.simulation.support import entry
@@ -5,7 +9,7 @@ from tests.simulation.support import entry
 from bayplan.simulation.defaults import set_defaults, whole_milli
 
 
-def pod_spec(**spec):
+def pod_spec(**spec: bool | dict[str, dict[str, Any]] | list[dict[str, Any]]) -> dict[str, Any]:
     """The spec of a Pod after defaulting, without what every Pod gets."""
     found = entry(yaml.safe_dump({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
     set_defaults(found)
@@ -13,12 +17,14 @@ def pod_spec(**spec):
     return {key: value for key, value in found.spec.items() if key not in always}
 
 
-def resources(requests=None, limits=None, **more):
+def resources(
+    requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     parts = {"requests": requests, "limits": limits}
     return {"resources": {key: value for key, value in parts.items() if value}, **more}
 
 
-def test_every_pod_gets_a_restart_policy_a_grace_period_and_a_scheduler():
+def test_every_pod_gets_a_restart_policy_a_grace_period_and_a_scheduler() -> None:
     found = entry("{kind: Pod, metadata: {name: p}, spec: {schedulerName: ''}}")
     set_defaults(found)
     assert found.spec == {
@@ -43,7 +49,9 @@ def test_every_pod_gets_a_restart_policy_a_grace_period_and_a_scheduler():
         pytest.param(resources({"cpu": 0.5}), {"cpu": 0.5}, id="a-number"),
     ],
 )
-def test_containers_request_what_they_are_limited_to(part, given, requests):
+def test_containers_request_what_they_are_limited_to(
+    part: str, given: dict[str, Any], requests: dict[str, Any]
+) -> None:
     assert pod_spec(**{part: [given]})[part][0]["resources"]["requests"] == requests
 
 
@@ -92,7 +100,9 @@ def test_containers_request_what_they_are_limited_to(part, given, requests):
         ),
     ],
 )
-def test_pod_level_resources_complete_each_other(pod_level, containers, expected):
+def test_pod_level_resources_complete_each_other(
+    pod_level: dict[str, Any], containers: list[dict[str, Any]], expected: dict[str, dict[str, Any]]
+) -> None:
     assert pod_spec(**pod_level, containers=containers)["resources"] == expected
 
 
@@ -116,7 +126,9 @@ def test_pod_level_resources_complete_each_other(pod_level, containers, expected
         ),
     ],
 )
-def test_ports_get_a_protocol_and_on_the_host_network_a_host_port(host_network, port, expected):
+def test_ports_get_a_protocol_and_on_the_host_network_a_host_port(
+    host_network: bool, port: dict[str, Any], expected: dict[str, Any]
+) -> None:
     spec = pod_spec(hostNetwork=host_network, containers=[{"ports": [port]}])
     assert spec["containers"][0]["ports"] == [expected]
 
@@ -163,13 +175,13 @@ def test_ports_get_a_protocol_and_on_the_host_network_a_host_port(host_network, 
         pytest.param("{kind: Service, metadata: {name: s}}", {}, id="nothing-to-fill-in"),
     ],
 )
-def test_other_kinds_get_their_defaults(given, expected):
+def test_other_kinds_get_their_defaults(given: str, expected: dict[str, Any]) -> None:
     found = entry(given)
     set_defaults(found)
     assert {k: v for k, v in found.data.items() if k not in ("kind", "metadata")} == expected
 
 
-def test_a_namespace_is_labelled_with_its_name():
+def test_a_namespace_is_labelled_with_its_name() -> None:
     found = entry("{kind: Namespace, metadata: {name: a, labels: {b: c}}}")
     set_defaults(found)
     assert found.meta["labels"] == {"b": "c", "kubernetes.io/metadata.name": "a"}
@@ -179,5 +191,5 @@ def test_a_namespace_is_labelled_with_its_name():
     ("amount", "expected"),
     [("1", "1"), (0.25, 0.25), ("1n", "1m"), ("-1500u", "-1m"), ("1Ki", "1Ki")],
 )
-def test_amounts_are_whole_thousandths(amount, expected):
+def test_amounts_are_whole_thousandths(amount: float | str, expected: float | str) -> None:
     assert whole_milli(amount) == expected

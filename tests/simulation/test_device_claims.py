@@ -1,5 +1,9 @@
 """Claims of a file: made from templates as the controller does, shared by the Pods of simulate."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
 from tests.simulation.support import Json, node, pod, write
 
@@ -31,7 +35,7 @@ BY_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "one"}
 BY_NAME = {"name": "gpu", "resourceClaimName": "shared"}
 
 
-def test_a_pending_pod_gets_the_claim_of_its_template(tmp_path):
+def test_a_pending_pod_gets_the_claim_of_its_template(tmp_path: Path) -> None:
     cluster = load_cluster([write(tmp_path, pod("p", resourceClaims=[BY_TEMPLATE]), TEMPLATE)])
     (claim,) = cluster.objects[RESOURCE_CLAIM]
     (owner,) = claim.metadata.owner_references
@@ -57,20 +61,20 @@ def test_a_pending_pod_gets_the_claim_of_its_template(tmp_path):
         pytest.param({"metadata": {"namespace": "other"}}, id="the-template-is-elsewhere"),
     ],
 )
-def test_no_claim_is_made_where(tmp_path, changes):
+def test_no_claim_is_made_where(tmp_path: Path, changes: dict[str, Json]) -> None:
     item = pod("p", resourceClaims=[BY_TEMPLATE])
     item = item | {part: item.get(part, {}) | more for part, more in changes.items()}
     assert load_cluster([write(tmp_path, item, TEMPLATE)]).objects[RESOURCE_CLAIM] == []
 
 
-def test_a_claim_that_is_there_already_is_kept(tmp_path):
+def test_a_claim_that_is_there_already_is_kept(tmp_path: Path) -> None:
     there = resource("ResourceClaim", "p-gpu", spec={"devices": {}})
     path = write(tmp_path, there, pod("p", resourceClaims=[BY_TEMPLATE]), TEMPLATE)
     (claim,) = load_cluster([path]).objects[RESOURCE_CLAIM]
     assert claim.spec.devices.requests == ()
 
 
-def test_in_simulate_pods_share_a_claim_and_its_devices_are_gone_for_others(tmp_path):
+def test_in_simulate_pods_share_a_claim_and_its_devices_are_gone_for_others(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         *(node("n1"), node("n2"), GPU_CLASS, gpus("n2", 2), TEMPLATE),

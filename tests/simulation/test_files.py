@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from tests.simulation.support import read
 
@@ -31,7 +35,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p1}\n"
         pytest.param("kind: List\nitems: null\n", [], id="empty-list"),
     ],
 )
-def test_a_file_holds_objects_in_documents_and_lists(text, expected):
+def test_a_file_holds_objects_in_documents_and_lists(text: str, expected: list[str]) -> None:
     entries, notes = read(text)
     assert [str(entry) for entry in entries] == expected
     assert notes == []
@@ -110,13 +114,13 @@ def test_a_file_holds_objects_in_documents_and_lists(text, expected):
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_rest_is_read(text, note):
+def test_what_cannot_be_read_is_named_and_the_rest_is_read(text: str, note: str) -> None:
     entries, notes = read(text)
     assert [str(entry) for entry in entries] == ["Node n1", "Pod p1"]
     assert notes == [note]
 
 
-def test_many_objects_of_an_unknown_kind_make_one_short_note():
+def test_many_objects_of_an_unknown_kind_make_one_short_note() -> None:
     _, notes = read("kind: SecretList\nitems: [" + "{}, " * 7 + "]")
     places = "; ".join(f"document 1 (line 1), items[{i}]" for i in range(5))
     assert notes == [f"f: kind Secret is not read, 7 left out ({places}; ...)"]
@@ -141,7 +145,9 @@ def test_many_objects_of_an_unknown_kind_make_one_short_note():
         ),
     ],
 )
-def test_values_are_read_as_kubernetes_reads_them(field, expected):
+def test_values_are_read_as_kubernetes_reads_them(
+    field: str, expected: dict[str, dict[str, Any]]
+) -> None:
     (entry,), _ = read(f"{POD}{field}\n")
     data = {k: v for k, v in entry.data.items() if k not in ("apiVersion", "kind", "metadata")}
     assert data == expected

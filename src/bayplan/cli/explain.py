@@ -62,7 +62,7 @@ def explain(
             console.print("There is no pending Pod.")
     else:
         offline.print_data(verdicts, output)
-    offline.end(cluster)
+    offline.end(cluster, verdicts)
 
 
 def explain_file(

@@ -24,7 +24,7 @@ from bayplan.simulation.checks import DEFAULT_NAMESPACE
 DEFAULT_PROFILE = "default-scheduler"
 """The profile without a configuration: every pending Pod is judged by it, whatever it asks for."""
 INCOMPLETE = 1
-"""Exit code: the answer is right for what could be read, but Pods were left out."""
+"""Exit code: the answer is right for what could be read and judged, but not for all Pods."""
 WIDTH = 140
 """Columns of text that does not go to a terminal."""
 
@@ -106,13 +106,14 @@ def print_notes(cluster: Cluster) -> None:
         typer.echo(line, err=True)
 
 
-def end(cluster: Cluster) -> None:
+def end(cluster: Cluster, results: Iterable[dict[str, Any]]) -> None:
     """End the command: with 1 when Pods are missing in the answer.
 
     Raises:
-        typer.Exit: the API server would refuse Pods (or their workload) of the file.
+        typer.Exit: the API server would refuse Pods (or their workload) of the file, or a plugin
+            raised an exception in place of an answer.
     """
-    if cluster.notes.refused_pods:
+    if cluster.notes.refused_pods or any("fault" in result for result in results):
         raise typer.Exit(INCOMPLETE)
 
 

@@ -47,7 +47,7 @@ def simulate(
         _print(offline.console(), placements, before, usage(core))
     else:
         offline.print_data(placements, output)
-    offline.end(cluster)
+    offline.end(cluster, placements)
 
 
 def simulate_file(

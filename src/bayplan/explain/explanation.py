@@ -20,7 +20,7 @@ from bayplan.attempt.report import cut_note, skip_note
 from bayplan.attempt.selection import NodeSelector
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import FilterFailure, PostFilterResult
@@ -138,7 +138,21 @@ def _post_filter(
     return outcome
 
 
+def raised(fault: Exception | None) -> Verdict:
+    """``fault`` of a result: which plugin raised an exception, where one did.
+
+    What kube-scheduler answers with an error status (a plugin was not prepared) is none.
+    """
+    if not isinstance(fault, AttemptFault) or isinstance(fault.cause, Status | MissingStateError):
+        return {}
+    where = {"plugin": fault.plugin, "node": fault.node}
+    if fault.point is not None:
+        where["point"] = fault.point.display
+    return {"fault": {key: value for key, value in where.items() if value}}
+
+
 def _add_fault(verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptFault) -> None:
+    verdict.update(raised(fault))
     details = diagnose_fault(framework, pod, fault)
     verdict["message"] = cut_note(details.message)
     if details.pre_filter is not None:
@@ -225,6 +239,7 @@ def _add_commit(verdict: Verdict, outcome: Committed | Rejection) -> None:
         for key in ("best", "nominated"):
             verdict.pop(key, None)
         verdict["message"] = cut_note(outcome.message)
+        verdict.update(raised(outcome.fault))
         if outcome.point is not None and outcome.status is not None:
             verdict[outcome.point.value] = _outcome(outcome.status)
     elif waits := outcome.members[0].waits:

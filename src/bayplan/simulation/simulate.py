@@ -18,7 +18,7 @@ from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.attempt.report import cut_note, skip_note
 from bayplan.config.points import Point
-from bayplan.explain.explanation import diagnose_fault, gate_status
+from bayplan.explain.explanation import diagnose_fault, gate_status, raised
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
@@ -62,8 +62,9 @@ def simulate(core: Core, pods: list[Pod]) -> list[Result]:
 
     Returns:
         For each Pod ``pod``, ``node`` (None where it got none), ``message`` (why not, or what it
-        waits for), ``best`` (all nodes as good, where one was chosen) and ``waits`` (seconds by
-        Permit plugin, where one makes it wait).
+        waits for), ``best`` (all nodes as good, where one was chosen), ``waits`` (seconds by
+        Permit plugin, where one makes it wait) and ``fault`` (plugin, point and node, where a
+        plugin raised an exception).
     """
     simulation = _Simulation(core)
     return [simulation.place(pod) for pod in _in_queue_order(core, pods)]
@@ -106,11 +107,13 @@ class _Simulation:
             if isinstance(fault, AttemptFault):
                 message = diagnose_fault(framework, pod, fault).message
             result["message"] = cut_note(message)
+            result.update(raised(fault))
             return
         result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
         committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
         if isinstance(committed, Rejection):
             result["message"] = cut_note(committed.message)
+            result.update(raised(committed.fault))
             return
         (member,) = committed.members
         result["node"] = placement.node_name

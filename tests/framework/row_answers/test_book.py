@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.core_harness import PROFILE, Cluster
+from tests.core_harness import Cluster
 
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.row_answers import RowAnswers, book
 from bayplan.framework.row_answers.book import LruEntries
-from bayplan.testing import PodBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, PodBuilder, make_node, make_pod
 
 
 @dataclass

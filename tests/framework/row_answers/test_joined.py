@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.core_harness import PROFILE, Cluster
+from tests.core_harness import Cluster
 
 from bayplan.framework.cycle_state import CycleState
-from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 
 SOFT = "PreferNoSchedule"
 

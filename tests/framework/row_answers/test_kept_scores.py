@@ -29,7 +29,7 @@ class Reversed(Score):
     normalizer = Normalizer(reverse=True)
 
 
-def stage(cls: type[Plugin], weight: int = 1) -> ScoreStage:
+def stage(cls: type[Score], weight: int = 1) -> ScoreStage:
     handle = Cluster(Score, bare=True).plugin(Score).handle
     return ScoreStage(cls(None, handle), weight, lambda _p, _m, method, *args: method(*args))
 
@@ -67,7 +67,7 @@ def test_columns_are_as_wide_as_their_highest_score(highest: int, width: int) ->
 
 @pytest.mark.parametrize("maximum", [0, 4])
 @pytest.mark.parametrize("cls", [Score, Scaled, Reversed])
-def test_one_row_has_the_score_that_it_has_among_all(cls: type[Plugin], maximum: int) -> None:
+def test_one_row_has_the_score_that_it_has_among_all(cls: type[Score], maximum: int) -> None:
     kept = KeptScores([one := stage(cls)])
     kept.write(one, ALL, np.array([0, 4]), 2)
     maxima = {one.name: maximum}

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.core_harness import PROFILE, Cluster
+from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeInfo
@@ -16,6 +16,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.status import Status
 from bayplan.testing import (
+    PROFILE,
     NodeBuilder,
     PodBuilder,
     expressions,

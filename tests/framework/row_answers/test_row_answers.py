@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core_harness import PROFILE, Cluster
+from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState
@@ -15,7 +15,7 @@ from bayplan.framework.interface import Depends, Normalizer, Plugin
 from bayplan.framework.row_answers import part
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SKIP, Status
-from bayplan.testing import NodeBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 NODE, PODS, CLUSTER = Depends.NODE, Depends.PODS, Depends.CLUSTER
 RESOURCES = Depends.RESOURCES
@@ -146,7 +146,7 @@ def test_a_row_as_full_as_another_differs_where_more_than_that_counts() -> None:
 
 def test_what_a_full_row_was_not_asked_is_not_taken_for_an_answer() -> None:
     bench = Bench(kind(RESOURCES, NODE))
-    bench.plugin.filter = lambda _s, _p, info: Status.unschedulable("no") if info.pods else None  # type: ignore[method-assign]
+    bench.plugin.filter = lambda _s, _p, info: Status.unschedulable("no") if info.pods else None  # type: ignore[method-assign,assignment]
     bench.ask()
     for i in (3, 4):
         pod = make_pod(f"p{i}").node(f"n{i:02}")
@@ -302,7 +302,11 @@ def test_row_local_pre_filter_and_pre_score_are_asked_once_per_shape() -> None:
     asked: list[str] = []
 
     def note(name: str, answer: Any = None) -> Any:
-        return lambda *_: asked.append(name) or answer
+        def method(*_: object) -> Any:
+            asked.append(name)
+            return answer
+
+        return method
 
     cls = kind(NODE, NODE, pre_filter=note("pre_filter"), pre_score=note("pre_score"))
     bench = Bench(cls)

@@ -10,6 +10,8 @@ from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
 
 from bayplan.api.kinds import CSI_NODE, KINDS, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from bayplan.api.pod import Pod
+from bayplan.api.storage import CSINode
 from bayplan.cache.objects import ObjectStore
 from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING, FeatureGates
 from bayplan.framework.cluster_events import Action, Hint, Resource
@@ -27,37 +29,39 @@ from bayplan.testing import (
     make_storage_class,
     make_volume_attachment,
 )
+from bayplan.testing.pods import PodBuilder
+from bayplan.testing.storage import AttachmentBuilder, ClaimBuilder
 
 EBS, GCE, AZURE = "ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com"
 
 
-def aws(volume_id):
+def aws(volume_id: str) -> dict[str, dict[str, str]]:
     return {"awsElasticBlockStore": {"volumeID": volume_id}}
 
 
-def limited(driver=EBS, count=2):
+def limited(driver: str = EBS, count: int | None = 2) -> StorageWorld:
     """A node ``n`` that takes ``count`` volumes of ``driver``."""
     return StorageWorld("n").store(make_csi_node("n").driver(driver, count))
 
 
-def bound(world, *names, driver=EBS):
+def bound(world: StorageWorld, *names: str, driver: str = EBS) -> StorageWorld:
     """Claims with a CSI volume of the same name each."""
     for name in names:
         world.store(make_pvc(name).bound_to(name), make_pv(name).csi(driver))
     return world
 
 
-def used(world, *names):
+def used(world: StorageWorld, *names: str) -> list[Pod]:
     """A placed Pod per claim."""
     return [world.place(make_pod(f"user-of-{name}").pvc(name), "n") for name in names]
 
 
-def answer(world, pod):
+def answer(world: StorageWorld, pod: PodBuilder) -> Status:
     """The Filter status of node n."""
     return world.filtered(world.plugin(NodeVolumeLimits), pod.obj())["n"]
 
 
-def pod_of(*claims):
+def pod_of(*claims: str) -> PodBuilder:
     pod = make_pod("new")
     for claim in claims:
         pod.pvc(claim)
@@ -79,7 +83,9 @@ def pod_of(*claims):
         pytest.param(None, ["a", "b"], ["x"], True, id="driver-without-limit"),
     ],
 )
-def test_a_node_takes_no_more_than_its_limit(count, placed, wanted, fits, plugin_comes_first):
+def test_a_node_takes_no_more_than_its_limit(
+    count: int | None, placed: list[str], wanted: list[str], fits: bool, plugin_comes_first: bool
+) -> None:
     world = bound(limited(count=count), *"abxy")
     if plugin_comes_first:
         world.plugin(NodeVolumeLimits)
@@ -88,7 +94,7 @@ def test_a_node_takes_no_more_than_its_limit(count, placed, wanted, fits, plugin
     assert answer(world, pod_of(*wanted)) == (SUCCESS if fits else LIMIT_EXCEEDED)
 
 
-def test_drivers_are_counted_apart():
+def test_drivers_are_counted_apart() -> None:
     world = bound(limited(EBS, 1).store(make_csi_node("n").driver(EBS, 1).driver(GCE, 1)), "a")
     bound(bound(world, "x"), "y", driver=GCE)
     used(world, "a")
@@ -96,21 +102,21 @@ def test_drivers_are_counted_apart():
     assert answer(world, pod_of("y", "x")) == LIMIT_EXCEEDED
 
 
-def test_a_node_without_csi_node_takes_everything():
+def test_a_node_without_csi_node_takes_everything() -> None:
     world = bound(limited(count=0), "x").add_node(make_node("free"))
     plugin = world.plugin(NodeVolumeLimits)
     statuses = world.filtered(plugin, pod_of("x").obj())
     assert statuses == {"n": LIMIT_EXCEEDED, "free": SUCCESS}
 
 
-def test_a_removed_csi_node_limits_no_more():
+def test_a_removed_csi_node_limits_no_more() -> None:
     world = bound(limited(count=0), "x")
     plugin = world.plugin(NodeVolumeLimits)
     world.remove(make_csi_node("n"))
     assert world.filtered(plugin, pod_of("x").obj()) == {"n": SUCCESS}
 
 
-def test_a_row_that_is_used_again_forgets_the_old_node():
+def test_a_row_that_is_used_again_forgets_the_old_node() -> None:
     world = bound(limited(count=0), "x")
     plugin = world.plugin(NodeVolumeLimits)
     world.nodes.remove_node("n")
@@ -118,7 +124,7 @@ def test_a_row_that_is_used_again_forgets_the_old_node():
     assert world.filtered(plugin, pod_of("x").obj()) == {"m": SUCCESS}
 
 
-def test_a_csi_node_may_come_before_its_node():
+def test_a_csi_node_may_come_before_its_node() -> None:
     world = bound(StorageWorld("m").store(make_csi_node("n").driver(EBS, 0)), "x")
     plugin = world.plugin(NodeVolumeLimits)
     for i in range(70):
@@ -146,7 +152,7 @@ UNCOUNTED = [
 
 
 @pytest.mark.parametrize(("fields", "claim"), UNCOUNTED)
-def test_what_is_no_csi_volume_does_not_count(fields, claim):
+def test_what_is_no_csi_volume_does_not_count(fields: dict[str, str], claim: ClaimBuilder) -> None:
     world = StorageWorld("n").store(claim)
     node = make_csi_node("n")
     for driver in (EBS, AZURE, "", "kubernetes.io/vsphere-volume"):
@@ -175,7 +181,7 @@ COUNTED = [
 
 
 @pytest.mark.parametrize(("driver", "claim"), COUNTED)
-def test_volumes_to_be_made_and_migrated_ones_count(driver, claim):
+def test_volumes_to_be_made_and_migrated_ones_count(driver: str, claim: ClaimBuilder) -> None:
     world = limited(driver, 0).store(claim, make_storage_class("k"))
     world.store(make_storage_class("in-tree").provisioner("kubernetes.io/aws-ebs"))
     world.store(make_pv("ebs").spec(**aws("aws://zone/vol-1")))
@@ -187,7 +193,7 @@ def test_volumes_to_be_made_and_migrated_ones_count(driver, claim):
     assert answer(world, pod_of("x")) == LIMIT_EXCEEDED
 
 
-def test_an_unbound_claim_counts_once_for_all_its_pods():
+def test_an_unbound_claim_counts_once_for_all_its_pods() -> None:
     world = limited("csi.example.com", 1).store(
         make_storage_class("k"), make_pvc("x").storage_class("k")
     )
@@ -195,7 +201,7 @@ def test_an_unbound_claim_counts_once_for_all_its_pods():
     assert answer(world, pod_of("x")) == SUCCESS
 
 
-def test_inline_and_bound_uses_of_one_migrated_disk_are_one_volume():
+def test_inline_and_bound_uses_of_one_migrated_disk_are_one_volume() -> None:
     world = limited(EBS, 1).store(make_pvc("x").bound_to("pv"))
     world.store(make_pv("pv").spec(**aws("aws://zone/vol-1")))
     used(world, "x")
@@ -203,7 +209,7 @@ def test_inline_and_bound_uses_of_one_migrated_disk_are_one_volume():
     assert answer(world, make_pod().volume(**aws("vol-2"))) == LIMIT_EXCEEDED
 
 
-def test_generic_ephemeral_volumes_count():
+def test_generic_ephemeral_volumes_count() -> None:
     world = limited(count=0).store(make_pv("pv").csi(EBS))
     world.store(make_pvc("new-v1").bound_to("pv").owned_by("me"))
     pod = make_pod("new").uid("me").volume(ephemeral={})
@@ -261,7 +267,9 @@ SHARED_ERROR = (
         ),
     ],
 )
-def test_what_is_wrong_with_the_pod_s_own_volumes(pod, on_csi_node, elsewhere):
+def test_what_is_wrong_with_the_pod_s_own_volumes(
+    pod: PodBuilder, on_csi_node: Status, elsewhere: Status | None
+) -> None:
     world = StorageWorld("n", "other").store(make_csi_node("n"), make_pvc("new-v1"))
     statuses = world.filtered(world.plugin(NodeVolumeLimits), pod.obj())
     assert statuses == {"n": on_csi_node, "other": elsewhere or on_csi_node}
@@ -278,7 +286,9 @@ def test_what_is_wrong_with_the_pod_s_own_volumes(pod, on_csi_node, elsewhere):
         ),
     ],
 )
-def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(broken, message):
+def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(
+    broken: PodBuilder, message: Status
+) -> None:
     world = bound(limited(), "x").store(make_pvc("new-v1"))
     world.add_node(make_node("m")).store(make_csi_node("m").driver(EBS, 2))
     world.add_node(make_node("unlimited")).store(make_csi_node("unlimited").driver(EBS))
@@ -296,7 +306,7 @@ def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(broke
     assert world.filtered(plugin, pod_of("x").obj())["n"] == SUCCESS
 
 
-def test_a_pod_without_csi_volumes_does_not_care_what_others_have():
+def test_a_pod_without_csi_volumes_does_not_care_what_others_have() -> None:
     world = limited().store(make_pvc("plain").bound_to("local"), make_pv("local"))
     world.place(make_pod("b").volume(**SHARED_DISK), "n")
     assert answer(world, pod_of("plain")) == SUCCESS
@@ -310,7 +320,7 @@ def test_a_pod_without_csi_volumes_does_not_care_what_others_have():
         pytest.param(make_pod().volume(iscsi={"iqn": "i"}), id="volume-without-csi-counterpart"),
     ],
 )
-def test_pods_whose_volumes_never_count_are_skipped(pod):
+def test_pods_whose_volumes_never_count_are_skipped(pod: PodBuilder) -> None:
     world = limited(count=0)
     assert pre_filtered(world.plugin(NodeVolumeLimits), pod.obj(), world.nodes) == SKIP
 
@@ -318,7 +328,9 @@ def test_pods_whose_volumes_never_count_are_skipped(pod):
 # VolumeAttachments
 
 
-def attached(name="va", volume="a", attacher=EBS, node="n"):
+def attached(
+    name: str = "va", volume: str | None = "a", attacher: str = EBS, node: str = "n"
+) -> AttachmentBuilder:
     return make_volume_attachment(name).of(attacher, volume, node)
 
 
@@ -337,7 +349,13 @@ def attached(name="va", volume="a", attacher=EBS, node="n"):
     ],
 )
 @pytest.mark.parametrize("plugin_comes_first", [True, False])
-def test_attached_volumes_count(attachment, placed, wanted, fits, plugin_comes_first):
+def test_attached_volumes_count(
+    attachment: AttachmentBuilder,
+    placed: list[str],
+    wanted: str,
+    fits: bool,
+    plugin_comes_first: bool,
+) -> None:
     world = bound(limited(count=1), "a", "x").store(make_pv("local"))
     if plugin_comes_first:
         world.plugin(NodeVolumeLimits)
@@ -352,7 +370,7 @@ def test_attached_volumes_count(attachment, placed, wanted, fits, plugin_comes_f
 # Counts follow changes
 
 
-def test_counts_follow_what_becomes_of_a_claim():
+def test_counts_follow_what_becomes_of_a_claim() -> None:
     world = limited("csi.example.com", 1).store(
         make_storage_class("k"), make_pvc("a").storage_class("k")
     )
@@ -373,7 +391,7 @@ def test_counts_follow_what_becomes_of_a_claim():
     assert answer(world, pod_of("x")) == SUCCESS
 
 
-def test_incremental_counts_equal_a_recount():
+def test_incremental_counts_equal_a_recount() -> None:
     rng = random.Random(7)
     world = StorageWorld(*(make_node(f"n{i}") for i in range(4)))
     kept = world.plugin(NodeVolumeLimits)._attached
@@ -406,7 +424,7 @@ def test_incremental_counts_equal_a_recount():
             assert kept.count(driver).tolist() == fresh.count(driver).tolist(), step
 
 
-def copy_of(objects):
+def copy_of(objects: ObjectStore) -> ObjectStore:
     copy = ObjectStore()
     for kind in KINDS.values():
         for obj in objects.all(kind):
@@ -417,7 +435,7 @@ def copy_of(objects):
 # What if
 
 
-def test_evicting_pods_frees_their_volumes_in_that_world_alone():
+def test_evicting_pods_frees_their_volumes_in_that_world_alone() -> None:
     world = bound(limited(count=2), *"abx")
     world.add_node(make_node("m")).store(make_csi_node("m").driver(EBS, 1))
     plugin = world.plugin(NodeVolumeLimits)
@@ -432,7 +450,7 @@ def test_evicting_pods_frees_their_volumes_in_that_world_alone():
     assert world.what_if(plugin, pod, removed) == {"n": LIMIT_EXCEEDED, "m": SUCCESS}
 
 
-def test_a_pod_added_to_a_world_brings_its_volumes():
+def test_a_pod_added_to_a_world_brings_its_volumes() -> None:
     world = bound(limited(count=1), *"ax")
     plugin = world.plugin(NodeVolumeLimits)
     rival = pod_of("a").obj()
@@ -440,7 +458,7 @@ def test_a_pod_added_to_a_world_brings_its_volumes():
     assert world.what_if(plugin, pod_of("a").obj(), added={"n": [rival]}) == {"n": SUCCESS}
 
 
-def test_a_part_of_a_what_if_table_keeps_its_worlds():
+def test_a_part_of_a_what_if_table_keeps_its_worlds() -> None:
     world = bound(limited(count=1), *"ax").add_node(make_node("m"))
     plugin = world.plugin(NodeVolumeLimits)
     (user,) = used(world, "a")
@@ -457,13 +475,13 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds():
     assert plugin.filter_nodes(state, pod, table).tolist() == [0, 0]
 
 
-def test_what_is_wrong_stays_wrong_in_every_world():
+def test_what_is_wrong_stays_wrong_in_every_world() -> None:
     world = limited()
     status = world.what_if(world.plugin(NodeVolumeLimits), pod_of("gone").obj())["n"]
     assert "not found" in status.message
 
 
-def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped():
+def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped() -> None:
     world = bound(limited(), "a")
     plugin = world.plugin(NodeVolumeLimits)
     state = CycleState()
@@ -502,7 +520,9 @@ MISSING = Status.unschedulable(f"{EBS} CSI driver is not installed on the node")
         pytest.param(None, "csi", dict.fromkeys(("with", "without", "bare"), SUCCESS), id="unsaid"),
     ],
 )
-def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
+def test_a_driver_may_have_to_be_on_the_node(
+    required: bool | None, claim: str, expected: dict[str, Status]
+) -> None:
     world = StorageWorld("with", "without", "bare").store(
         make_csi_node("with").driver(EBS),
         make_csi_node("without").driver(GCE, 1),
@@ -518,7 +538,7 @@ def test_a_driver_may_have_to_be_on_the_node(required, claim, expected):
     assert world.filtered(world.plugin(NodeVolumeLimits), pod_of(claim).obj()) == expected
 
 
-def test_without_its_feature_gate_no_driver_has_to_be_there():
+def test_without_its_feature_gate_no_driver_has_to_be_there() -> None:
     world = StorageWorld("n").store(make_csi_node("n"), make_csi_driver(EBS).must_be_there(True))
     bound(world, "a")
     assert answer(world, pod_of("a")) == MISSING
@@ -526,21 +546,21 @@ def test_without_its_feature_gate_no_driver_has_to_be_there():
     assert answer(world, pod_of("a")) == SUCCESS
 
 
-def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods():
+def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods() -> None:
     world = bound(limited(driver=GCE, count=0), "a")
     world.store(make_csi_driver(EBS).must_be_there())
     world.place(make_pod("odd").volume(gcePersistentDisk={"pdName": ""}), "n")
     assert answer(world, pod_of("a")) == MISSING
 
 
-def test_trouble_with_the_pods_own_volumes_is_told_before_a_missing_driver():
+def test_trouble_with_the_pods_own_volumes_is_told_before_a_missing_driver() -> None:
     world = bound(limited(driver=GCE), "a")
     world.store(make_csi_driver(EBS).must_be_there())
     gone = answer(world, pod_of("a", "gone"))
     assert gone.reasons == ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
 
 
-def test_evicting_pods_installs_no_driver():
+def test_evicting_pods_installs_no_driver() -> None:
     world = bound(limited(driver=GCE), "a")
     world.store(make_csi_driver(EBS).must_be_there())
     plugin, pod, state = world.plugin(NodeVolumeLimits), pod_of("a").obj(), CycleState()
@@ -572,8 +592,10 @@ NODE, CLAIM, ATTACHMENT = (
         pytest.param({EBS: 1, GCE: 1}, {EBS: 0, GCE: 2}, Hint.QUEUE, id="one-of-two-raised"),
     ],
 )
-def test_a_csi_node_with_higher_limits_may_help(old, new, expected):
-    def csi_node(limits):
+def test_a_csi_node_with_higher_limits_may_help(
+    old: dict[str, int], new: dict[str, int | None], expected: Hint
+) -> None:
+    def csi_node(limits: dict[str, int | None]) -> CSINode:
         node = make_csi_node()
         for driver, count in limits.items():
             node.driver(driver, count)
@@ -598,7 +620,7 @@ def test_a_csi_node_with_higher_limits_may_help(old, new, expected):
     ],
     ids=["claim", "ephemeral", "inline", "no-volumes", "other-volume", "nowhere", "nominated"],
 )
-def test_a_deleted_pod_may_free_volumes(deleted, expected):
+def test_a_deleted_pod_may_free_volumes(deleted: PodBuilder, expected: Hint) -> None:
     plugin, pod = limited().plugin(NodeVolumeLimits), pod_of("x").obj()
     answer = hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None)
     assert answer is expected
@@ -614,7 +636,7 @@ def test_a_deleted_pod_may_free_volumes(deleted, expected):
     ],
     ids=["own", "ephemeral", "other", "other-namespace"],
 )
-def test_a_new_claim_may_be_the_missing_one(claim, expected):
+def test_a_new_claim_may_be_the_missing_one(claim: ClaimBuilder, expected: Hint) -> None:
     plugin, pod = limited().plugin(NodeVolumeLimits), pod_of("x").volume(ephemeral={})
     assert hint(plugin, CLAIM, Action.ADD, pod.obj(), None, claim.obj()) is expected
 
@@ -630,12 +652,12 @@ def test_a_new_claim_may_be_the_missing_one(claim, expected):
     ],
     ids=["claim", "inline-of-driver", "inline-of-other-driver", "inline-unknown", "other"],
 )
-def test_a_deleted_attachment_may_make_room(pod, expected):
+def test_a_deleted_attachment_may_make_room(pod: PodBuilder, expected: Hint) -> None:
     plugin = limited().plugin(NodeVolumeLimits)
     assert hint(plugin, ATTACHMENT, Action.DELETE, pod.obj(), attached().obj(), None) is expected
 
 
-def test_counting_is_shared_by_all_profiles():
+def test_counting_is_shared_by_all_profiles() -> None:
     world = limited()
     plugins = [world.plugin(NodeVolumeLimits) for _ in range(2)]
     assert Counter(map(id, (p._attached for p in plugins))).most_common()[0][1] == 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.api.storage import PersistentVolume
 from bayplan.plugins.shared.csi_migration import (
     CsiVolume,
     TranslationError,
@@ -13,6 +14,7 @@ from bayplan.plugins.shared.csi_migration import (
 )
 from bayplan.plugins.shared.reach import of_affinity
 from bayplan.testing import expressions, make_pod, make_pv, requirement
+from bayplan.testing.storage import VolumeBuilder
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -22,7 +24,7 @@ GCE_DISK = {"gcePersistentDisk": {"pdName": "d"}}
 UNSPECIFIED = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"
 
 
-def aws(volume_id):
+def aws(volume_id: str) -> dict[str, dict[str, str]]:
     return {"awsElasticBlockStore": {"volumeID": volume_id}}
 
 
@@ -47,7 +49,9 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("source", "expected"), SOURCES)
-def test_in_tree_volumes_as_csi_volumes(source, expected):
+def test_in_tree_volumes_as_csi_volumes(
+    source: dict[str, dict[str, str]], expected: CsiVolume | None
+) -> None:
     (inline,) = make_pod().volume(**source).obj().spec.volumes
     volume = make_pv().spec(**source).obj()
     assert inline_to_csi(inline) == expected
@@ -55,7 +59,7 @@ def test_in_tree_volumes_as_csi_volumes(source, expected):
     assert (plugin_of(inline) is None) == (expected is None)
 
 
-def test_a_csi_volume_is_itself():
+def test_a_csi_volume_is_itself() -> None:
     assert volume_to_csi(make_pv().csi("d", "h").obj()) == CsiVolume("d", "h")
 
 
@@ -67,7 +71,7 @@ def test_a_csi_volume_is_itself():
         pytest.param({ZONE: "us-a-1__us-a-2"}, "regions/us-a", id="regional"),
     ],
 )
-def test_a_gce_volume_is_named_after_its_place(labels, handle):
+def test_a_gce_volume_is_named_after_its_place(labels: dict[str, str], handle: str) -> None:
     volume = make_pv().spec(**GCE_DISK).labels(labels).obj()
     assert volume_to_csi(volume) == CsiVolume(GCE, f"projects/UNSPECIFIED/{handle}/disks/d")
 
@@ -89,7 +93,7 @@ def test_a_gce_volume_is_named_after_its_place(labels, handle):
         ),
     ],
 )
-def test_zones_of_a_regional_gce_volume_must_be_of_one_region(zones, message):
+def test_zones_of_a_regional_gce_volume_must_be_of_one_region(zones: str, message: str) -> None:
     volume = make_pv().spec(**GCE_DISK).label(ZONE, zones).obj()
     with pytest.raises(TranslationError) as error:
         volume_to_csi(volume)
@@ -106,14 +110,14 @@ def test_zones_of_a_regional_gce_volume_must_be_of_one_region(zones, message):
         ("", ""),
     ],
 )
-def test_provisioners(provisioner, driver):
+def test_provisioners(provisioner: str, driver: str | None) -> None:
     assert provisioner_driver(provisioner) == driver
 
 
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 
 
-def terms(volume):
+def terms(volume: PersistentVolume) -> list[list[tuple[str, tuple[str, ...]]]]:
     return [[(r.key, r.values) for r in term] for term in of_affinity(migrated_affinity(volume))]
 
 
@@ -145,10 +149,12 @@ def terms(volume):
         pytest.param(make_pv().label(BETA_ZONE, "a"), [[(EBS_ZONE, ("a",))]], id="beta-zone-label"),
     ],
 )
-def test_topology_in_the_words_of_the_driver(volume, expected):
+def test_topology_in_the_words_of_the_driver(
+    volume: VolumeBuilder, expected: list[list[tuple[str, tuple[str, ...]]]]
+) -> None:
     assert terms(volume.spec(**aws("vol-1")).obj()) == expected
 
 
-def test_topology_of_drivers_without_a_key_of_their_own_stays():
+def test_topology_of_drivers_without_a_key_of_their_own_stays() -> None:
     volume = make_pv().on(ZONE, "a").spec(portworxVolume={"volumeID": "v"}).obj()
     assert terms(volume) == [[(ZONE, ("a",))]]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
@@ -12,7 +14,9 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
+    Kind,
 )
+from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, Hint
 from bayplan.framework.status import SKIP, SUCCESS, Status
 from bayplan.plugins.volume_binding import UNBOUND_IMMEDIATE, VolumeBinding
@@ -31,6 +35,14 @@ from bayplan.testing import (
     make_storage_class,
     requirement,
 )
+from bayplan.testing.pods import PodBuilder
+from bayplan.testing.storage import (
+    CapacityBuilder,
+    ClaimBuilder,
+    ClassBuilder,
+    DriverBuilder,
+    VolumeBuilder,
+)
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -38,38 +50,38 @@ NO_SPACE = "node(s) did not have enough free storage"
 NO_SUCH_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-def pod_of(*claims):
+def pod_of(*claims: str) -> PodBuilder:
     pod = make_pod("p").uid("me")
     for claim in claims:
         pod.pvc(claim)
     return pod
 
 
-def zones(*names):
+def zones(*names: str) -> StorageWorld:
     """A world with a node in each of these zones, named after it."""
     world = StorageWorld(*(make_node(name).label("zone", name) for name in names))
     return world.store(make_storage_class("wait"), make_storage_class("now").mode("Immediate"))
 
 
-def delayed(name="c"):
+def delayed(name: str = "c") -> ClaimBuilder:
     """A claim of a class that waits for the first consumer."""
     return make_pvc(name).storage_class("wait")
 
 
-def local(name, zone=None):
+def local(name: str, zone: str | None = None) -> VolumeBuilder:
     """A volume for such claims, in one zone."""
     volume = make_pv(name).storage_class("wait")
     return volume.on("zone", zone) if zone else volume
 
 
-def verdicts(world, pod):
+def verdicts(world: StorageWorld, pod: PodBuilder) -> dict[str, str]:
     """Filter messages by node, and all of them unresolvable."""
     statuses = world.filtered(world.plugin(VolumeBinding), pod.obj())
     assert all(s == SUCCESS or s == Status.unresolvable(*s.reasons) for s in statuses.values())
     return {node: status.message for node, status in statuses.items()}
 
 
-def static_only(world):
+def static_only(world: StorageWorld) -> StorageWorld:
     """Let the class make no volumes, so that only existing ones are found."""
     return world.store(make_storage_class("wait").provisioner("kubernetes.io/no-provisioner"))
 
@@ -84,7 +96,7 @@ def static_only(world):
         pytest.param(make_pod().volume(csi={"driver": "d"}), id="no-claims"),
     ],
 )
-def test_pods_without_claims_are_skipped(pod):
+def test_pods_without_claims_are_skipped(pod: PodBuilder) -> None:
     world = zones("a")
     assert pre_filtered(world.plugin(VolumeBinding), pod.obj(), world.nodes) == SKIP
 
@@ -158,7 +170,9 @@ EPHEMERAL = make_pod("p").uid("me").volume(ephemeral={}).obj()
         ),
     ],
 )
-def test_all_claims_must_be_ready(pod, claim, expected):
+def test_all_claims_must_be_ready(
+    pod: Pod, claim: ClaimBuilder | None, expected: str | None
+) -> None:
     world = zones("a")
     if claim is not None:
         world.store(claim)
@@ -166,7 +180,7 @@ def test_all_claims_must_be_ready(pod, claim, expected):
     assert answer == (None if expected is None else Status.unresolvable(expected))
 
 
-def test_a_class_without_a_mode_is_an_error():
+def test_a_class_without_a_mode_is_an_error() -> None:
     world = zones("a").store(delayed(), make_storage_class("wait").mode(None))
     answer = pre_filtered(world.plugin(VolumeBinding), pod_of("c").obj(), world.nodes)
     assert answer == Status.error('VolumeBindingMode not set for StorageClass "wait"')
@@ -201,7 +215,9 @@ def test_a_class_without_a_mode_is_an_error():
         ),
     ],
 )
-def test_bound_volumes_must_exist_and_be_reachable(volumes, expected):
+def test_bound_volumes_must_exist_and_be_reachable(
+    volumes: list[VolumeBuilder], expected: dict[str, str]
+) -> None:
     world = zones("a", "b").store(make_pvc("c1").bound_to("v1"), make_pvc("c2").bound_to("v2"))
     world.store(*volumes)
     assert verdicts(world, pod_of("c1", "c2")) == expected
@@ -211,7 +227,7 @@ ZONE = "topology.kubernetes.io/zone"
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 
 
-def migrating():
+def migrating() -> StorageWorld:
     """Node ``csi`` has moved EBS volumes to the CSI driver, ``old`` has not."""
     world = StorageWorld(make_node("csi").label(EBS_ZONE, "a"), make_node("old").label(ZONE, "a"))
     return world.store(
@@ -219,7 +235,7 @@ def migrating():
     ).store(make_pvc("c").bound_to("v"))
 
 
-def ebs(volume_id="vol-1"):
+def ebs(volume_id: str = "vol-1") -> VolumeBuilder:
     return make_pv("v").spec(awsElasticBlockStore={"volumeID": volume_id})
 
 
@@ -244,7 +260,9 @@ def ebs(volume_id="vol-1"):
         ),
     ],
 )
-def test_in_tree_volumes_are_reached_as_csi_volumes_where_the_node_says_so(volume, expected):
+def test_in_tree_volumes_are_reached_as_csi_volumes_where_the_node_says_so(
+    volume: VolumeBuilder, expected: dict[str, str]
+) -> None:
     world = migrating().store(volume)
     statuses = world.filtered(world.plugin(VolumeBinding), pod_of("c").obj())
     assert {node: status.message for node, status in statuses.items()} == expected
@@ -252,7 +270,7 @@ def test_in_tree_volumes_are_reached_as_csi_volumes_where_the_node_says_so(volum
     assert broken == {node for node, message in expected.items() if "translate" in message}
 
 
-def test_an_error_outweighs_other_reasons():
+def test_an_error_outweighs_other_reasons() -> None:
     world = migrating().store(ebs("aws://a/x"), delayed("d"))
     static_only(world)
     plugin = world.plugin(VolumeBinding)
@@ -265,25 +283,25 @@ def test_an_error_outweighs_other_reasons():
 # Existing volumes for unbound claims
 
 
-def test_an_unbound_claim_gets_a_volume_that_the_node_can_reach():
+def test_an_unbound_claim_gets_a_volume_that_the_node_can_reach() -> None:
     world = static_only(zones("a", "b", "c")).store(delayed())
     world.store(local("va", "a"), local("vb", "b"))
     assert verdicts(world, pod_of("c")) == {"a": "", "b": "", "c": BIND_CONFLICT}
 
 
-def test_two_claims_need_two_volumes():
+def test_two_claims_need_two_volumes() -> None:
     world = static_only(zones("a", "b", "c")).store(delayed("c1"), delayed("c2"))
     world.store(local("va1", "a"), local("va2", "a"), local("vb", "b"))
     assert verdicts(world, pod_of("c1", "c2")) == {"a": "", "b": BIND_CONFLICT, "c": BIND_CONFLICT}
 
 
-def test_a_volume_anywhere_serves_where_there_is_no_local_one():
+def test_a_volume_anywhere_serves_where_there_is_no_local_one() -> None:
     world = static_only(zones("a", "b")).store(delayed("c1"), delayed("c2"))
     world.store(local("va", "a"), local("anywhere"))
     assert verdicts(world, pod_of("c1", "c2")) == {"a": "", "b": BIND_CONFLICT}
 
 
-def test_two_claims_take_turns_among_volumes_of_every_kind():
+def test_two_claims_take_turns_among_volumes_of_every_kind() -> None:
     world = static_only(zones("a", "b")).store(*(delayed(f"c{i}") for i in range(3)))
     not_b = expressions(requirement("zone", "NotIn", "b"))
     world.store(local("va", "a"), local("anywhere"), local("not-b").terms(not_b))
@@ -358,7 +376,9 @@ def test_two_claims_take_turns_among_volumes_of_every_kind():
         ),
     ],
 )
-def test_a_volume_must_offer_what_the_claim_asks_for(claim, volume, fits):
+def test_a_volume_must_offer_what_the_claim_asks_for(
+    claim: ClaimBuilder, volume: VolumeBuilder, fits: bool
+) -> None:
     world = static_only(zones("a")).store(claim, volume)
     assert verdicts(world, pod_of("c")) == {"a": "" if fits else BIND_CONFLICT}
 
@@ -373,7 +393,7 @@ def test_a_volume_must_offer_what_the_claim_asks_for(claim, volume, fits):
         pytest.param(None, False, id="is-removed"),
     ],
 )
-def test_volumes_are_known_as_they_are_now(now, fits):
+def test_volumes_are_known_as_they_are_now(now: VolumeBuilder | None, fits: bool) -> None:
     world = static_only(zones("a")).store(delayed(), local("v"))
     plugin = world.plugin(VolumeBinding)
     if now is None:
@@ -386,7 +406,7 @@ def test_volumes_are_known_as_they_are_now(now, fits):
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
 
 
-def test_volumes_that_others_have_are_not_even_looked_at():
+def test_volumes_that_others_have_are_not_even_looked_at() -> None:
     world = static_only(zones("a")).store(delayed())
     world.store(*(local(f"v{i}").claimed_by(f"other{i}") for i in range(3)))
     volumes = Volumes(world.objects)
@@ -396,14 +416,14 @@ def test_volumes_that_others_have_are_not_even_looked_at():
     assert [volume.name for volume in found] == ["free", "mine"]
 
 
-def test_a_volume_promised_to_the_claim_is_the_only_choice():
+def test_a_volume_promised_to_the_claim_is_the_only_choice() -> None:
     world = zones("a", "b").store(delayed(), local("other", "b"))
     world.store(local("own", "a").claimed_by("c"))
     static_only(world)
     assert verdicts(world, pod_of("c")) == {"a": "", "b": BIND_CONFLICT}
 
 
-def test_a_promised_volume_that_another_volume_of_the_pod_has_is_no_choice():
+def test_a_promised_volume_that_another_volume_of_the_pod_has_is_no_choice() -> None:
     world = static_only(zones("a")).store(delayed(), local("own").claimed_by("c"))
     assert verdicts(world, pod_of("c", "c")) == {"a": BIND_CONFLICT}
     world.store(local("more"))
@@ -445,7 +465,7 @@ TERMS = [
 
 @pytest.mark.parametrize("bound", [True, False])
 @pytest.mark.parametrize(("terms", "expected"), TERMS)
-def test_node_affinity_of_volumes(terms, expected, bound):
+def test_node_affinity_of_volumes(terms: list[dict[str, Any]], expected: str, bound: bool) -> None:
     nodes = (make_node(z).label("zone", z).label("n", str(i + 1)) for i, z in enumerate("abc"))
     world = static_only(StorageWorld(*nodes))
     world.store(delayed().bound_to("v") if bound else delayed(), local("v").terms(*terms))
@@ -497,12 +517,14 @@ def test_node_affinity_of_volumes(terms, expected, bound):
         ),
     ],
 )
-def test_volumes_are_made_where_the_class_allows(storage_class, expected):
+def test_volumes_are_made_where_the_class_allows(
+    storage_class: ClassBuilder, expected: dict[str, str]
+) -> None:
     world = zones("a", "b").store(delayed(), storage_class)
     assert verdicts(world, pod_of("c")) == expected
 
 
-def test_only_claims_without_a_volume_need_provisioning():
+def test_only_claims_without_a_volume_need_provisioning() -> None:
     world = zones("a", "b", "c").store(make_storage_class().topology(zone=["b"]), delayed())
     world.store(local("va", "a"))
     assert verdicts(world, pod_of("c")) == {"a": "", "b": "", "c": BIND_CONFLICT}
@@ -516,7 +538,9 @@ def test_only_claims_without_a_volume_need_provisioning():
         pytest.param(["gone"], {"a": BIND_CONFLICT, "b": BIND_CONFLICT}, id="missing-node"),
     ],
 )
-def test_a_volume_that_is_being_made_fixes_the_node(nodes, expected):
+def test_a_volume_that_is_being_made_fixes_the_node(
+    nodes: list[str], expected: dict[str, str]
+) -> None:
     world = zones("a", "b")
     for i, node in enumerate(nodes):
         world.store(delayed(f"c{i}").selected(node))
@@ -524,14 +548,14 @@ def test_a_volume_that_is_being_made_fixes_the_node(nodes, expected):
     assert verdicts(world, pod_of(*(f"c{i}" for i in range(len(nodes))), "free")) == expected
 
 
-def test_a_selected_claim_must_still_be_provisionable():
+def test_a_selected_claim_must_still_be_provisionable() -> None:
     world = zones("a", "b").store(
         delayed().selected("a"), make_storage_class().topology(zone=["b"])
     )
     assert verdicts(world, pod_of("c")) == {"a": BIND_CONFLICT, "b": BIND_CONFLICT}
 
 
-def test_all_reasons_of_a_node_are_told_in_order():
+def test_all_reasons_of_a_node_are_told_in_order() -> None:
     world = static_only(zones("a", "b")).store(delayed("d"), make_pvc("c").bound_to("v"))
     world.store(make_pv("v").on("zone", "b"))
     both = f"{NODE_CONFLICT}, {BIND_CONFLICT}"
@@ -541,7 +565,7 @@ def test_all_reasons_of_a_node_are_told_in_order():
 # Capacity
 
 
-def capacity(value=None, **more):
+def capacity(value: str | None = None, **more: str) -> CapacityBuilder:
     return make_storage_capacity().of("wait", value, **more)
 
 
@@ -589,7 +613,9 @@ def capacity(value=None, **more):
         ),
     ],
 )
-def test_a_driver_that_publishes_capacity_must_have_enough(capacities, expected):
+def test_a_driver_that_publishes_capacity_must_have_enough(
+    capacities: list[CapacityBuilder], expected: dict[str, str]
+) -> None:
     world = zones("a", "b").store(delayed(), make_csi_driver().storage_capacity())
     world.store(*capacities)
     assert verdicts(world, pod_of("c")) == expected
@@ -604,14 +630,16 @@ def test_a_driver_that_publishes_capacity_must_have_enough(capacities, expected)
         pytest.param(make_csi_driver().storage_capacity(), delayed().size(None), id="no-size"),
     ],
 )
-def test_other_drivers_are_trusted_to_have_enough(driver, claim):
+def test_other_drivers_are_trusted_to_have_enough(
+    driver: DriverBuilder | None, claim: ClaimBuilder
+) -> None:
     world = zones("a").store(claim)
     if driver is not None:
         world.store(driver)
     assert verdicts(world, pod_of("c")) == {"a": ""}
 
 
-def test_capacity_follows_its_objects():
+def test_capacity_follows_its_objects() -> None:
     world = zones("a").store(delayed(), make_csi_driver().storage_capacity(), capacity("1Gi").on())
     plugin = world.plugin(VolumeBinding)
     world.store(capacity("1Mi").on())
@@ -622,7 +650,7 @@ def test_capacity_follows_its_objects():
     assert world.messages(plugin, pod_of("c").obj()) == {"a": NO_SPACE}
 
 
-def test_volumes_follow_their_objects():
+def test_volumes_follow_their_objects() -> None:
     world = static_only(zones("a")).store(delayed(), local("v"))
     plugin = world.plugin(VolumeBinding)
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
@@ -693,7 +721,7 @@ ON = make_csi_driver("d").storage_capacity()
         pytest.param(CAPACITY, capacity("1"), capacity(), Hint.SKIP, id="no-longer-known"),
     ],
 )
-def test_hints(resource, old, new, expected):
+def test_hints(resource: Kind, old: Any, new: Any, expected: Hint | None) -> None:
     pod = pod_of("c").volume(csi={"driver": "d"}).volume(ephemeral={}).obj()
     plugin = zones("a").plugin(VolumeBinding)
     action = UPDATE if old is not None else ADD
@@ -705,6 +733,6 @@ def test_hints(resource, old, new, expected):
     [(ADD, Hint.QUEUE), (Action.UPDATE_NODE_LABEL, Hint.QUEUE), (Action.UPDATE_NODE_TAINT, None)],
     ids=["new", "labels", "taints"],
 )
-def test_node_hints(action, expected):
+def test_node_hints(action: Action, expected: Hint | None) -> None:
     plugin = zones("a").plugin(VolumeBinding)
     assert hint(plugin, NODE, action, pod_of().obj(), None, make_node().obj()) is expected

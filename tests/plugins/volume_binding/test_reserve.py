@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +14,7 @@ from tests.handles import RefusingWriter
 from tests.plugins.storage_world import StorageWorld
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import Conflict
 from bayplan.framework.cycle_state import CycleState
@@ -25,28 +28,29 @@ from bayplan.testing import (
     make_pvc,
     make_storage_class,
 )
+from bayplan.testing.storage import ClaimBuilder, CsiNodeBuilder, VolumeBuilder
 
 NODE = "n"
 
 
-def unbound(version=1):
+def unbound(version: int = 1) -> ClaimBuilder:
     return make_pvc("c").uid("c-uid").storage_class("wait").version(version)
 
 
-def available(version=1):
+def available(version: int = 1) -> VolumeBuilder:
     return make_pv("v").storage_class("wait").version(version)
 
 
 class Server(RefusingWriter):
     """Stands in for the API server: applies merge patches, in a way the test decides on."""
 
-    def __init__(self, world, error=None):
+    def __init__(self, world: StorageWorld, error: Conflict | None = None) -> None:
         self._world = world
         self._error = error
         self.patches = []
         self.written = threading.Semaphore(0)
 
-    def patch(self, path, body, content_type):
+    def patch(self, path: str, body: bytes, content_type: str) -> bytes | None:
         assert content_type == "application/merge-patch+json"
         self.patches.append((path, msgspec.json.decode(body)))
         if self._error is not None:
@@ -61,28 +65,30 @@ class Server(RefusingWriter):
         return msgspec.json.encode(merged)
 
 
-def merge(target, patch):
+def merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     for key, value in patch.items():
         target[key] = merge(target.get(key, {}), value) if isinstance(value, dict) else value
     return target
 
 
 @pytest.fixture
-def world():
+def world() -> StorageWorld:
     return StorageWorld(
         make_node(NODE).label("zone", "a"), make_node("m").label("zone", "b")
     ).store(make_storage_class("wait"))
 
 
 @pytest.fixture
-def plugin(world):
+def plugin(world: StorageWorld) -> VolumeBinding:
     return world.plugin(VolumeBinding)
 
 
 POD = make_pod("p").pvc("c").obj()
 
 
-def reserved(world, plugin, pod=POD, node=NODE):
+def reserved(
+    world: StorageWorld, plugin: VolumeBinding, pod: Pod = POD, node: str = NODE
+) -> CycleState:
     """The state of ``pod`` after Reserve on ``node``."""
     state = world.state(plugin, pod)
     assert plugin.filter_nodes(state, pod, world.nodes)[world.row(node)] == 0
@@ -93,7 +99,7 @@ def reserved(world, plugin, pod=POD, node=NODE):
 # Reserve
 
 
-def test_nothing_is_to_be_done_for_bound_claims(world, plugin):
+def test_nothing_is_to_be_done_for_bound_claims(world: StorageWorld, plugin: VolumeBinding) -> None:
     world.store(make_pvc("c").bound_to("v"), available())
     state = reserved(world, plugin)
     assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
@@ -101,7 +107,9 @@ def test_nothing_is_to_be_done_for_bound_claims(world, plugin):
     plugin.unreserve(state, POD, NODE)
 
 
-def test_nothing_is_to_be_done_for_a_pod_without_claims(world, plugin):
+def test_nothing_is_to_be_done_for_a_pod_without_claims(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     state, pod = CycleState(), make_pod().obj()
     assert plugin.pre_filter(state, pod, world.nodes) == SKIP
     assert plugin.reserve(state, pod, NODE) is None
@@ -110,7 +118,9 @@ def test_nothing_is_to_be_done_for_a_pod_without_claims(world, plugin):
     plugin.unreserve(state, pod, NODE)
 
 
-def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(world, plugin):
+def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(make_storage_class("wait").provisioner(""), unbound(), available())
     world.store(make_pvc("d").storage_class("wait"))
     other = make_pod("q").pvc("d").obj()
@@ -122,7 +132,9 @@ def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(world, plugi
     assert all(s.ok for s in world.filtered(plugin, other).values())
 
 
-def test_the_smallest_volume_is_reserved_for_the_smallest_claim(world, plugin):
+def test_the_smallest_volume_is_reserved_for_the_smallest_claim(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound().size("3Gi"), make_pvc("d").storage_class("wait").size("1Gi"))
     for size in ("9Gi", "4Gi", "2Gi"):
         world.store(make_pv(f"v-{size}".lower()).storage_class("wait").capacity(size))
@@ -131,13 +143,17 @@ def test_the_smallest_volume_is_reserved_for_the_smallest_claim(world, plugin):
     assert {c.name: v.name for c, v, _ in task.static} == {"c": "v-4gi", "d": "v-2gi"}
 
 
-def test_equal_volumes_are_taken_in_the_order_in_which_they_came(world, plugin):
+def test_equal_volumes_are_taken_in_the_order_in_which_they_came(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound().size("1Gi"), *(make_pv(n).storage_class("wait") for n in "zab"))
     task = reserved(world, plugin).read(plugin.name).task
     assert [v.name for v in task.volumes] == ["z"]
 
 
-def test_a_reserved_claim_is_provisioned_for_its_node_alone(world, plugin):
+def test_a_reserved_claim_is_provisioned_for_its_node_alone(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound())
     state = reserved(world, plugin)
     statuses = world.filtered(plugin, make_pod("q").pvc("c").obj())
@@ -156,14 +172,18 @@ def test_a_reserved_claim_is_provisioned_for_its_node_alone(world, plugin):
         pytest.param(lambda w: w.remove(unbound()).store(unbound(1)), False, id="deleted-and-made"),
     ],
 )
-def test_what_is_assumed_holds_until_the_object_changes(world, plugin, change, still_assumed):
+def test_what_is_assumed_holds_until_the_object_changes(
+    world: StorageWorld, plugin: VolumeBinding, change: Callable[..., Any], still_assumed: bool
+) -> None:
     world.store(unbound(1))
     reserved(world, plugin)
     change(world)
     assert world.filtered(plugin, POD)["m"].ok is not still_assumed
 
 
-def test_unreserve_leaves_alone_what_another_pod_assumed_since(world, plugin):
+def test_unreserve_leaves_alone_what_another_pod_assumed_since(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound())
     first = reserved(world, plugin)
     world.store(unbound(2))
@@ -172,7 +192,9 @@ def test_unreserve_leaves_alone_what_another_pod_assumed_since(world, plugin):
     assert not world.filtered(plugin, POD)[NODE].ok
 
 
-def test_reserve_refuses_a_node_that_does_not_fit(world, plugin):
+def test_reserve_refuses_a_node_that_does_not_fit(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(make_storage_class("wait").topology(zone=["b"]), unbound())
     state = world.state(plugin, POD)
     plugin.filter_nodes(state, POD, world.nodes)
@@ -181,7 +203,9 @@ def test_reserve_refuses_a_node_that_does_not_fit(world, plugin):
     assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
 
 
-def test_nothing_is_reserved_where_the_profile_has_no_volume_binding_at_filter(world, plugin):
+def test_nothing_is_reserved_where_the_profile_has_no_volume_binding_at_filter(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound())
     state = world.state(plugin, POD)
     assert plugin.reserve(state, POD, NODE) is None
@@ -194,7 +218,9 @@ def test_nothing_is_reserved_where_the_profile_has_no_volume_binding_at_filter(w
 class PreBind:
     """Runs PreBind in a thread, as a binding worker does."""
 
-    def __init__(self, world, plugin, error=None, timeout=60):
+    def __init__(
+        self, world: StorageWorld, plugin: VolumeBinding, error: None = None, timeout: float = 60
+    ) -> None:
         self.world, self.plugin = world, plugin
         self.server = Server(world, error)
         plugin.handle = replace(plugin.handle, writer=self.server)
@@ -205,45 +231,47 @@ class PreBind:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def _run(self):
+    def _run(self) -> None:
         self._answers.append(self.plugin.pre_bind(self.state, POD, NODE))
 
-    def wait_written(self):
+    def wait_written(self) -> PreBind:
         """Until the patch has been sent."""
         assert self.server.written.acquire(timeout=30)
         return self
 
-    def status(self):
+    def status(self) -> Status | None:
         self._thread.join(30)
         assert not self._thread.is_alive()
         assert len(self.plugin._tasks) == 0
         return self._answers[0]
 
 
-def bound_claim(version=11):
+def bound_claim(version: int = 11) -> ClaimBuilder:
     return make_pvc("c").uid("c-uid").storage_class("wait").bound_to("v").version(version)
 
 
-def bound_volume(version=10):
+def bound_volume(version: int = 10) -> VolumeBuilder:
     volume = make_pv("v").storage_class("wait").version(version)
     return volume.claimed_by("c", "c-uid").status(phase="Bound")
 
 
-def failed(message):
+def failed(message: str) -> Status:
     return Status.error(f"binding volumes: {message}")
 
 
-def static(world, plugin, **args):
+def static(world: StorageWorld, plugin: VolumeBinding, **args: float) -> PreBind:
     world.store(unbound(), available())
     return PreBind(world, plugin, **args)
 
 
-def dynamic(world, plugin, **args):
+def dynamic(world: StorageWorld, plugin: VolumeBinding, **args: float) -> PreBind:
     world.store(unbound())
     return PreBind(world, plugin, **args)
 
 
-def test_the_claim_is_written_into_the_chosen_volume(world, plugin):
+def test_the_claim_is_written_into_the_chosen_volume(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     binding = static(world, plugin).wait_written()
     world.store(bound_volume(), bound_claim())
     assert binding.status() is None
@@ -267,7 +295,9 @@ def test_the_claim_is_written_into_the_chosen_volume(world, plugin):
     ]
 
 
-def test_the_chosen_node_is_written_into_the_claim(world, plugin):
+def test_the_chosen_node_is_written_into_the_claim(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     binding = dynamic(world, plugin).wait_written()
     world.store(bound_volume(), bound_claim().selected(NODE))
     assert binding.status() is None
@@ -280,7 +310,9 @@ def test_the_chosen_node_is_written_into_the_claim(world, plugin):
     ]
 
 
-def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(world, plugin):
+def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound(), make_pv("v").storage_class("wait").claimed_by("c"))
     binding = PreBind(world, plugin).wait_written()
     world.store(bound_volume(), bound_claim())
@@ -290,7 +322,9 @@ def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(world, plug
     assert patch["spec"]["claimRef"]["uid"] == "c-uid"
 
 
-def test_a_volume_that_names_the_claim_already_is_not_written(world, plugin):
+def test_a_volume_that_names_the_claim_already_is_not_written(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound(), bound_volume(version=1))
     binding = PreBind(world, plugin)
     world.store(bound_claim())
@@ -298,13 +332,15 @@ def test_a_volume_that_names_the_claim_already_is_not_written(world, plugin):
     assert binding.server.patches == []
 
 
-def test_changes_that_arrive_before_our_own_answer_are_not_missed(world, plugin):
+def test_changes_that_arrive_before_our_own_answer_are_not_missed(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound(), available())
     server = Server(world)
     plugin.handle = replace(plugin.handle, writer=server)
     original = server.patch
 
-    def answered_late(*args):
+    def answered_late(*args: bytes | str) -> bytes:
         answer = original(*args)
         world.store(bound_volume(), bound_claim())
         return answer
@@ -323,7 +359,11 @@ def test_changes_that_arrive_before_our_own_answer_are_not_missed(world, plugin)
         pytest.param([make_csi_node(NODE), make_csi_node("m")], id="csi-nodes"),
     ],
 )
-def test_static_binding_waits_for_the_pv_controller(world, plugin, seen):
+def test_static_binding_waits_for_the_pv_controller(
+    world: StorageWorld,
+    plugin: VolumeBinding,
+    seen: list[ClaimBuilder | CsiNodeBuilder | VolumeBuilder],
+) -> None:
     binding = static(world, plugin, timeout=0.05).wait_written()
     world.store(*seen)
     assert binding.status() == failed("context deadline exceeded")
@@ -337,7 +377,9 @@ def test_static_binding_waits_for_the_pv_controller(world, plugin, seen):
         pytest.param([unbound(11).selected(NODE)], id="not-provisioned-yet"),
     ],
 )
-def test_provisioning_waits_for_the_provisioner(world, plugin, seen):
+def test_provisioning_waits_for_the_provisioner(
+    world: StorageWorld, plugin: VolumeBinding, seen: list[ClaimBuilder | VolumeBuilder]
+) -> None:
     binding = dynamic(world, plugin, timeout=0.05).wait_written()
     world.store(*seen)
     assert binding.status() == failed("context deadline exceeded")
@@ -377,7 +419,9 @@ AFFINITY = 'pv "v" node affinity doesn\'t match node "n": no matching NodeSelect
         ),
     ],
 )
-def test_static_binding_fails(world, plugin, change, message):
+def test_static_binding_fails(
+    world: StorageWorld, plugin: VolumeBinding, change: Callable[..., Any], message: str
+) -> None:
     binding = static(world, plugin).wait_written()
     change(world)
     assert binding.status() == failed(message)
@@ -406,20 +450,27 @@ def test_static_binding_fails(world, plugin, change, message):
         ),
     ],
 )
-def test_provisioning_fails(world, plugin, changed, message):
+def test_provisioning_fails(
+    world: StorageWorld,
+    plugin: VolumeBinding,
+    changed: list[ClaimBuilder | VolumeBuilder],
+    message: str,
+) -> None:
     binding = dynamic(world, plugin).wait_written()
     world.store(*changed)
     assert binding.status() == failed(message)
 
 
-def test_a_claim_that_is_deleted_while_it_is_provisioned_fails(world, plugin):
+def test_a_claim_that_is_deleted_while_it_is_provisioned_fails(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     binding = dynamic(world, plugin).wait_written()
     world.remove(unbound())
     missing = 'persistentvolumeclaims "default/c" not found'
     assert binding.status() == failed(f"failed to check provisioning pvc: {missing}")
 
 
-def test_a_relabelled_node_may_get_out_of_reach(world, plugin):
+def test_a_relabelled_node_may_get_out_of_reach(world: StorageWorld, plugin: VolumeBinding) -> None:
     world.store(unbound(), make_pv("v").storage_class("wait").on("zone", "a"))
     binding = PreBind(world, plugin).wait_written()
     world.add_node(make_node("m").label("zone", "c"))
@@ -428,7 +479,7 @@ def test_a_relabelled_node_may_get_out_of_reach(world, plugin):
     assert binding.status() == failed(AFFINITY)
 
 
-def test_a_pod_that_is_gone_waits_no_longer(world, plugin):
+def test_a_pod_that_is_gone_waits_no_longer(world: StorageWorld, plugin: VolumeBinding) -> None:
     binding = dynamic(world, plugin).wait_written()
     assumed = POD.on_node(NODE)
     world.nodes.add_pod(world.row(NODE), assumed)
@@ -438,7 +489,9 @@ def test_a_pod_that_is_gone_waits_no_longer(world, plugin):
     assert binding.status() == failed(f"pod does not exist any more: {missing}")
 
 
-def test_a_pod_that_is_only_tried_out_as_gone_waits_on(world, plugin):
+def test_a_pod_that_is_only_tried_out_as_gone_waits_on(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     binding = dynamic(world, plugin).wait_written()
     assumed = POD.on_node(NODE)
     world.nodes.add_pod(world.row(NODE), assumed)
@@ -451,7 +504,9 @@ def test_a_pod_that_is_only_tried_out_as_gone_waits_on(world, plugin):
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before it writes", "while it waits"])
-def test_a_pod_that_is_called_back_waits_no_longer(world, plugin, early):
+def test_a_pod_that_is_called_back_waits_no_longer(
+    world: StorageWorld, plugin: VolumeBinding, early: bool
+) -> None:
     preparing = world.preparing[POD.uid] = PreparingPod()
     if early:
         preparing.call_back("preempted")
@@ -460,7 +515,9 @@ def test_a_pod_that_is_called_back_waits_no_longer(world, plugin, early):
     assert binding.status() == failed("context canceled")
 
 
-def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(world, plugin):
+def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     preparing = world.preparing[POD.uid] = PreparingPod()
     binding = static(world, plugin).wait_written()
     world.store(bound_volume(), bound_claim())
@@ -468,7 +525,9 @@ def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(world, pl
     assert preparing.call_back("preempted")
 
 
-def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(world, plugin):
+def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(
+    world: StorageWorld, plugin: VolumeBinding
+) -> None:
     world.store(unbound())
     server = Server(world, Conflict("the object has been modified"))
     plugin.handle = replace(plugin.handle, writer=server)
@@ -479,7 +538,9 @@ def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(world, plugin):
 
 
 @pytest.mark.parametrize("start", [static, dynamic])
-def test_what_has_been_written_stays_assumed_until_it_is_seen(world, plugin, start):
+def test_what_has_been_written_stays_assumed_until_it_is_seen(
+    world: StorageWorld, plugin: VolumeBinding, start: Callable[..., Any]
+) -> None:
     world.store(make_pvc("d").storage_class("wait"))
     binding = start(world, plugin, timeout=0.01).wait_written()
     assert not binding.status().ok
@@ -510,7 +571,9 @@ EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
         ),
     ],
 )
-def test_a_migrated_volume_must_be_reachable_as_a_csi_volume(world, plugin, volume, message):
+def test_a_migrated_volume_must_be_reachable_as_a_csi_volume(
+    world: StorageWorld, plugin: VolumeBinding, volume: VolumeBuilder, message: str | None
+) -> None:
     world.store(unbound())
     binding = PreBind(world, plugin).wait_written()
     world.store(make_csi_node("m"), make_csi_node(NODE).migrated("kubernetes.io/aws-ebs"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.plugins.storage_world import StorageWorld
 
+from bayplan.api.pod import Pod
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.volume_binding import VolumeBinding
@@ -15,6 +16,7 @@ from bayplan.testing import (
     make_storage_capacity,
     make_storage_class,
 )
+from bayplan.testing.storage import ClaimBuilder, VolumeBuilder
 
 FULLER = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 BENT = [
@@ -24,20 +26,20 @@ BENT = [
 ]
 
 
-def world():
+def world() -> StorageWorld:
     nodes = (make_node(zone).label("zone", zone) for zone in "abc")
     return StorageWorld(*nodes).store(make_storage_class("wait"), make_storage_class("fast"))
 
 
-def volume(name, size, zone, storage_class="wait"):
+def volume(name: str, size: str, zone: str, storage_class: str = "wait") -> VolumeBuilder:
     return make_pv(name).storage_class(storage_class).capacity(size).on("zone", zone)
 
 
-def claim(name, size, storage_class="wait"):
+def claim(name: str, size: str, storage_class: str = "wait") -> ClaimBuilder:
     return make_pvc(name).storage_class(storage_class).size(size)
 
 
-def scores(w, pod, shape=FULLER):
+def scores(w: StorageWorld, pod: Pod, shape: list[dict[str, int]] = FULLER) -> dict[str, int]:
     plugin = w.plugin(VolumeBinding, shape=shape)
     state = w.state(plugin, pod)
     assert plugin.pre_score(state, pod, w.nodes, w.nodes.exists) is None
@@ -46,7 +48,7 @@ def scores(w, pod, shape=FULLER):
     return {info.name: int(found[info.row]) for info in w.nodes}
 
 
-def test_a_pod_without_claims_scores_0_everywhere():
+def test_a_pod_without_claims_scores_0_everywhere() -> None:
     w = world()
     plugin, state, pod = w.plugin(VolumeBinding), CycleState(), make_pod().obj()
     assert plugin.pre_filter(state, pod, w.nodes) is SKIP
@@ -55,7 +57,7 @@ def test_a_pod_without_claims_scores_0_everywhere():
     assert plugin.score_nodes(state, pod, w.nodes) is None
 
 
-def test_a_profile_without_its_pre_filter_cannot_score():
+def test_a_profile_without_its_pre_filter_cannot_score() -> None:
     w = world()
     status = w.plugin(VolumeBinding).pre_score(
         CycleState(), make_pod().obj(), w.nodes, w.nodes.exists
@@ -65,7 +67,7 @@ def test_a_profile_without_its_pre_filter_cannot_score():
         w.plugin(VolumeBinding).score_nodes(CycleState(), make_pod().obj(), w.nodes)
 
 
-def test_a_profile_without_its_filter_scores_nothing():
+def test_a_profile_without_its_filter_scores_nothing() -> None:
     w = world().store(volume("va", "4Gi", "a"), claim("x", "4Gi"))
     plugin, pod = w.plugin(VolumeBinding), make_pod().pvc("x").obj()
     state = w.state(plugin, pod)
@@ -73,7 +75,7 @@ def test_a_profile_without_its_filter_scores_nothing():
     assert plugin.score_nodes(state, pod, w.nodes) is None
 
 
-def test_emptier_nodes_are_better_by_default():
+def test_emptier_nodes_are_better_by_default() -> None:
     w = world().store(volume("va", "4Gi", "a"), volume("vb", "8Gi", "b"), claim("x", "4Gi"))
     plugin = w.plugin(VolumeBinding)
     state = w.state(plugin, make_pod().pvc("x").obj())
@@ -91,12 +93,14 @@ def test_emptier_nodes_are_better_by_default():
         pytest.param(BENT[:2], {"a": 0, "b": 0, "c": 0}, id="end-of-the-shape"),
     ],
 )
-def test_utilization_of_existing_volumes(shape, expected):
+def test_utilization_of_existing_volumes(
+    shape: list[dict[str, int]], expected: dict[str, int]
+) -> None:
     w = world().store(claim("c", "50Gi"), volume("va", "50Gi", "a"), volume("vb", "100Gi", "b"))
     assert scores(w, make_pod().pvc("c").obj(), shape) == expected
 
 
-def test_volumes_of_one_class_are_summed_up_and_classes_averaged():
+def test_volumes_of_one_class_are_summed_up_and_classes_averaged() -> None:
     w = world().store(claim("c1", "50Gi"), claim("c2", "100Gi"), claim("c3", "10Gi", "fast"))
     w.store(volume("va1", "50Gi", "a"), volume("va2", "150Gi", "a"))
     w.store(volume("va3", "40Gi", "a", "fast"))
@@ -104,7 +108,7 @@ def test_volumes_of_one_class_are_summed_up_and_classes_averaged():
     assert scores(w, pod) == {"a": (75 + 25) // 2, "b": 0, "c": 0}
 
 
-def test_a_mean_is_rounded_half_up():
+def test_a_mean_is_rounded_half_up() -> None:
     w = world().store(claim("c1", "50Gi"), claim("c2", "51Gi", "fast"))
     w.store(volume("v1", "100Gi", "a"), volume("v2", "100Gi", "a", "fast"))
     assert scores(w, make_pod().pvc("c1").pvc("c2").obj())["a"] == 51
@@ -114,12 +118,14 @@ def test_a_mean_is_rounded_half_up():
     ("utilization", "expected"),
     [(10, 100), (20, 100), (30, 67), (35, 50), (49, 4), (50, 0), (51, 2), (80, 70), (99, 70)],
 )
-def test_points_in_between_are_truncated_towards_the_left_one(utilization, expected):
+def test_points_in_between_are_truncated_towards_the_left_one(
+    utilization: int, expected: int
+) -> None:
     w = world().store(claim("c", f"{utilization}"), volume("v", "100", "a"))
     assert scores(w, make_pod().pvc("c").obj(), BENT)["a"] == expected
 
 
-def test_volumes_to_be_made_are_judged_by_what_the_driver_has_left():
+def test_volumes_to_be_made_are_judged_by_what_the_driver_has_left() -> None:
     w = world().store(
         claim("c1", "10Gi"), claim("c2", "20Gi"), make_csi_driver().storage_capacity()
     )
@@ -129,7 +135,7 @@ def test_volumes_to_be_made_are_judged_by_what_the_driver_has_left():
     assert scores(w, make_pod().pvc("c1").pvc("c2").obj()) == {"a": 30, "b": 50, "c": 100}
 
 
-def test_an_existing_volume_goes_before_those_to_be_made():
+def test_an_existing_volume_goes_before_those_to_be_made() -> None:
     w = world().store(
         claim("c1", "10Gi"), claim("c2", "20Gi"), make_csi_driver().storage_capacity()
     )
