@@ -1,5 +1,5 @@
 # Needs python3 (3.11 or later) and make; everything else is installed into .venv and .cache.
-# Variables: PYTHON (to make .venv with), PROVIDER (existing, kind, assets, build), ONCE=1 (`make run`
+# Variables: PYTHON (to make .venv with), PROVIDER (existing, kind, assets, build, kubelet), ONCE=1 (`make run`
 # ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest), KUBE=1.36 (the
 # control plane of that version in place of the reference's; `make e2e` then runs what it can judge).
 PYTHON ?= python3

@@ -14,7 +14,7 @@ import psutil
 from e2e.provider.choose import chosen, provide
 from e2e.provider.golang import BuildError, cache_dir
 from e2e.provider.process import StartError
-from e2e.provider.programs import BESIDE, control_plane
+from e2e.provider.programs import BESIDE
 from e2e.provider.waiting import say
 
 
@@ -52,8 +52,9 @@ def kubeconfig() -> None:
 
 
 def build() -> None:
-    """Build the programs that the tests need unless they are in the cache; print their folders."""
-    for program in (control_plane(), *BESIDE) if chosen().owns_parts else BESIDE:
+    """Get what the tests need into the cache; print the folders of programs beside the cluster."""
+    chosen().prepare()
+    for program in BESIDE:
         print(program.binary().parent)
 
 

@@ -2,6 +2,7 @@
 
 In this order: a kubeconfig given by the user, kind where Docker answers, the binaries of
 `KUBEBUILDER_ASSETS`, and at last a build from Go modules, which is possible everywhere.
+`kubelet` (nodes that run Pods) is taken by its name only.
 """
 
 import os
@@ -13,12 +14,19 @@ from e2e.provider.hosted import (
     given_kubeconfig,
     kind_answers,
 )
+from e2e.provider.kubelet import KubeletControlPlane
 from e2e.provider.local import AssetsControlPlane, BuiltControlPlane
 from e2e.provider.programs import assets
 
 PROVIDERS: dict[str, type[ControlPlane]] = {
     provider.provider: provider
-    for provider in (ExistingControlPlane, KindControlPlane, AssetsControlPlane, BuiltControlPlane)
+    for provider in (
+        ExistingControlPlane,
+        KindControlPlane,
+        AssetsControlPlane,
+        BuiltControlPlane,
+        KubeletControlPlane,
+    )
 }
 
 
@@ -31,7 +39,7 @@ def chosen(provider: str | None = None) -> type[ControlPlane]:
     """Return the kind of control plane to use.
 
     Args:
-        provider: existing, kind, assets or build; None: as PROVIDER says, else what is at hand.
+        provider: one of `PROVIDERS`; None: as PROVIDER says, else what is at hand.
 
     Raises:
         LookupError: no provider has this name.

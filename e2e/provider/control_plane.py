@@ -64,6 +64,10 @@ class ControlPlane(ABC):
             UnsupportedError: flags for an API server of somebody else.
         """
 
+    @classmethod  # noqa: B027
+    def prepare(cls) -> None:
+        """Get into the cache what `start` needs."""
+
     def stop(self) -> None:
         """End everything that was started, and remove this run's files."""
         stop_all(self.parts.values(), grace=0.5)  # nothing of them is kept

@@ -63,7 +63,7 @@ class GoProgram:
             BuildError: it does not compile, or a module or the toolchain cannot be had.
         """
         folder = cache_dir() / "go" / f"{self.name}-{self._key()}"
-        with _locked(cache_dir() / "go.lock"):
+        with locked(cache_dir() / "go.lock"):
             if not folder.exists():
                 with step(f"building {self.name} from Go modules"):
                     self._build(folder)
@@ -164,7 +164,7 @@ def _progress(output: list[str]) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Let one process at a time build: a second one waits and finds what the first has built."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

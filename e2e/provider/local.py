@@ -10,7 +10,7 @@ from typing import ClassVar
 from e2e.provider.control_plane import ADMIN_GROUP, ControlPlane
 from e2e.provider.kubeconfig import cert_kubeconfig
 from e2e.provider.process import Part, free_port
-from e2e.provider.programs import assets, program
+from e2e.provider.programs import assets, control_plane, program
 from e2e.provider.waiting import wait_until
 
 SERVICE_ACCOUNTS = "https://kubernetes.default.svc"
@@ -21,6 +21,11 @@ class BuiltControlPlane(ControlPlane):
 
     provider: ClassVar[str] = "build"
     owns_parts: ClassVar[bool] = True
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Build the control plane, unless it is in the cache."""
+        control_plane().binary()
 
     def start(self) -> None:
         """Start etcd, then kube-apiserver."""

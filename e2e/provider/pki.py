@@ -4,6 +4,7 @@ A listener that shows a certificate of this authority is one of ours: nobody els
 """
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,14 +38,16 @@ class Authority:
         self.cert = directory / "ca.crt"
         self.cert.write_bytes(_pem(ca.sign(self._key, hashes.SHA256())))
 
-    def issue(self, file: str, common_name: str, organization: str = "") -> KeyPair:
-        """Sign a certificate for a user, or for a server on this machine's loopback address."""
+    def issue(
+        self, file: str, common_name: str, organization: str = "", *addresses: str
+    ) -> KeyPair:
+        """Sign a certificate for a user, or for a server on the loopback and `addresses`."""
         key = self.new_key(file)
         cert = (
             _certificate(_name(common_name, organization), self._name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(), critical=False)
-            .add_extension(_loopback_names(), critical=False)
+            .add_extension(_names(addresses), critical=False)
         )
         pair = KeyPair(self._directory / f"{file}.crt", self._directory / f"{file}.key")
         pair.cert.write_bytes(_pem(cert.sign(self._key, hashes.SHA256())))
@@ -92,9 +95,9 @@ def _usage() -> x509.ExtendedKeyUsage:
     return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
 
 
-def _loopback_names() -> x509.SubjectAlternativeName:
-    loopback = ipaddress.ip_address("127.0.0.1")
-    return x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(loopback)])
+def _names(addresses: Iterable[str]) -> x509.SubjectAlternativeName:
+    ips = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in ("127.0.0.1", *addresses)]
+    return x509.SubjectAlternativeName([x509.DNSName("localhost"), *ips])
 
 
 def _pem(cert: x509.Certificate) -> bytes:

@@ -32,19 +32,24 @@ def control_plane() -> GoProgram:
     version = os.environ.get("KUBE") or REFERENCE
     if version not in KUBERNETES:
         raise LookupError(f"no Kubernetes {version}: it is one of {', '.join(KUBERNETES)}")
-    major, minor, patch = KUBERNETES[version]
     return GoProgram(
         "controlplane",
         ROOT / "e2e",
         "./controlplane",
-        {
-            "k8s.io/component-base/version.gitVersion": f"v{major}.{minor}.{patch}",
-            "k8s.io/component-base/version.gitMajor": str(major),
-            "k8s.io/component-base/version.gitMinor": str(minor),
-        },
+        version_variables(version),
         ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
         "go.mod" if version == REFERENCE else f"kube-{version}.mod",
     )
+
+
+def version_variables(version: str) -> dict[str, str]:
+    """Return what makes a program of Kubernetes say that version, one of `KUBERNETES`."""
+    major, minor, patch = KUBERNETES[version]
+    return {
+        "k8s.io/component-base/version.gitVersion": f"v{major}.{minor}.{patch}",
+        "k8s.io/component-base/version.gitMajor": str(major),
+        "k8s.io/component-base/version.gitMinor": str(minor),
+    }
 
 
 def assets() -> Path | None:

@@ -1,0 +1,100 @@
+"""Images for nodes, made without a registry: bayplan's from the Dockerfile, and one that waits.
+
+What a node starts from is a store: the folder of a containerd that has them unpacked.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+from e2e.provider.golang import ROOT
+from e2e.provider.kubelet.box import HERE, Box
+from e2e.provider.kubelet.software import CONTAINERD, PAUSE, cached, environment
+from e2e.provider.waiting import say
+
+IMAGE = "bayplan:0.1.0"  # as deploy/ has it
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
+CONTEXT = (
+    "Dockerfile",
+    ".dockerignore",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.lock",
+)
+
+
+def store() -> Path:
+    """Return the folder of a containerd with all images; the caller holds `software_lock`.
+
+    One is kept: nodes have links to its files, not the folder.
+    """
+    base = cached("base", (HERE / "base.sh").read_text(), _make_base)
+    programs = [program.binary().parent.name for program in (PAUSE, *CONTAINERD)]
+    scripts = [(HERE / name).read_text() for name in ("image.sh", "store.sh")]
+    key = (base.name, programs, scripts, _sources())
+    folder = cached("store", key, lambda partial: _make_store(base, partial))
+    for previous in folder.parent.glob("store-*"):
+        if previous != folder:
+            shutil.rmtree(previous)
+    return folder / "containerd"
+
+
+def _sources() -> str:
+    digest = hashlib.sha256()
+    for file in [ROOT / name for name in CONTEXT] + sorted((ROOT / "src").rglob("*.py")):
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _box(folder: Path) -> Box:
+    return Box(f"bayplan-build-{os.getpid()}", folder / "box")
+
+
+def _make_base(folder: Path) -> None:
+    _box(folder).run(HERE / "base.sh", folder, log=folder / "log", **environment())
+
+
+def _make_store(base: Path, folder: Path) -> None:
+    image, pause = folder / "bayplan.tar", folder / "pause.tar"
+    name = re.search(r"^ARG PYTHON=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert name is not None
+    tag, layers, log = f"python:{name[1]}", base / "docker", folder / "image.log"
+    build = (HERE / "image.sh", base / "base.tar", tag, layers, ROOT, IMAGE, image)
+    _box(folder).run(*build, log=log, **environment())
+    of_base, of_image = map(int, Path(f"{image}.sizes").read_text().split())
+    say(f"  {IMAGE}: {of_image / 1e6:.0f} MB, of which {of_base / 1e6:.0f} MB are its base")
+    _write_image(pause, PAUSE_IMAGE, PAUSE.binary())
+    unpack = (HERE / "store.sh", folder / "containerd", image, pause)
+    _box(folder).run(*unpack, log=folder / "store.log", **environment())
+    image.unlink()
+
+
+def _write_image(path: Path, name: str, program: Path) -> None:
+    """Write an image of one static program, as `docker save` does."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        _add(tar, program.name, program.read_bytes(), 0o755)
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": [f"/{program.name}"], "User": "65535:65535"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(path, "w") as tar:
+        _add(tar, "config.json", json.dumps(config).encode())
+        _add(tar, "layer.tar", layer.getvalue())
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), mode
+    tar.addfile(info, io.BytesIO(data))
