@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.devices import CLASSES, DeviceMaker, Offer, opaque
 from e2e.conformance.generator.dice import without_empty
+from e2e.conformance.generator.world import ACCELERATOR
 
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
@@ -39,6 +40,7 @@ class ClaimMaker:
         self.world = world
         self.devices = devices
         self._count = 0
+        self._share = dice.choice((0.1, 0.3, 0.6))
         self._templates: dict[str, list[str]] = {}
         self._named: dict[str, list[str]] = {}
         self._admins: set[str] = set()
@@ -62,8 +64,13 @@ class ClaimMaker:
                 self._named[namespace].append(self._add_shared(namespace))
 
     def give(self, pod: Json) -> None:
-        """Have the Pod use claims, if it is one of those that do."""
-        if not self.devices.present or not self.dice.has("deviceClaims"):
+        """Have the Pod use claims and resources for which there are devices, if it is to."""
+        if not self.devices.present:
+            return
+        for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])):
+            if self.dice.has("backedResources"):
+                self._request_resource(container)
+        if not self.dice.chance(self._share):
             return
         node = pod["spec"].get("nodeName", "")
         entries: list[Json] = []
@@ -75,6 +82,16 @@ class ClaimMaker:
         pod["spec"]["resourceClaims"] = entries
         if statuses:
             pod["status"]["resourceClaimStatuses"] = statuses
+
+    def _request_resource(self, container: Json) -> None:
+        """Of a class, by the name that the class gives or by that of every class."""
+        dice = self.dice
+        name = ACCELERATOR
+        if dice.chance(0.3):
+            name = f"deviceclass.resource.kubernetes.io/{dice.choice((*CLASSES, 'nowhere'))}"
+        amount = dice.choice(("0", "1", "1", "1", "2"))
+        for kind in ("requests", "limits"):
+            container.setdefault("resources", {}).setdefault(kind, {})[name] = amount
 
     def _held(self, entry: Json, pod: Json, node: str) -> list[Json]:
         """A claim of a Pod on a node: mostly with a device that the node reaches."""

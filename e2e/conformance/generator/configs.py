@@ -22,6 +22,7 @@ SCORERS = (
     "PodTopologySpread",
     "InterPodAffinity",
     "VolumeBinding",
+    "DynamicResources",
 )
 FILTERS = (
     "NodeUnschedulable",
@@ -36,6 +37,7 @@ FILTERS = (
     "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
+    "DynamicResources",
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.dice import without_empty
-from e2e.conformance.generator.world import ZONE
+from e2e.conformance.generator.world import ACCELERATOR, ZONE
 
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 DRIVERS = ("gpu.example.com", "nic.example.com")
 CLASSES = ("gpu", "nic", "any", "special")
+OLD, NEW = "2025-01-01T00:00:00Z", "2025-06-01T00:00:00Z"
 MODELS = ("a100", "h100", "t4")
 EXPRESSIONS = (
     "true",
@@ -75,6 +76,7 @@ class DeviceMaker:
             return
         for name in CLASSES:
             self._add_class(name)
+        self._add_accelerators()
         share = self.dice.choice((0.2, 0.5, 0.9))
         for node in self.world.nodes:
             for driver in DRIVERS:
@@ -85,6 +87,13 @@ class DeviceMaker:
         for number in range(3):
             if self.dice.has("deviceTaintRules"):
                 self._add_rule(number)
+
+    def _add_accelerators(self) -> None:
+        """Nodes that offer by themselves what elsewhere devices are for."""
+        for item in self.world.items:
+            if item["kind"] == "Node" and self.dice.has("accelerators"):
+                offered = item["status"].get("allocatable") or item["status"]["capacity"]
+                offered[ACCELERATOR] = self.dice.choice(("0", "1", "2"))
 
     def selectors(self) -> list[Json]:
         """None to two selectors; faulty ones where the cluster has such."""
@@ -100,9 +109,13 @@ class DeviceMaker:
             spec["selectors"] = [{"cel": {"expression": f"device.driver == '{name}.example.com'"}}]
         elif name == "special":
             spec["selectors"] = self.selectors()
+        metadata = {"name": name}
         if self.dice.has("deviceConfig"):
             spec["config"] = [opaque(self.dice)]
-        metadata = {"name": name}
+        if self.dice.chance(0.3):
+            # Of several classes for one resource the newest counts, then the first by name.
+            spec["extendedResourceName"] = ACCELERATOR
+            metadata["creationTimestamp"] = self.dice.choice((OLD, NEW))
         self.world.add("resource.k8s.io/v1", "DeviceClass", metadata=metadata, spec=spec)
 
     def _add_rule(self, number: int) -> None:

@@ -27,6 +27,8 @@ IMAGES = (
 )
 GPU = "nvidia.com/gpu"
 FPGA = "example.com/fpga"
+ACCELERATOR = "example.com/accelerator"
+"""Offered by few nodes; device classes may stand for it."""
 
 
 @dataclass
