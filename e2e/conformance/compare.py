@@ -110,12 +110,18 @@ def _message(pod: str, expected: Verdict, actual: Verdict) -> Iterator[Differenc
         if status["code"] == "Error"
         for reason in status["reasons"]
     }
-    if theirs == ours or ours in faults:
-        return
-    if _FAULTS in theirs and theirs.partition(_FAULTS)[0] == ours.partition(_FAULTS)[0]:
-        # The rest is what PostFilter says, which is compared in full where it stands by itself.
-        return
-    yield Difference(pod, "message", theirs, ours)
+    if ours not in faults and not _says_the_same(theirs, ours):
+        yield Difference(pod, "message", theirs, ours)
+
+
+def _says_the_same(theirs: str, ours: str) -> bool:
+    """Whether messages are equal, up to what PostFilter says of the errors of several nodes.
+
+    That is compared in full where it stands by itself.
+    """
+    if _FAULTS in theirs:
+        return theirs.partition(_FAULTS)[0] == ours.partition(_FAULTS)[0]
+    return theirs == ours
 
 
 def _faults(message: str) -> list[str]:
@@ -163,9 +169,10 @@ def compare_simulations(expected: Sequence[Verdict], actual: Sequence[Verdict]) 
         held = theirs.get("node") is None and not theirs.get("message")
         told = held and str(ours.get("message")).startswith("held back by ")
         for what in ("pod", "node", "best", *(() if told else ("message",))):
-            if (theirs.get(what) or None) != (ours.get(what) or None):
-                step = f"simulate.{what}"
-                return [Difference(theirs["pod"], step, theirs.get(what), ours.get(what))]
+            due, given = theirs.get(what) or None, ours.get(what) or None
+            alike = what == "message" and _says_the_same(due or "", given or "")
+            if due != given and not alike:
+                return [Difference(theirs["pod"], f"simulate.{what}", due, given)]
     if len(expected) != len(actual):
         return [Difference("", "simulate.length", len(expected), len(actual))]
     return []

@@ -142,6 +142,15 @@ def test_only_ours_says_why_a_pod_is_held_back() -> None:
     assert difference.what == "simulate.message"
 
 
+def test_of_the_errors_that_preemption_lists_a_simulation_may_name_others() -> None:
+    def step(what: str) -> list[dict[str, Any]]:
+        return [{"pod": "default/a", "message": f"0/2 nodes. preemption: [running {what}]"}]
+
+    assert compare_simulations(step("a on n1, running b on n2"), step("b on n2")) == []
+    (difference,) = compare_simulations(step("a"), [{"pod": "default/a", "message": "0/3 nodes."}])
+    assert difference.what == "simulate.message"
+
+
 def test_a_simulation_that_leaves_out_pods_differs() -> None:
     expected = [{"pod": "default/a", "node": None, "message": "no"}]
     (difference,) = compare_simulations(expected, [])

@@ -74,8 +74,7 @@ class DeviceMaker:
         """Add everything that claims may ask for."""
         if not self.present:
             return
-        for name in CLASSES:
-            self._add_class(name)
+        self._add_classes()
         self._add_accelerators()
         share = self.dice.choice((0.2, 0.5, 0.9))
         for node in self.world.nodes:
@@ -103,7 +102,17 @@ class DeviceMaker:
             expressions.append(dice.choice(FAULTY))
         return [{"cel": {"expression": text}} for text in expressions]
 
-    def _add_class(self, name: str) -> None:
+    def _add_classes(self) -> None:
+        """Of several classes for one resource the newest counts, then the first by name.
+
+        That one comes last: kube-scheduler forgets the own resource of a class that comes after it.
+        """
+        dates = {name: self.dice.choice((OLD, NEW)) for name in CLASSES if self.dice.chance(0.3)}
+        names = sorted(CLASSES, reverse=True)
+        for name in sorted(names, key=lambda name: dates.get(name, "")):
+            self._add_class(name, dates.get(name))
+
+    def _add_class(self, name: str, backing_since: str | None) -> None:
         spec: Json = {}
         if name in ("gpu", "nic"):
             spec["selectors"] = [{"cel": {"expression": f"device.driver == '{name}.example.com'"}}]
@@ -112,10 +121,9 @@ class DeviceMaker:
         metadata = {"name": name}
         if self.dice.has("deviceConfig"):
             spec["config"] = [opaque(self.dice)]
-        if self.dice.chance(0.3):
-            # Of several classes for one resource the newest counts, then the first by name.
+        if backing_since:
             spec["extendedResourceName"] = ACCELERATOR
-            metadata["creationTimestamp"] = self.dice.choice((OLD, NEW))
+            metadata["creationTimestamp"] = backing_since
         self.world.add("resource.k8s.io/v1", "DeviceClass", metadata=metadata, spec=spec)
 
     def _add_rule(self, number: int) -> None:

@@ -60,6 +60,7 @@ def world_with(*names: str) -> World:
         ([gpu_class()], "example.com/other", None),
         ([gpu_class("b"), gpu_class("a")], GPU, "a"),
         ([gpu_class("b", "2026-02-01T00:00:00Z"), gpu_class("a")], GPU, "b"),
+        ([gpu_class("gpu"), gpu_class("a")], BY_CLASS, "gpu"),
     ],
 )
 def test_the_newest_class_stands_for_a_resource_then_the_lower_name(
@@ -158,6 +159,14 @@ def test_fit_leaves_a_resource_that_the_node_does_not_offer_to_devices() -> None
 def test_a_node_fits_by_itself_or_by_its_devices() -> None:
     assert world_with("a").filter(pod_asking()) == {"n1": "", "n2": ""}
     assert world_with().filter(pod_asking()) == {"n1": "cannot allocate all claims", "n2": ""}
+
+
+def test_another_resource_that_no_class_stands_for_has_to_be_on_the_node() -> None:
+    world = world_with("a")
+    world.nodes.set_node(make_node("n2").capacity({GPU: "4", "example.com/other": "0"}).obj())
+    both = {"cpu": "1", GPU: "1", "example.com/other": "1"}
+    pod = pod_asking({"name": "main", "resources": {"requests": both}})
+    assert world.filter(pod) == {"n1": "cannot fit resource", "n2": ""}
 
 
 def test_nothing_is_reserved_on_a_node_that_offers_the_resource() -> None:

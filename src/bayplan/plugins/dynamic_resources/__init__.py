@@ -79,8 +79,9 @@ _REASONS = {
     INVALID_POOLS: "invalid resource pools were encountered",
     3: "resourceclaim not available on the node",
     4: "cannot schedule extended resource claim",
+    5: "cannot fit resource",
 }
-_UNAVAILABLE, _STALE = 3, 4
+_UNAVAILABLE, _STALE, _LACKS_RESOURCE = 3, 4, 5
 _FIRST_ERROR = 10
 """Codes of errors are ``-_FIRST_ERROR - row``: their text is made for the row that is asked."""
 _MAX_PREFERENCE = 8
@@ -163,6 +164,8 @@ class DynamicResources(Plugin):
             codes[here] = option.answers.codes[rows[here]]
         errors = codes < FITS
         codes[errors] = -_FIRST_ERROR - rows[errors]
+        if mine.lacking is not None:
+            codes[mine.lacking[rows]] = _LACKS_RESOURCE
         return codes
 
     def _usable(self, claim: ResourceClaim, nodes: NodeTable) -> BoolArray:

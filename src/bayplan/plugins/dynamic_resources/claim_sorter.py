@@ -7,6 +7,7 @@ import numpy as np
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
+from bayplan.cache.node_table import BoolArray
 from bayplan.cache.requests import pod_requests
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.status import Status
@@ -14,7 +15,7 @@ from bayplan.plugins.dynamic_resources.extended import special_claim
 from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
 from bayplan.plugins.dynamic_resources.state import Option, PodDevices
 from bayplan.plugins.dynamic_resources.tracker import Tracker
-from bayplan.plugins.shared.device_classes import DeviceClasses
+from bayplan.plugins.shared.device_classes import DeviceClasses, may_have_class
 
 
 class ClaimSorter:
@@ -27,7 +28,7 @@ class ClaimSorter:
 
     def sort(self, pod: Pod) -> PodDevices | Status | None:
         """The claims of the Pod; None where it has none, a status where it cannot have them."""
-        resources = self._extended_resources(pod)
+        resources, others = self._extended_resources(pod)
         if not pod.spec.resource_claims and not resources:
             return None
         self._tracker.expire()
@@ -43,6 +44,7 @@ class ClaimSorter:
                 return trouble
         if resources:
             self._add_extended(mine, pod, resources, new)
+            mine.lacking = self._lacking(others)
         elif new:
             mine.options = [self._option(mine, new)]
         return mine
@@ -62,12 +64,21 @@ class ClaimSorter:
             indexes, claims = [*indexes, len(mine.claims)], [*claims, extended]
         return Option(indexes, claims, self._tracker.fleet.shapes(claims))
 
-    def _extended_resources(self, pod: Pod) -> list[str]:
-        """The resources that the Pod asks for and a class stands for."""
+    def _extended_resources(self, pod: Pod) -> tuple[list[str], list[str]]:
+        """The extended resources that the Pod asks for: those a class stands for, the others."""
         if not self._classes:
-            return []
+            return [], []
         amounts = pod_requests(pod).amounts
-        return [name for name, n in amounts.items() if n and self._classes.behind(name)]
+        names = [name for name, n in amounts.items() if n and may_have_class(name)]
+        backed = [name for name in names if self._classes.behind(name)]
+        return backed, [name for name in names if name not in backed]
+
+    def _lacking(self, resources: list[str]) -> BoolArray | None:
+        """Rows that lack one of ``resources``, which NodeResourcesFit may be told to ignore."""
+        if not resources:
+            return None
+        amounts = (node.status.allocatable if node else {} for node in self._handle.nodes.nodes)
+        return np.array([not all(name in has for name in resources) for has in amounts])
 
     def _add_extended(
         self, mine: PodDevices, pod: Pod, resources: list[str], new: list[int]

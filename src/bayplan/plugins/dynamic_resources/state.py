@@ -37,6 +37,8 @@ class PodDevices:
         options: what is to be allocated; empty where all claims have their devices.
         option_of: per row of the live table the index of its option, -1 for none; None where the
             first one, if there is one, is that of all nodes.
+        lacking: per row of the live table, whether the node lacks an extended resource that no
+            class stands for; None where the Pod asks for none.
         stale: a claim that an earlier attempt made for extended resources.
         unavailable: per allocated claim that is of no use on some node, the rows of these nodes.
         allocations: what Reserve has chosen, by index.
@@ -49,6 +51,7 @@ class PodDevices:
     claims: list[ResourceClaim]
     options: list[Option] = field(default_factory=list)
     option_of: IntArray | None = None
+    lacking: BoolArray | None = None
     stale: ResourceClaim | None = None
     unavailable: dict[int, BoolArray] = field(default_factory=dict)
     allocations: dict[int, AllocationResult] = field(default_factory=dict)

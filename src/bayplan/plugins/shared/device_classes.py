@@ -17,6 +17,11 @@ PREFIX = "deviceclass.resource.kubernetes.io/"
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
+def may_have_class(resource: str) -> bool:
+    """Whether ``resource`` is of a kind that a class can stand for."""
+    return is_extended(resource) or resource.startswith(PREFIX)
+
+
 class DeviceClasses:
     """Classes by the extended resource that they stand for; shared by all plugins.
 
@@ -35,7 +40,7 @@ class DeviceClasses:
 
     def behind(self, resource: str) -> DeviceClass | None:
         """The class of which ``resource`` asks for devices, if there is one."""
-        if not self._by_resource or not (is_extended(resource) or resource.startswith(PREFIX)):
+        if not self._by_resource or not may_have_class(resource):
             return None
         return self._by_resource.get(resource)
 
