@@ -306,6 +306,16 @@ def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(
     assert world.filtered(plugin, pod_of("x").obj())["n"] == SUCCESS
 
 
+def test_the_first_of_several_such_pods_is_named_whenever_its_claim_came() -> None:
+    world = bound(limited(), "x")
+    plugin = world.plugin(NodeVolumeLimits)
+    for name in ("first", "second"):
+        world.place(make_pod(name).volume(ephemeral={}), "n")
+    for name in ("second", "first"):
+        world.store(make_pvc(f"{name}-v1"))
+    assert "PVC default/first-v1" in world.messages(plugin, pod_of("x").obj())["n"]
+
+
 def test_a_pod_without_csi_volumes_does_not_care_what_others_have() -> None:
     world = limited().store(make_pvc("plain").bound_to("local"), make_pv("local"))
     world.place(make_pod("b").volume(**SHARED_DISK), "n")

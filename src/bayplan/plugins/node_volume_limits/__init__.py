@@ -277,7 +277,10 @@ class NodeVolumeLimits(Plugin):
         if not mine.volumes or not self._csi_nodes.limited[row]:
             return 0
         if broken:
-            return mine.code(Status.error(next(iter(broken.values()))))
+            # Of several, that of the Pod which has been on the node for the longest time.
+            placed = self.handle.nodes.pods[row]
+            uid = next((uid for uid in placed if uid in broken), next(iter(broken)))
+            return mine.code(Status.error(broken[uid]))
         in_use = {volume for volume, users in used.items() if users > 0}
         there = in_use | self._attached.attached(row)
         for driver, volumes in mine.volumes.items():
