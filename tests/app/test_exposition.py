@@ -104,6 +104,7 @@ def test_pods_that_a_pre_enqueue_plugin_holds_are_shown_by_plugin() -> None:
     pod = make_pod("p")
     cluster.add(pod, make_pod("q"))
     assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 2
+    assert samples(cluster.metrics)["scheduler_queued_entities", "gated", "pod"] == 2
     cluster.plugin(hold).script = {}
     cluster.add(pod.label("a", "b"))
     assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 1

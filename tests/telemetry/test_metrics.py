@@ -103,6 +103,10 @@ P = "profile=default-scheduler"
             {"scheduler_queue_incoming_pods_total event=PodAdd queue=active": 1},
         ),
         (
+            "scheduler_queue_incoming_entities",
+            {"scheduler_queue_incoming_entities_total event=PodAdd queue=active type=pod": 1},
+        ),
+        (
             "scheduler_unschedulable_pods",
             {f"scheduler_unschedulable_pods plugin=NodeName {P}": 1},
         ),

@@ -62,7 +62,11 @@ def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:
     def in_permit() -> Counter[str]:
         return Counter(plugin for pod in world.waiting for plugin in pod.pending_plugins())
 
+    def entities() -> Values:
+        return {(part, "pod"): pods for part, pods in world.queue.counts().items()}
+
     metrics.poll_by(polled.PENDING_PODS, world.queue.counts)
+    metrics.poll(polled.QUEUED_ENTITIES, entities)
     metrics.poll_by(polled.CACHE_SIZE, world.cache.counts)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)
     metrics.poll_by(polled.GATED_PODS, world.queue.gated_by)

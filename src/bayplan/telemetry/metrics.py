@@ -97,6 +97,11 @@ class Metrics(Instrument):
             "Pods that entered a queue, by queue and event.",
             ("queue", "event"),
         )
+        self._incoming_entities = counter(
+            "scheduler_queue_incoming_entities_total",
+            "Pods and groups of Pods that entered a queue, by queue, event and type.",
+            ("queue", "event", "type"),
+        )
         self._permit_seconds = histogram(
             "scheduler_permit_wait_duration_seconds",
             "Time that Pods waited in Permit.",
@@ -151,6 +156,7 @@ class Metrics(Instrument):
         self._attempt_seconds_of = cache(self._attempt_seconds.labels)
         self._point_seconds_of = cache(self._point_seconds.labels)
         self._incoming_of = cache(self._incoming.labels)
+        self._incoming_entities_of = cache(self._incoming_entities.labels)
         self._unschedulable_of = cache(self._unschedulable.labels)
 
     def poll(self, family: Polled, values: Callable[[], Values]) -> None:
@@ -196,6 +202,7 @@ class Metrics(Instrument):
     def incoming(self, queue: str, event: str, _: Pod) -> None:
         """A Pod entered a queue."""
         self._incoming_of(queue, event).inc()
+        self._incoming_entities_of(queue, event, "pod").inc()
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         """One waiting Pod more or less that a plugin rejected."""

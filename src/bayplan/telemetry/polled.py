@@ -27,6 +27,11 @@ class Polled:
 
 
 PENDING_PODS = Polled("scheduler_pending_pods", "Pods in the queue, by part.", ("queue",))
+QUEUED_ENTITIES = Polled(
+    "scheduler_queued_entities",
+    "Pods and groups of Pods in the queue, by part and type.",
+    ("queue", "type"),
+)
 CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
 FEATURES = Polled(
     "kubernetes_feature_enabled", "Whether a feature gate is on, 1 or 0.", ("name", "stage")
