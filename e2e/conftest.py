@@ -11,6 +11,7 @@ from e2e.audit import Audit
 from e2e.cluster import NAME, Bayplan, Cluster
 from e2e.provider import ControlPlane, provide
 from e2e.provider.choose import chosen
+from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
 
 LAST = "test_permissions.py"
 
@@ -114,6 +115,8 @@ def kube_scheduler(shared: Cluster) -> Iterator[str]:
 @pytest.fixture(params=["deployed", "kube_scheduler"], ids=["bayplan", "kube-scheduler"])
 def scheduler(request: pytest.FixtureRequest) -> str:
     """The schedulerName of each in turn: what a test says of bayplan is true of kube-scheduler."""
+    if request.param == "kube_scheduler" and not is_reference():
+        pytest.skip(OTHER_KUBE_SCHEDULER)
     found = request.getfixturevalue(request.param)
     return found if isinstance(found, str) else NAME
 

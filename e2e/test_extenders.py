@@ -16,6 +16,7 @@ from e2e.cluster import OTHER, SOON, pod
 from e2e.extender_server import Rules
 from e2e.provider import NodeSpec, Part, wait_until
 from e2e.provider.process import Endpoint, free_port
+from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
@@ -72,6 +73,8 @@ def serve(cluster):
 @pytest.fixture(params=["bayplan", "kube-scheduler"])
 def run(request, cluster, start):
     """Run the scheduler in question with these extenders."""
+    if request.param == "kube-scheduler" and not is_reference():
+        pytest.skip(OTHER_KUBE_SCHEDULER)
     with ExitStack() as stack:
 
         def running(*extenders):

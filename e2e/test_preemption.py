@@ -97,6 +97,11 @@ def wait_ending(cluster, name):
     wait_until(lambda: "deletionTimestamp" in cluster.pod(name)["metadata"], SOON, f"end of {name}")
 
 
+def evicting(node):
+    """What a Pod's message ends with when its preemption has found one victim on `node`."""
+    return f"preemption: found a potential placement for pod on node {node}, preempting 1 victims"
+
+
 def wait_nominated(cluster, name, node):
     wait_until(
         lambda: cluster.pod(name)["status"].get("nominatedNodeName", "") == node,
@@ -120,7 +125,7 @@ def test_a_victim_that_no_budget_protects_is_chosen_though_it_matters_more(clust
     vip = cluster.pod("vip")
     wait_preempted(cluster, free, vip, "b")
     (event,) = events_about(cluster, vip["metadata"]["uid"], "FailedScheduling")
-    assert event["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert event["message"] == f"0/2 nodes are available: 2 Insufficient cpu. {evicting('b')}"
     assert (event["type"], event["action"]) == ("Warning", "Scheduling")
     cluster.wait_event("vip", "Scheduled", f"assigned {cluster.namespace}/vip to b")
 
@@ -149,7 +154,8 @@ def test_the_preemptor_keeps_its_nomination_and_its_place_while_the_victim_ends(
     assert condition["message"] == f"{scheduler}: preempting to accommodate a higher priority pod"
     wait_nominated(cluster, "vip", "a")
     wait_preempted(cluster, slow, cluster.pod("vip"), "a")
-    assert cluster.wait_condition("vip") == "0/1 nodes are available: 1 Insufficient cpu."
+    message = f"0/1 nodes are available: 1 Insufficient cpu. {evicting('a')}"
+    assert cluster.wait_condition("vip") == message
 
     # One CPU is free, but it is promised: a Pod of lower priority does not get it.
     cluster.create(new("thief", "mid", cpu="1"))

@@ -20,7 +20,13 @@ CONFIGCHECK = GoProgram("configcheck", ROOT / "e2e", "./configcheck")
 ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
 # Kubernetes' own CEL for devices.
 CELJUDGE = GoProgram("celjudge", ROOT / "e2e", "./celjudge")
+OTHER_KUBE_SCHEDULER = "bayplan agrees with kube-scheduler of another version"
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
+
+
+def is_reference() -> bool:
+    """Whether `KUBE` names the version whose kube-scheduler bayplan agrees with."""
+    return (os.environ.get("KUBE") or REFERENCE) == REFERENCE
 
 
 def control_plane() -> GoProgram:

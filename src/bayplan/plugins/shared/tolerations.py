@@ -1,7 +1,7 @@
 """Which taints a Pod tolerates.
 
 The rules are those of Toleration in the Kubernetes API; the operators Gt and Lt belong to a feature
-that is off in v1.36 (TaintTolerationComparisonOperators) and tolerate nothing.
+that is off in v1.37 (TaintTolerationComparisonOperators) and tolerate nothing.
 """
 
 from __future__ import annotations
