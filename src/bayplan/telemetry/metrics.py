@@ -7,20 +7,20 @@ label children are kept, since looking one up costs more than counting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
 
 from bayplan.api.pod import Pod
+from bayplan.telemetry.histogram import Histogram
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.polled import Collector, Polled, Values
 
@@ -40,13 +40,15 @@ class Metrics(Instrument):
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
 
-        def counter(name: str, text: str, labels: Iterable[str] = ()) -> Counter:
+        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
         def histogram(
-            name: str, text: str, labels: Iterable[str], buckets: list[float]
+            name: str, text: str, labels: Sequence[str], buckets: list[float]
         ) -> Histogram:
-            return Histogram(name, text, labels, registry=registry, buckets=buckets)
+            family = Histogram(name, text, labels, buckets)
+            registry.register(family)
+            return family
 
         seconds = _exponential(0.001, 2, 15)
         self._attempts = counter(
@@ -65,7 +67,7 @@ class Metrics(Instrument):
             "Duration of choosing a node.",
             (),
             seconds,
-        )
+        ).labels()
         self._evaluated = counter(
             "bayplan_evaluated_nodes_total",
             "Nodes that were looked at for Pods, kept results included.",
@@ -75,7 +77,7 @@ class Metrics(Instrument):
             "Attempts that a Pod needed.",
             (),
             _exponential(1, 2, 5),
-        )
+        ).labels()
         self._sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a Pod's entry into the queue to its binding, over all attempts.",
@@ -119,7 +121,7 @@ class Metrics(Instrument):
             "Victims of a preemption.",
             (),
             _exponential(1, 2, 7),
-        )
+        ).labels()
         self._preemptions = counter(
             "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
         )
@@ -153,8 +155,6 @@ class Metrics(Instrument):
         ProcessCollector(registry=registry)
         self._requests_of = cache(self._requests.labels)
         self._attempts_of = cache(self._attempts.labels)
-        self._attempt_seconds_of = cache(self._attempt_seconds.labels)
-        self._point_seconds_of = cache(self._point_seconds.labels)
         self._incoming_of = cache(self._incoming.labels)
         self._incoming_entities_of = cache(self._incoming_entities.labels)
         self._unschedulable_of = cache(self._unschedulable.labels)
@@ -176,7 +176,7 @@ class Metrics(Instrument):
     def attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt ended."""
         self._attempts_of(result, profile).inc()
-        self._attempt_seconds_of(result, profile).observe(seconds)
+        self._attempt_seconds.labels(result, profile).observe(seconds)
 
     def algorithm(self, seconds: float, evaluated: int) -> None:
         """A node was chosen, or was not, among so many that were evaluated."""
@@ -193,7 +193,7 @@ class Metrics(Instrument):
 
     def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
         """All plugins of an extension point ran."""
-        self._point_seconds_of(point, status, profile).observe(seconds)
+        self._point_seconds.labels(point, status, profile).observe(seconds)
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """A plugin raised an exception."""
