@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.core_harness import Call, Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import WAIT
+from bayplan.inbox.messages import Message
 from bayplan.queue.places import Place
 from bayplan.scheduler import DRAIN_SECONDS
 from bayplan.testing import make_node, make_pod
@@ -91,7 +93,12 @@ def test_the_loop_sleeps_no_longer_than_until_something_is_due(
     asked: list[float] = []
     cluster = Cluster(scripted("Hold", permit=(WAIT, 0.25)), bare=True)
     drain = cluster.inbox.drain
-    monkeypatch.setattr(cluster.inbox, "drain", lambda t: asked.append(t) or drain(0.0))
+
+    def noting_drain(timeout: float) -> Iterator[Message]:
+        asked.append(timeout)
+        return drain(0.0)
+
+    monkeypatch.setattr(cluster.inbox, "drain", noting_drain)
     cluster.scheduler.take_in(wait=True)
     cluster.add(node(), make_pod("p"))
     cluster.run()

@@ -29,16 +29,16 @@ from bayplan.framework.cluster_events import Action, ClusterEvent
         pytest.param("Pod", '{"spec":{"containers":null}}', lambda o: o.spec.containers, id="pod"),
     ],
 )
-def test_null_is_an_empty_list(kind, text, read):
+def test_null_is_an_empty_list(kind: Any, text: Any, read: Any) -> None:
     assert read(KINDS[kind].decode(text.encode())) == ()
 
 
-def test_null_where_it_means_something_stays():
+def test_null_where_it_means_something_stays() -> None:
     text = b'{"spec":{"storageClassName":null}}'
     assert KINDS["PersistentVolumeClaim"].decode(text).spec.storage_class_name is None
 
 
-def test_other_wrong_types_are_still_refused():
+def test_other_wrong_types_are_still_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$.spec.drivers"):
         KINDS["CSINode"].decode(b'{"spec":{"drivers":"d","more":null}}')
 

@@ -58,7 +58,7 @@ def dumped(
         cluster.take_in()
     found: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
-        found.setdefault(line["event"], []).append(line)
+        found.setdefault(line["event"], []).append(dict(line))
     return found
 
 

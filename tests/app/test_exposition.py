@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 from tests.client.fault_server import FaultServer
@@ -44,7 +44,7 @@ def samples(metrics: Metrics) -> Samples:
 
 
 class Later(Plugin):
-    def permit(self, state, pod, node_name):
+    def permit(self, state: Any, pod: Any, node_name: Any) -> Any:
         return WAIT, 60
 
 

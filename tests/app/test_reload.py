@@ -127,7 +127,8 @@ def test_a_binding_in_flight_ends_with_the_plugins_it_began_with() -> None:
     cluster.writer.answer(RuntimeError("conflict"))
     cluster.take_in()
     assert calls == ["unreserve", "close"]
-    assert not cluster.scheduler.retiring
+    retiring: bool = cluster.scheduler.retiring
+    assert not retiring
     assert cluster.place(pod) is Place.BACKOFF
     assert cluster.is_at_rest()
 

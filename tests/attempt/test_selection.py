@@ -83,7 +83,7 @@ def test_no_nodes_are_no_reason_to_ask_anybody() -> None:
         pytest.param({"percentageOfNodesToScore": 80}, 120, id="a part"),
     ],
 )
-def test_a_percentage_limits_the_search(settings: dict[str, int], looked_at: int) -> None:
+def test_a_percentage_limits_the_search(settings: dict[str, Any], looked_at: int) -> None:
     cluster = Cluster(bare=True, **settings)
     cluster.add(*(node(f"n{i:03}") for i in range(150)))
     fit = select(cluster).fit

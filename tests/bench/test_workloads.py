@@ -1,5 +1,9 @@
 """The benchmark's workloads, run small: they are data, and data can be wrong."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from bench.objects import Objects, collection, merged
 from bench.recording import CoreWorld
@@ -14,7 +18,7 @@ SECONDS = 30.0
 
 
 @pytest.mark.parametrize("name", CATALOG.workloads)
-def test_every_measured_pod_of_a_workload_gets_a_node(name):
+def test_every_measured_pod_of_a_workload_gets_a_node(name: Any) -> None:
     workload = CATALOG.select(name)[0].sized(nodes=50)
     objects = Objects(CATALOG, workload)
     registry = Registry()
@@ -25,7 +29,7 @@ def test_every_measured_pod_of_a_workload_gets_a_node(name):
     assert placing.pods == workload.measured.count
 
 
-def test_every_promised_workload_is_there():
+def test_every_promised_workload_is_there() -> None:
     names = (
         "SchedulingBasic SchedulingNodeAffinity SchedulingPodAntiAffinity"
         " SchedulingPodMatchingAntiAffinity SchedulingPodAffinity SchedulingPreferredPodAffinity"
@@ -38,26 +42,26 @@ def test_every_promised_workload_is_there():
     assert set(CATALOG.workloads) == set(names.split())
 
 
-def test_nodes_scale_all_counts_and_given_counts_stay():
+def test_nodes_scale_all_counts_and_given_counts_stay() -> None:
     workload = CATALOG.select("SchedulingPodAffinity")[0].sized(nodes=1000, pods=7)
     assert (workload.node_count, workload.placed_count, workload.measured.count) == (1000, 1000, 7)
 
 
 @pytest.mark.parametrize("placed", [0, 3000, 50_000], ids=["none", "fewer", "more"])
-def test_placed_pods_are_as_many_as_asked_for(placed):
+def test_placed_pods_are_as_many_as_asked_for(placed: Any) -> None:
     workload = CATALOG.select("MixedSchedulingBasePod")[0].sized(placed=placed)
     assert workload.placed_count == placed
     assert sum(1 for _ in Objects(CATALOG, workload).placed()) == placed
 
 
-def test_placed_pods_are_dealt_out_evenly():
+def test_placed_pods_are_dealt_out_evenly() -> None:
     workload = CATALOG.select("SchedulingBasic")[0].sized(nodes=10, placed=25)
     bodies = [item.body for item in Objects(CATALOG, workload).placed()]
     counts = [sum(b'"nodeName": "node-%d"' % i in body for body in bodies) for i in range(10)]
     assert set(counts) == {2, 3}
 
 
-def test_a_mix_has_as_many_signatures_as_it_says():
+def test_a_mix_has_as_many_signatures_as_it_says() -> None:
     workload = CATALOG.select("Heterogeneous")[0]
     bodies = [
         item.body.replace(item.name.encode(), b"") for item in Objects(CATALOG, workload).measured()
@@ -65,13 +69,13 @@ def test_a_mix_has_as_many_signatures_as_it_says():
     assert len(set(bodies)) == CATALOG.mixes["various"].variants
 
 
-def test_both_schedulers_get_the_same_pods_in_the_same_order():
+def test_both_schedulers_get_the_same_pods_in_the_same_order() -> None:
     workload = CATALOG.select("Heterogeneous")[0].sized(pods=300)
     first, second = Objects(CATALOG, workload), Objects(CATALOG, workload)
     assert list(first.measured()) == list(second.measured())
 
 
-def test_unknown_workloads_are_named():
+def test_unknown_workloads_are_named() -> None:
     with pytest.raises(LookupError, match=r"no workload Nope: there are SchedulingBasic"):
         CATALOG.select("SchedulingBasic,Nope")
 
@@ -85,11 +89,11 @@ def test_unknown_workloads_are_named():
     ],
     ids=["pod", "node", "csi-node"],
 )
-def test_objects_go_to_their_collections(kind, namespace, path):
+def test_objects_go_to_their_collections(kind: Any, namespace: Any, path: Any) -> None:
     assert collection(kind, namespace) == path
 
 
-def test_merging_replaces_lists_and_leaves_the_base_alone():
+def test_merging_replaces_lists_and_leaves_the_base_alone() -> None:
     base = {"a": {"b": 1, "c": [1, 2]}}
     assert merged(base, {"a": {"c": [3]}, "d": 4}) == {"a": {"b": 1, "c": [3]}, "d": 4}
     assert base == {"a": {"b": 1, "c": [1, 2]}}

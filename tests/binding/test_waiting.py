@@ -85,7 +85,12 @@ def test_a_verdict_is_given_outside_the_lock() -> None:
     world = World()
     seen: list[list[str]] = []
     pod = make_pod("p").obj()
-    world.pods.add(pod, {"A": 1.0}, lambda *_: seen.append(waiting.pending_plugins()))
+
+    def note_pending(*_: object) -> None:
+        assert waiting is not None
+        seen.append(waiting.pending_plugins())
+
+    world.pods.add(pod, {"A": 1.0}, note_pending)
     waiting = world.pods.get(pod.uid)
     assert waiting is not None
     waiting.allow("A")

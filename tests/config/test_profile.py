@@ -105,13 +105,13 @@ NEEDED = ("PrioritySort", "DefaultBinder")
 def test_weight(plugins: dict[str, Any], point: str, expected: tuple[str, int]) -> None:
     args = {"name": "MyScore", "args": {"label": "x"}}
     resolved = resolve_profile(profile(plugins, args), KNOWN)
-    assert expected in [(p.name, p.weight) for p in resolved.plugins[point]]
+    assert expected in [(p.name, p.weight) for p in resolved.plugins[Point(point)]]
 
 
 def test_every_extension_point_is_there_even_when_empty() -> None:
     resolved = resolve_profile(profile({}), KNOWN)
     assert tuple(resolved.plugins) == EXTENSION_POINTS
-    assert resolved.plugins["permit"] == ()
+    assert resolved.plugins[Point.PERMIT] == ()
 
 
 def test_overridden_plugins_come_first_then_multi_point_then_the_points_own() -> None:
@@ -120,7 +120,7 @@ def test_overridden_plugins_come_first_then_multi_point_then_the_points_own() ->
         "filter": enabled("VolumeZone", "Plain", "NodeAffinity", "NodeName"),
     }
     resolved = resolve_profile(profile(plugins), KNOWN)
-    names = [plugin.name for plugin in resolved.plugins["filter"]]
+    names = [plugin.name for plugin in resolved.plugins[Point.FILTER]]
     assert names == ["Plain", "NodeName", "NodePorts", "VolumeZone", "NodeAffinity"]
 
 
@@ -260,13 +260,13 @@ def test_two_placement_generators_are_one_too_many() -> None:
 
 
 def test_two_queue_sorts_are_one_too_many() -> None:
-    mine = KnownPlugin("Mine", frozenset({"queueSort"}))
+    mine = KnownPlugin("Mine", frozenset({Point.QUEUE_SORT}))
     with pytest.raises(ConfigError, match=r"queueSort: exactly one .* PrioritySort, Mine"):
         resolve_profile(profile({"queueSort": enabled("Mine")}), {**IN_TREE, "Mine": mine})
 
 
 def test_profiles_with_different_queue_sorts_are_refused() -> None:
-    mine = KnownPlugin("Mine", frozenset({"queueSort"}))
+    mine = KnownPlugin("Mine", frozenset({Point.QUEUE_SORT}))
     text = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

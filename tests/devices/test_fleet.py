@@ -39,7 +39,8 @@ def local(name: str, *devices: dict[str, Any], **spec: Any) -> Any:
 
 
 def codes(fleet: Fleet, *claims: ResourceClaim) -> list[int]:
-    return fleet.answers(fleet.shapes(claims)).codes[fleet.nodes.exists].tolist()
+    found: list[int] = fleet.answers(fleet.shapes(claims)).codes[fleet.nodes.exists].tolist()
+    return found
 
 
 def test_every_node_has_its_answer() -> None:

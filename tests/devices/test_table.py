@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from tests.devices.support import DRIVER, decode, device, held, piece, table
 
@@ -75,7 +77,7 @@ def test_a_removed_slice_is_gone() -> None:
     ("place", "told"), [({"nodeName": "n1"}, ["n1"]), ({"allNodes": True}, [None])]
 )
 def test_nodes_are_told_when_their_pools_change(
-    place: dict[str, object], told: list[str | None]
+    place: dict[str, Any], told: list[str | None]
 ) -> None:
     changed: list[str | None] = []
     devices = DeviceTable(changed.append)

@@ -29,7 +29,7 @@ from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
-NO_FILTER = {"nodes": {"items": []}}
+NO_FILTER: dict[str, Any] = {"nodes": {"items": []}}
 
 
 @pytest.fixture
@@ -160,7 +160,11 @@ def test_an_extender_that_fails_ends_the_attempt_unless_it_may_be_ignored(
 ) -> None:
     server.script = script
     nodes, fit = world("a")
-    fields = {"filterVerb": "filter", "nodeCacheCapable": True, "ignorable": ignorable}
+    fields: dict[str, Any] = {
+        "filterVerb": "filter",
+        "nodeCacheCapable": True,
+        "ignorable": ignorable,
+    }
     extenders = Extenders([extender(server, **fields)])
     if ignorable:
         assert extenders.filter(POD, nodes, fit) == {}
@@ -386,7 +390,7 @@ def test_a_client_certificate_is_shown(
     seen: list[Any] = []
 
     def script(exchange: Exchange) -> None:
-        seen.append(exchange.connection.getpeercert())  # type: ignore[attr-defined]
+        seen.append(exchange.connection.getpeercert())
         exchange.answer(200, {})
 
     server.script = script
@@ -412,7 +416,7 @@ def test_connections_are_kept(server: FaultServer) -> None:
 
 
 def ready(name: str) -> NodeBuilder:
-    return make_node(name).capacity(cpu="4", memory="8Gi", pods=10, **{"x.com/lic": 0})  # type: ignore[arg-type]
+    return make_node(name).capacity(cpu="4", memory="8Gi", pods=10, **{"x.com/lic": 0})
 
 
 def test_an_extender_filters_ranks_and_binds_in_the_cycle(server: FaultServer) -> None:
@@ -427,7 +431,7 @@ def test_an_extender_filters_ranks_and_binds_in_the_cycle(server: FaultServer) -
                 exchange.answer(200, {})
 
     server.script = script
-    verbs = {"filterVerb": "filter", "prioritizeVerb": "rank", "bindVerb": "bind"}
+    verbs: dict[str, Any] = {"filterVerb": "filter", "prioritizeVerb": "rank", "bindVerb": "bind"}
     cluster = Cluster(extenders=Extenders([extender(server, nodeCacheCapable=True, **verbs)]))
     cluster.add(ready("a"), ready("b"), ready("c"), make_pod("p").req(cpu="1"))
     cluster.run()
@@ -450,8 +454,12 @@ def test_a_bind_that_the_extender_refuses_is_undone(server: FaultServer) -> None
 
 def test_a_resource_that_the_extender_manages_alone_is_not_counted(server: FaultServer) -> None:
     server.script = answers({"nodeNames": ["a"]})
-    managed = [{"name": "x.com/lic", "ignoredByScheduler": True}]
-    fields = {"filterVerb": "filter", "nodeCacheCapable": True, "managedResources": managed}
+    managed: list[Any] = [{"name": "x.com/lic", "ignoredByScheduler": True}]
+    fields: dict[str, Any] = {
+        "filterVerb": "filter",
+        "nodeCacheCapable": True,
+        "managedResources": managed,
+    }
     config = {"urlPrefix": f"{server.url}/api", "weight": 1} | fields
     cluster = Cluster(extenders=Extenders([extender(server, **fields)]), extender_config=config)
     cluster.add(ready("a"), make_pod("p").req({"x.com/lic": 5}))

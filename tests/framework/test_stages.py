@@ -163,7 +163,6 @@ def test_a_plugin_may_answer_for_another() -> None:
         ({"filter": lambda *_: ""}, "TypeError: '' was returned"),
         ({"filter": lambda *_: []}, r"TypeError: \[\] was returned"),
     ],
-    ids=str,
 )
 def test_a_filter_that_breaks_ends_the_attempt(members: Any, text: str) -> None:
     table = nodes()

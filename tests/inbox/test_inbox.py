@@ -43,9 +43,12 @@ def test_a_post_ends_the_wait() -> None:
 
 def test_nothing_that_several_threads_post_is_lost() -> None:
     inbox = Inbox()
-    threads = [
-        threading.Thread(target=lambda: [inbox.post(Lead()) for _ in range(500)]) for _ in range(4)
-    ]
+
+    def post_many() -> None:
+        for _ in range(500):
+            inbox.post(Lead())
+
+    threads = [threading.Thread(target=post_many) for _ in range(4)]
     for thread in threads:
         thread.start()
     seen = 0

@@ -16,7 +16,7 @@ from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import Plugin
+from bayplan.framework.interface import NodeTable, Plugin
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.testing import (
     Json,
@@ -82,7 +82,7 @@ Answers = dict[str, tuple[str, str]]
 """By node: the code of the status and its message."""
 
 
-def answers(plugin: Any, state: CycleState, pod: Pod, nodes: LiveNodeTable) -> Answers:
+def answers(plugin: Any, state: CycleState, pod: Pod, nodes: NodeTable) -> Answers:
     """The Filter statuses of ``nodes``."""
     codes = plugin.filter_nodes(state, pod, nodes)
     assert codes.dtype.kind == "i"

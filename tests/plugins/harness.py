@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from tests.handles import make_handle
 
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
@@ -78,7 +79,7 @@ def normalized(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int]:
 
 
 def hint(
-    plugin: Any, resource: Resource, action: Action, pod: Pod, old: Any, new: Any
+    plugin: Any, resource: Resource | Kind[Any], action: Action, pod: Pod, old: Any, new: Any
 ) -> Hint | None:
     """What the plugin says to an event; None when it did not register for it."""
     event = ClusterEvent(resource, action)

@@ -5,7 +5,7 @@ import pytest
 from tests.handles import make_handle
 from tests.plugins.harness import make, scored, table_of
 
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -13,7 +13,7 @@ from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 MB = 1024 * 1024
 
 
-def make_for(nodes: NodeTable) -> ImageLocality:
+def make_for(nodes: LiveNodeTable) -> ImageLocality:
     return make(ImageLocality, make_handle(nodes))
 
 

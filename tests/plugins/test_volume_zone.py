@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.plugins.harness import hint, pre_filtered
 from tests.plugins.storage_world import StorageWorld
@@ -171,7 +173,7 @@ CLAIM, VOLUME = PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME
     ],
 )
 def test_hints(
-    resource: Kind,
+    resource: Kind[Any],
     action: Action,
     old: ClaimBuilder | ClassBuilder | VolumeBuilder | None,
     new: ClaimBuilder | ClassBuilder | VolumeBuilder,

@@ -59,7 +59,8 @@ def test_victims_are_marked_then_deleted_then_told_of() -> None:
     assert world.events.told == [
         (v, pod, "Normal", "Preempted", "Preempting", note, PROFILE) for v in (a, b)
     ]
-    assert world.client.calls == world.activated == []
+    assert world.client.calls == []
+    assert world.activated == []
 
 
 def test_the_preemptor_is_held_back_until_its_victims_are_seen_to_leave() -> None:
@@ -94,7 +95,9 @@ def test_the_preemptor_is_free_when_the_node_is_gone() -> None:
 def test_a_victim_that_is_gone_already_is_nothing_to_tell() -> None:
     world, pod, victims = two_victims()
     world.client.answer(not_found())
-    assert world.client.calls == world.events.told == world.activated == []
+    assert world.client.calls == []
+    assert world.events.told == []
+    assert world.activated == []
     for gone in victims:
         world.core.world.cache.remove(gone.uid)
     assert not gated(world, pod)
@@ -218,7 +221,8 @@ def test_where_all_victims_wait_the_preemptor_is_not_held_back() -> None:
     waiting(world, a)
     pod = as_preemptor(preemptor())
     world.preempt(pod)
-    assert world.client.calls == world.activated == []
+    assert world.client.calls == []
+    assert world.activated == []
     assert not gated(world, pod)
 
 

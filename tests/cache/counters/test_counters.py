@@ -178,7 +178,7 @@ def test_domains_among_some_rows_are_those_that_have_one_of_them(
         nodes.set_node(each.obj())
     nodes.set_node(make_node("keyless").obj())
     domains = DomainTable(nodes).acquire(DomainSpec(ZONE))
-    mask = np.isin(nodes.names, names)
+    mask = np.isin(np.array(nodes.names, object), names)
     assert domains.among(mask) == domains.among(np.append(mask, [False] * 20)) == expected
 
 

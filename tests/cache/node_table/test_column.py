@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -202,7 +202,12 @@ class ColumnsFollow(RuleBasedStateMachine):
             assert same.all()
         assert (nodes.unschedulable[mine] == fresh.unschedulable[theirs]).all()
         assert not nodes.allocatable("cpu")[~nodes.exists].any()
-        for read in (lambda t: t.taints, lambda t: t.label("zone"), lambda t: t.label("rack")):
+        readers: tuple[Callable[[LiveNodeTable], Any], ...] = (
+            lambda t: t.taints,
+            lambda t: t.label("zone"),
+            lambda t: t.label("rack"),
+        )
+        for read in readers:
             assert decoded(read(nodes), mine) == decoded(read(fresh), theirs)
             assert (read(nodes).codes[~nodes.exists] == ABSENT).all()
         for image in ("i1", "i2", "i3"):

@@ -134,7 +134,8 @@ def test_rows_are_used_again_and_the_table_grows_when_they_run_out() -> None:
     freed = row(nodes, "n7")
     nodes.remove_node("n7")
     assert not nodes.exists[freed]
-    assert nodes.nodes[freed] is nodes.names[freed] is None
+    assert nodes.nodes[freed] is None
+    assert nodes.names[freed] is None
     assert nodes.set_node(make_node("new").obj()) == freed
     assert nodes.info(freed).allocatable("cpu") == 0
 
@@ -172,7 +173,7 @@ def test_a_node_as_a_plugin_sees_it() -> None:
 
 def test_pods_are_summed_up_per_row() -> None:
     nodes = table(make_node("a"), make_node("b"))
-    first = make_pod("p").req(cpu="500m", memory="1Gi", **{"x.com/y": 2}).obj()  # type: ignore[arg-type]
+    first = make_pod("p").req(cpu="500m", memory="1Gi", **{"x.com/y": 2}).obj()
     second = make_pod("q").container().host_port(80).obj()
     nodes.add_pod(0, first)
     nodes.add_pod(0, second)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -414,8 +415,8 @@ def test_incremental_counts_equal_a_recount() -> None:
         volume = f"pv{rng.randrange(4)}"
         match rng.randrange(10):
             case 0 | 1 | 2:
-                pod = make_pod(f"p{step}").pvc(name).pvc(f"c{rng.randrange(6)}")
-                placed.append((node, world.place(pod, node)))
+                builder = make_pod(f"p{step}").pvc(name).pvc(f"c{rng.randrange(6)}")
+                placed.append((node, world.place(builder, node)))
             case 3 | 4 if placed:
                 node, pod = placed.pop(rng.randrange(len(placed)))
                 world.nodes.remove_pod(world.row(node), pod)
@@ -605,7 +606,7 @@ NODE, CLAIM, ATTACHMENT = (
 def test_a_csi_node_with_higher_limits_may_help(
     old: dict[str, int], new: dict[str, int | None], expected: Hint
 ) -> None:
-    def csi_node(limits: dict[str, int | None]) -> CSINode:
+    def csi_node(limits: Mapping[str, int | None]) -> CSINode:
         node = make_csi_node()
         for driver, count in limits.items():
             node.driver(driver, count)

@@ -22,6 +22,7 @@ from tests.plugins.clusters import (
     random_selector,
     scores,
 )
+from tests.plugins.inter_pod_affinity.reference import World
 from tests.plugins.pod_topology_spread import reference
 
 from bayplan.api.kinds import SERVICE
@@ -35,8 +36,8 @@ from bayplan.testing import Json, labels_are
 seeds = st.integers(0, 2**32)
 
 
-def world_of(cluster: Cluster) -> reference.World:
-    return reference.World([info.node for info in cluster.nodes], cluster.placed(), {})
+def world_of(cluster: Cluster) -> World:
+    return World([info.node for info in cluster.nodes], cluster.placed(), {})
 
 
 def random_constraint(random: Random, counting: bool = False) -> Json:
@@ -60,7 +61,7 @@ def incoming(random: Random, counting: bool = False) -> Pod:
     return random_pod(random, "incoming").spec(topologySpreadConstraints=found).obj()
 
 
-def expected_statuses(pod: Pod, world: reference.World) -> dict[str, tuple[str, str]] | None:
+def expected_statuses(pod: Pod, world: World) -> dict[str, tuple[str, str]] | None:
     rules = reference.rules_of(pod, "DoNotSchedule")
     if not rules:
         return None

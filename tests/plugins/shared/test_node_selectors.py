@@ -123,7 +123,7 @@ def test_a_term_matches_in_a_table_taken_from_another_as_in_that() -> None:
     ],
 )
 def test_required_affinity_is_selector_and_any_term(pod: PodBuilder, expected: str) -> None:
-    required = pod.obj().shape.memo(required_node_affinity)
+    required = pod.obj().shape.constraints.memo(required_node_affinity)
     table = table_of(*NODES)
     mask = required.mask(table)
     assert "".join(sorted(info.name for info in table if mask[info.row])) == expected

@@ -54,5 +54,5 @@ def test_repelling_taints_are_answered_per_node() -> None:
         make_node("plain"), make_node("tainted").taint("k"), make_node("t2").taint("j")
     )
     pod = make_pod().toleration(key="k", operator="Exists").obj()
-    answers = pod.shape.memo(repelling_taints).of(nodes.taints)
+    answers = pod.shape.constraints.memo(repelling_taints).of(nodes.taints)
     assert [bool(answers[info.row]) for info in nodes] == [False, False, True]

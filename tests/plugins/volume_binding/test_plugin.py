@@ -721,7 +721,7 @@ ON = make_csi_driver("d").storage_capacity()
         pytest.param(CAPACITY, capacity("1"), capacity(), Hint.SKIP, id="no-longer-known"),
     ],
 )
-def test_hints(resource: Kind, old: Any, new: Any, expected: Hint | None) -> None:
+def test_hints(resource: Kind[Any], old: Any, new: Any, expected: Hint | None) -> None:
     pod = pod_of("c").volume(csi={"driver": "d"}).volume(ephemeral={}).obj()
     plugin = zones("a").plugin(VolumeBinding)
     action = UPDATE if old is not None else ADD

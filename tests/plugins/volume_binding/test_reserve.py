@@ -47,10 +47,10 @@ class Server(RefusingWriter):
     def __init__(self, world: StorageWorld, error: Conflict | None = None) -> None:
         self._world = world
         self._error = error
-        self.patches = []
+        self.patches: list[tuple[str, Any]] = []
         self.written = threading.Semaphore(0)
 
-    def patch(self, path: str, body: bytes, content_type: str) -> bytes | None:
+    def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         assert content_type == "application/merge-patch+json"
         self.patches.append((path, msgspec.json.decode(body)))
         if self._error is not None:
@@ -80,7 +80,8 @@ def world() -> StorageWorld:
 
 @pytest.fixture
 def plugin(world: StorageWorld) -> VolumeBinding:
-    return world.plugin(VolumeBinding)
+    made: VolumeBinding = world.plugin(VolumeBinding)
+    return made
 
 
 POD = make_pod("p").pvc("c").obj()
@@ -219,7 +220,11 @@ class PreBind:
     """Runs PreBind in a thread, as a binding worker does."""
 
     def __init__(
-        self, world: StorageWorld, plugin: VolumeBinding, error: None = None, timeout: float = 60
+        self,
+        world: StorageWorld,
+        plugin: VolumeBinding,
+        error: Conflict | None = None,
+        timeout: float = 60,
     ) -> None:
         self.world, self.plugin = world, plugin
         self.server = Server(world, error)
@@ -227,7 +232,7 @@ class PreBind:
         plugin.args = SimpleNamespace(bind_timeout_seconds=timeout)
         self.state = reserved(world, plugin)
         assert plugin.pre_bind_pre_flight(self.state, POD, NODE) == SUCCESS
-        self._answers = []
+        self._answers: list[Status | None] = []
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -259,12 +264,12 @@ def failed(message: str) -> Status:
     return Status.error(f"binding volumes: {message}")
 
 
-def static(world: StorageWorld, plugin: VolumeBinding, **args: float) -> PreBind:
+def static(world: StorageWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
     world.store(unbound(), available())
     return PreBind(world, plugin, **args)
 
 
-def dynamic(world: StorageWorld, plugin: VolumeBinding, **args: float) -> PreBind:
+def dynamic(world: StorageWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
     world.store(unbound())
     return PreBind(world, plugin, **args)
 
@@ -340,12 +345,12 @@ def test_changes_that_arrive_before_our_own_answer_are_not_missed(
     plugin.handle = replace(plugin.handle, writer=server)
     original = server.patch
 
-    def answered_late(*args: bytes | str) -> bytes:
-        answer = original(*args)
+    def answered_late(path: str, body: bytes, content_type: str) -> bytes:
+        answer = original(path, body, content_type)
         world.store(bound_volume(), bound_claim())
         return answer
 
-    server.patch = answered_late
+    server.patch = answered_late  # type: ignore[method-assign]
     state = reserved(world, plugin)
     assert plugin.pre_bind(state, POD, NODE) is None
 
@@ -544,7 +549,7 @@ def test_what_has_been_written_stays_assumed_until_it_is_seen(
     world.store(make_pvc("d").storage_class("wait"))
     binding = start(world, plugin, timeout=0.01).wait_written()
     assert not binding.status().ok
-    before = dict(plugin._volumes.claims._assumed)
+    before: dict[str, Any] = dict(plugin._volumes.claims._assumed)
     before |= plugin._volumes.volumes._assumed
     plugin.unreserve(binding.state, POD, NODE)
     assert plugin._volumes.claims._assumed | plugin._volumes.volumes._assumed == before
