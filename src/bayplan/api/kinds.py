@@ -1,8 +1,8 @@
-"""Kinds: everything that is known about a kind of object, in one place.
+"""Kinds: the types of API objects, each described in one place.
 
-A `Kind` says where its objects live in the API, how they are decoded, and what cluster events call
-them. Plugins declare the kinds that they read (`Plugin.kinds`); the scheduler watches the union of
-those and of `CORE_KINDS`. A kind is its own identity: two that are declared apart are two kinds.
+A `Kind` has the API path of its objects, their Python type, and the name of their cluster events.
+Plugins declare the kinds that they read (`Plugin.kinds`); the scheduler watches the union of those
+and of `CORE_KINDS`. Kinds are compared by identity: two declarations are two kinds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Pods: their wire form, and `Pod`, the flat form that the whole pipeline works on.
 
-A Pod of a Deployment differs from its siblings in name, uid, node and perhaps in which claims its
-volumes name, not in what it asks for. So everything scheduling-relevant that siblings share is
-interned as one `PodShape`: memory and the work of deriving requests or compiling terms are paid
-once per shape, and results that depend on the shape alone are cached by it.
+Pods of one Deployment differ in name, uid, node and perhaps in the claims of their volumes, and in
+nothing else that scheduling reads. The common part is interned as one `PodShape`. Requests and
+compiled terms are computed once per shape, and results that depend only on the shape are cached by
+it. kube-scheduler's Pod signature has the same purpose.
 
-Pods of a StatefulSet or an indexed Job have a label each, others differ in size alone. So the spec
-of a shape has two parts that are interned apart, `PodShape.requests` and `PodShape.constraints`:
-results that follow from one of them are cached by that, and serve every shape that shares it.
+Pods of a StatefulSet or an indexed Job have individual labels, others individual sizes. So the spec
+of a shape has two parts that are interned separately, `PodShape.requests` and
+`PodShape.constraints`. Results that depend on one part only are cached by that part.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class PodShape(_Interned):
 
 
 MAX_SHAPES = 65536
-"""Interned shapes kept; past it the table starts anew (equal Pods then get a second shape)."""
+"""Most interned shapes; then the table is cleared (equal Pods may get a second shape)."""
 
 
 def _intern(interned: dict[bytes, T], key: bytes, make: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""A Pod's spec, as far as scheduling reads it: what it asks for, and where it may go."""
+"""A Pod's spec, as far as scheduling reads it: its requests, and constraints on the node."""
 
 from __future__ import annotations
 

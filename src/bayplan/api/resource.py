@@ -1,6 +1,6 @@
 """Devices (resource.k8s.io/v1): slices that offer them, classes, claims, templates, taint rules.
 
-A field that the API server leaves out has here the value that it stands for there.
+A field that is absent in the API has its default value here.
 ``allocationMode`` and ``count`` are set by the API server, so an absent one is taken for the
 server's default.
 """
@@ -161,7 +161,7 @@ class DeviceSelector(Wire, frozen=True):
 
 
 class OpaqueDeviceConfiguration(Wire, frozen=True):
-    """Parameters for a driver, which nobody else reads."""
+    """Parameters for a driver; the scheduler does not read them."""
 
     driver: str = ""
     parameters: msgspec.Raw = msgspec.Raw()

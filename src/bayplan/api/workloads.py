@@ -1,4 +1,4 @@
-"""Namespaces, and the owners of Pods that default topology spreading and preemption ask about."""
+"""Namespaces, and the owners of Pods that default topology spreading and preemption read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache: the nodes with the Pods on them, those included that are only assumed to be there.
+"""Cache: the nodes and the Pods on them, assumed Pods included.
 
 A Pod is in one of these states here; the queue holds the Pods that are in none of them.
 
@@ -13,9 +13,9 @@ A Pod is in one of these states here; the queue holds the Pods that are in none 
 
 Invariants:
 - A Pod, by uid, counts on at most one node.
-- Pods on a node that is not (or no longer) known wait in `orphans` and count when it appears.
-- What the API server says wins: a Pod assumed on one node and seen on another moves there.
-- During a `trial` Pods are only assumed, forgotten and removed; at its end they stand as before.
+- Pods on a node that does not exist are in `orphans`; they count when the node appears.
+- The API server is right: a Pod that is assumed on one node and seen on another moves there.
+- During a `trial` Pods are only assumed, forgotten and removed; at its end this is rolled back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A log of which rows moved, read by everyone who keeps results per row."""
+"""Journal: the rows that changed, in order, for readers that cache results per row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class Journal:
     """Row numbers in the order in which they changed.
 
     A reader remembers a `position` and later asks what came `since`. Old entries are dropped; a
-    reader that is further behind is told so (None) and starts over.
+    reader that is further behind gets None and starts over.
     """
 
     __slots__ = ("_base", "_capacity", "_rows", "position")

@@ -56,9 +56,9 @@ def _is_as_asked(shape: PodShape, status: PodStatus) -> bool:
         return False
     if not states:
         return True
-    asked = shape.memo(_asked)
+    requested = shape.memo(_asked)
     return all(
-        amounts == asked.get(state.name)
+        amounts == requested.get(state.name)
         for state in states
         for amounts in (state.allocated_resources, state.resources and state.resources.requests)
         if amounts

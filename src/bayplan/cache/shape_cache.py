@@ -1,4 +1,4 @@
-"""ShapeCache: what was derived for Pod shapes lately, the least recently used dropped first."""
+"""ShapeCache: an LRU cache of values by Pod shape."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bayplan.api.pod import PodShape
 V = TypeVar("V")
 
 SHAPES_KEPT = 4096
-"""For how many shapes a plugin keeps what it works out of them with its settings."""
+"""How many shapes a plugin caches values for that also depend on its arguments."""
 
 
 class ShapeCache(Generic[V]):
     """Values by shape, at most ``capacity`` of them.
 
-    Unlike `PodShape.memo` it ends with its owner, so a value may hold on to things that cost
-    memory; ``dropped`` is called with every value that leaves.
+    Unlike `PodShape.memo` it is freed with its owner, so values may be large. ``dropped`` is called
+    with every value that is evicted.
     """
 
     def __init__(self, capacity: int, dropped: Callable[[V], None]) -> None:

@@ -1,8 +1,8 @@
-"""Subscriptions: who is told of changes, and for how long.
+"""Subscriptions: callbacks for changes, held by weak references.
 
-A subscription ends when it is closed, or when its subscriber is no longer referenced elsewhere:
-the publisher keeps no object alive. So whatever subscribes with one of its methods (an index of a
-plugin, say) goes with its owner, and an old generation of plugins leaves nothing behind.
+A subscription ends when it is closed, or when its subscriber is garbage-collected: the publisher
+keeps no object alive. So an index of a plugin is freed with the plugin, and a replaced generation
+of plugins leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Subscribers(Generic[T]):
     """The subscribers of one publisher, in the order in which they came.
 
     Bound methods and listener objects are referenced weakly, functions strongly. A subscriber may
-    come or go while the others are being told.
+    be added or removed during a notification.
     """
 
     def __init__(self) -> None:

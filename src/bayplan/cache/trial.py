@@ -1,8 +1,8 @@
-"""Trial: what would be if Pods were on these nodes, or gone from them, asked of the live tables.
+"""Trial: a hypothetical change of Pods on the live tables, rolled back at the end.
 
-`Cache.trial` begins one. Until it ends, Pods are assumed, forgotten and removed by the ordinary
-methods of the cache, and everything that reads it (Filter plugins, counters, kept answers) sees
-the tables as if that were so. At the end everything is put back, unless the trial was kept::
+`Cache.trial` begins one. Until it ends, Pods are assumed, forgotten and removed with the usual
+methods of the cache, and all readers (Filter plugins, counters, kept answers) see these changes. At
+the end everything is rolled back, unless the trial was kept::
 
     with cache.trial() as trial:
         for victim in victims:
@@ -11,23 +11,21 @@ the tables as if that were so. At the end everything is put back, unless the tri
         if fits and not victims:
             trial.keep()
 
-There is one writer, so nobody can look meanwhile: the cache takes in no message during a trial.
+There is one writer, so no other thread sees a trial, and no message is applied during one.
 
-- A trial may contain others. One that is kept becomes part of the one around it, which may still
-  put everything back; one that is put back leaves the rest of the outer one alone.
-- A body that raises is always put back, whether or not the trial was kept before.
-- Only what is assumed can be kept for good. Who leaves is for the API server to say: keeping the
-  outermost trial with Pods removed in it is a ValueError, and it is put back.
-- It covers what the cache holds, and so nodes, columns, journals and domain counters. What Reserve
-  plugins keep (claims, devices) is theirs: undo it by `bayplan.attempt.commit.Commit.undo`.
+- Trials may be nested. An inner trial that is kept becomes part of the outer one, which may still
+  be rolled back. An inner trial that is rolled back does not affect the rest of the outer one.
+- If the body raises an exception, the trial is always rolled back.
+- Only assumed Pods can be kept. Only the API server removes Pods: if the outermost trial is kept
+  with Pods removed in it, that is a ValueError, and it is rolled back.
+- A trial covers the cache: nodes, columns, journals and domain counters. It does not cover the
+  state of Reserve plugins (claims, devices): undo that with `bayplan.attempt.commit.Commit.undo`.
 
-Costs: the first change of a Pod remembers one tuple, so a cluster without trials pays for one
-comparison a change. Every change costs what assuming a Pod costs: its own row of the columns and
-the counters that its shape counts in; neither the number of nodes nor of Pods matters. Putting back
-costs that once more for each distinct Pod, however often it was moved. Each touched row stands in
-the Pod journal, so kept answers are computed again for these rows, and only these, when a shape
-is next asked for. A trial that touches more rows than a journal holds (65,536) makes its readers
-start over.
+Costs: without a trial, one comparison per change. In a trial, each change costs as much as assuming
+a Pod: one row of the columns, and the counters of its shape. The numbers of nodes and Pods do not
+matter. The rollback costs the same once more for each distinct Pod. Each changed row is in the Pod
+journal, so only the kept answers of these rows are recomputed. If a trial changes more rows than a
+journal holds (65,536), its readers start over.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from bayplan.api.pod import Pod
 
 
 class Before(NamedTuple):
-    """Where a Pod stood: None where it did not count at all."""
+    """The state of a Pod before the trial: None if it did not count on any node."""
 
     pod: Pod | None
     assumed: bool
@@ -50,7 +48,7 @@ class Trial:
     """One trial, while it lasts.
 
     Attributes:
-        before: by uid, how each changed Pod stood when the trial began, in the order of changes.
+        before: by uid, the state of each changed Pod before the trial, in the order of changes.
         kept: whether the changes stay.
     """
 
@@ -58,5 +56,5 @@ class Trial:
     kept: bool = False
 
     def keep(self) -> None:
-        """Let the changes stay, those that are still to come included."""
+        """Keep the changes, later ones included."""
         self.kept = True

@@ -1,32 +1,32 @@
-"""DomainCounters: how many Pods lie in which topology domain, kept up to date Pod by Pod.
+"""DomainCounters: the number of Pods per topology domain, updated incrementally.
 
-Inter-pod affinity and topology spreading ask for counts of Pods per topology domain, in two ways:
+Inter-pod affinity and topology spreading need two kinds of counts per topology domain:
 
 - by selector: how many Pods with ``app=web`` are in each zone? (`selections`)
 - by the affinity terms that Pods carry: how many Pods in each zone repel Pods with ``app=web``?
   (`terms`)
 
-kube-scheduler walks over the Pods of all nodes in every cycle. Here a count is made once, when it
-is first asked for, and then changes with every Pod that comes or goes.
+kube-scheduler iterates over the Pods of all nodes in every cycle. Here a counter is computed once,
+at its first use, and then updated for every Pod that is added or removed.
 
-What a Pod counts in depends on its shape alone (and on whether it is terminating), so that is
-decided once per `ShapeGroup`, when its first Pod appears, not once per Pod. An example: two Pods of
+Which counters count a Pod depends only on its shape (and on whether it is terminating). So they are
+looked up once per `ShapeGroup`, when its first Pod appears. An example: two Pods of
 shape S, with ``app=web`` and an anti-affinity term T against ``app=web`` by hostname, are on row 3
-in zone a. Somebody holds a counter C of ``app=web`` by zone::
+in zone a. A plugin has acquired a counter C of ``app=web`` by zone::
 
     group S   rows {3: 2}   selected [C]   carried [T]
     C         a: 2          (how many Pods are selected)
     T         row 3's host: 2   (how many Pods carry the term)
 
 A third Pod of S is bound to row 5 in zone b. `pod_added` finds the group, and `ShapeGroup.add` does
-``rows[5] = 1``, ``C[b] += 1``, ``T[host of row 5] += 1``. When somebody acquires a further counter
+``rows[5] = 1``, ``C[b] += 1``, ``T[host of row 5] += 1``. When a plugin acquires another counter
 D, every group is tested against D's selector once, and those that match add all their rows.
 
 Invariants:
-- Whatever counts one Pod of a group counts all of them. A group stays for a while after its last
-  Pod has gone, because the next one is probably on its way.
+- A counter counts all Pods of a group or none. An empty group is kept for a while, because the next
+  Pod of the same shape is likely to follow.
 - Every counter equals a recount over the table's Pods; `recount` proves it.
-- Counters live as long as somebody who acquired them has not released them.
+- A counter lives until everyone who acquired it has released it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DomainCounter: how many Pods lie in each topology domain, changed Pod by Pod."""
+"""DomainCounter: the number of Pods in each topology domain, updated incrementally."""
 
 from __future__ import annotations
 

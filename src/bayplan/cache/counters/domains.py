@@ -1,8 +1,8 @@
-"""Topology domains of rows: which row lies in which zone, or whatever a topology key divides by.
+"""Topology domains of rows: the zone of each row, or the value of another topology key.
 
-A `DomainSpec` says how rows are divided and which count; `Domains` holds the answer as columns,
-`codes` by row and `rows` by domain, and follows the node table row by row. With the key ``zone``,
-and a rule that leaves out nodes with a taint::
+A `DomainSpec` defines how rows are divided and which rows count. `Domains` has the result as
+arrays, `codes` by row and `rows` by domain, and follows the node table row by row. With the key
+``zone``, and a rule that leaves out nodes with a taint::
 
     row      label zone     taint   code     domain   rows
     0        a                      0        0 (a)    2
@@ -12,7 +12,7 @@ and a rule that leaves out nodes with a taint::
 
     count = 1: one domain, a, has rows
 
-Row 1 loses its taint: its code becomes 1, ``rows[1]`` 1 and ``count`` 2. No other row is looked at.
+Row 1 loses its taint: its code becomes 1, ``rows[1]`` 1 and ``count`` 2. No other row is read.
 
 Invariants:
 - A domain is a code of ``nodes.label(key)``; with no key, every row is a domain of its own.
@@ -54,7 +54,7 @@ class NodeRule(Protocol):
 
 @dataclass(frozen=True)
 class DomainSpec:
-    """How rows are divided into domains; equal specs divide alike.
+    """How rows are divided into domains; equal specs give equal domains.
 
     Attributes:
         key: the topology key; None divides into single rows.

@@ -1,8 +1,8 @@
 """Selections of Pods, and how many Pods of a selection lie in each domain.
 
 A plugin acquires the counter of a `PodSelection` over a `DomainSpec`; equal ones are shared and
-counted as long as somebody holds them. `SelectionCounters` finds those that may hold the Pods of a
-namespace, so that a new Pod is tested against few selectors.
+counted until everyone has released them. `SelectionCounters` finds the counters that may select
+Pods of a namespace, so that a new Pod is tested against few selectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayplan.cache.counters.pod_terms import PodTerm
 
 @dataclass(frozen=True)
 class PodSelection:
-    """Which Pods a counter counts; selections with equal ids select alike.
+    """Which Pods a counter counts; selections with equal ids select the same Pods.
 
     Attributes:
         namespaces: the only ones that can hold such Pods; None where labels of namespaces decide.
@@ -88,7 +88,7 @@ class SelectionCounters:
         return counter
 
     def remove(self, counter: SelectionCounter) -> None:
-        """Drop a counter that nobody holds any more."""
+        """Drop a counter that everyone has released."""
         del self._counters[counter.selection.id, counter.domains.spec]
         for scope in _scopes(counter.selection):
             self._index[scope].remove(counter)

@@ -3,17 +3,17 @@
 A term counts in one of three roles (`Role`). Equal terms in the same role and of the same weight
 share one counter, so a thousand Pods of a template count in one.
 
-An incoming Pod asks which of all these terms select it. With thousands of different terms that is
-thousands of selectors, so the asker keeps the answer (`TermMatches`) and hands it in with the next
-question. Terms are only ever appended to the lists of `_index`; the answer remembers how long its
-two lists were, and `matching` tests only what came after. Example: a Pod in namespace ns::
+For an incoming Pod we need the terms that select it. With thousands of different terms that means
+thousands of selectors, so the caller caches the result (`TermMatches`) and passes it to the next
+call. Terms are only appended to the lists of `_index`; the result stores the lengths of its two
+lists, and `matching` tests only the terms after them. Example: a Pod in namespace ns::
 
     _index[ns] = [T1, T2]   _index[None] = [T3]        answer: anti [T2], seen (2, 1), epoch 7
     a Pod with a new term T4 is bound: _index[ns] = [T1, T2, T4]
     matching(...): epoch 7 still, seen is (3, 1) now, so only T4 is tested
 
-Where lists were rebuilt (terms that nobody carries are dropped) or what a term selects has changed
-(labels of a namespace), a new epoch begins and the answer is computed from scratch.
+A new epoch begins when lists were rebuilt (terms that no Pod carries are dropped) or when a term
+selects other Pods (labels of a namespace changed). Then the result is computed from scratch.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class CarriedTerms:
             counter.users -= 1
 
     def drop_unused(self) -> None:
-        """Drop the counters that nobody adds to."""
+        """Drop the counters of terms that no Pod carries."""
         unused = [counter for counter in self if not counter.users]
         if not unused:
             return

@@ -1,4 +1,4 @@
-"""The nodes and the Pods on them, as columns: one row a node, one NumPy array a fact.
+"""The nodes and the Pods on them, as columns: one row per node, one NumPy array per property.
 
 Start with `view` (what is read), then `live_table` (how it follows the cluster) and
 `what_if_table`. `column` says what a column is and how plugins add their own.

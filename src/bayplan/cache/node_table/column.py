@@ -1,8 +1,8 @@
-"""Columns: what is known about every row of a node table, one kind of fact each.
+"""Columns: one property of every row of a node table each.
 
-A `Column` follows the rows of its table: it grows with it, clears a row whose node is gone, and
-gives a copy of some rows to a what-if table. A `NodeColumn` is written when a node comes or
-changes, a `PodColumn` when Pods do; any other is written by its owner. A plugin adds one of its own
+A `Column` follows the rows of its table: it grows with it, clears the row of a removed node, and
+copies some rows for a what-if table. A `NodeColumn` is written when a node is added or changes, a
+`PodColumn` when Pods do; other columns are written by their owner. A plugin adds its own column
 with `LiveNodeTable.ensure_column` and reads it, in what-if tables too, with `NodeTable.column`::
 
     class Devices(NumbersByKey): ...
@@ -10,7 +10,7 @@ with `LiveNodeTable.ensure_column` and reads it, in what-if tables too, with `No
     devices = handle.nodes.ensure_column(Devices)    # once, of the live table
     nodes.column(Devices)["example.com/gpu"]         # in filter_nodes, of any table
 
-`Numbers`, `NumbersByKey` and `CodedColumn` are what columns are made of.
+`Numbers`, `NumbersByKey` and `CodedColumn` are the building blocks of columns.
 """
 
 from __future__ import annotations
@@ -106,16 +106,16 @@ class Numbers(Generic[Number]):
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`."""
-        taken = object.__new__(type(self))
-        taken.values = self.values[rows]
-        return taken
+        copy = object.__new__(type(self))
+        copy.values = self.values[rows]
+        return copy
 
 
 class NumbersByKey:
     """One number a row for every key (a resource, a driver); a key costs nothing until it is used.
 
-    Rows that nobody wrote hold ``fill``, also under keys that nobody wrote. Growing replaces the
-    arrays: read them anew after the table may have grown.
+    Rows and keys that were never written have the value ``fill``. Growing replaces the arrays, so
+    do not keep a reference to an array across changes of the table.
     """
 
     def __init__(self, fill: int = 0) -> None:
@@ -161,10 +161,10 @@ class NumbersByKey:
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`; a key is copied when it is first read."""
-        taken = object.__new__(type(self))
-        taken._fill, taken._n, taken._by_key = self._fill, len(rows), {}
-        taken._source, taken._picked = self, rows
-        return taken
+        copy = object.__new__(type(self))
+        copy._fill, copy._n, copy._by_key = self._fill, len(rows), {}
+        copy._source, copy._picked = self, rows
+        return copy
 
 
 class CodedColumn:
@@ -201,6 +201,6 @@ class CodedColumn:
 
     def take(self, rows: IntArray) -> Self:
         """The same codes for ``rows`` only; values are shared."""
-        taken = object.__new__(type(self))
-        taken.codes, taken.values, taken._index = self.codes[rows], self.values, self._index
-        return taken
+        copy = object.__new__(type(self))
+        copy.codes, copy.values, copy._index = self.codes[rows], self.values, self._index
+        return copy

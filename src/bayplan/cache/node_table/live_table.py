@@ -3,9 +3,9 @@
 Invariants:
 - It is a tuple of columns and a `Rows`; a new column is a class in `BUILT_IN` (or one that a plugin
   adds with `ensure_column`) and nothing else.
-- A row that changed stands in one of two journals: `node_journal` (the node object changed, or the
-  row got or lost its node) or `pod_journal` (its Pods changed). A node that says what it said
-  before, as heartbeats do, moves no row.
+- A row that changed is in one of two journals: `node_journal` (the node object changed, or the
+  row got or lost its node) or `pod_journal` (its Pods changed). A node
+  update that changes nothing, such as a heartbeat, adds no entry.
 - Columns of Pods equal a recount over `pods`; `recount` proves it.
 """
 
@@ -180,7 +180,7 @@ class LiveNodeTable(NodeTable):
     def listen(self, listener: Listener) -> Subscription:
         """Tell ``listener`` of every change; it counts what is there by itself.
 
-        It is told as long as it is referenced elsewhere; see `Subscribers`.
+        It is called as long as it is referenced elsewhere; see `Subscribers`.
         """
         return self._listeners.add(listener)
 

@@ -1,4 +1,4 @@
-"""The columns that the node object decides. Each compares, and writes only what has changed."""
+"""The columns that depend on the node object. Each writes only values that changed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class NodeObjects:
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`."""
-        taken = type(self)()
-        taken.values = [self.values[row] for row in rows.tolist()]
-        return taken
+        copy = type(self)()
+        copy.values = [self.values[row] for row in rows.tolist()]
+        return copy
 
 
 class Allocatable(NumbersByKey):
@@ -91,9 +91,9 @@ class Allocatable(NumbersByKey):
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`."""
-        taken = super().take(rows)
-        taken.pods = self.pods.take(rows)
-        return taken
+        copy = super().take(rows)
+        copy.pods = self.pods.take(rows)
+        return copy
 
 
 class Unschedulable(Numbers[np.bool_]):

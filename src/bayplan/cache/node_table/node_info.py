@@ -1,4 +1,4 @@
-"""NodeInfo: one row of the node table, for plugins that look at one node at a time."""
+"""NodeInfo: one row of the node table, for plugins that evaluate one node at a time."""
 
 from __future__ import annotations
 

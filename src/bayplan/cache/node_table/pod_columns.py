@@ -1,7 +1,7 @@
-"""The columns that the Pods of a row decide. Each equals a recount over those Pods.
+"""The columns that depend on the Pods of a row. Each equals a recount over those Pods.
 
-Dry runs count and take back the Pods of many rows, so columns of dictionaries share them with the
-table that they were taken from and copy one when it is first written.
+Dry runs add and remove Pods in many rows, so columns of dictionaries are copy-on-write: they share
+the dictionaries with the original table until the first write.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class HostPorts(_ByRow[Counter[HostPort]]):
         ports = pod.shape.constraints.memo(host_ports)
         if not ports:
             return
-        taken = self.own(row)
+        in_use = self.own(row)
         for port in ports:
-            taken[port] += sign
-            if not taken[port] or (sign < 0 and self._taken):
-                del taken[port]
+            in_use[port] += sign
+            if not in_use[port] or (sign < 0 and self._taken):
+                del in_use[port]
 
     def differences(self, other: Self) -> dict[str, int]:
         """See `PodColumn.differences`."""
@@ -138,11 +138,11 @@ class Requested(NumbersByKey):
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`."""
-        taken = super().take(rows)
-        taken.pods = self.pods.take(rows)
-        taken.nonzero_cpu = self.nonzero_cpu.take(rows)
-        taken.nonzero_memory = self.nonzero_memory.take(rows)
-        return taken
+        copy = super().take(rows)
+        copy.pods = self.pods.take(rows)
+        copy.nonzero_cpu = self.nonzero_cpu.take(rows)
+        copy.nonzero_memory = self.nonzero_memory.take(rows)
+        return copy
 
     def count(self, row: int, pod: Pod, sign: int) -> None:
         """See `PodColumn.count`."""

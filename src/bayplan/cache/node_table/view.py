@@ -1,7 +1,7 @@
-"""NodeTable: what plugins and the framework read of the nodes; two classes are one.
+"""NodeTable: the read interface of the nodes, with two implementations.
 
-`LiveNodeTable` has the nodes of the cluster as they are, `WhatIfTable` some of them as they would
-be. Every array has the shape ``(n,)`` with ``n = len(table)``, one row a node. Some rows may be
+`LiveNodeTable` has the current nodes of the cluster, `WhatIfTable` a hypothetical copy of some of
+them. Every array has the shape ``(n,)`` with ``n = len(table)``, one row a node. Some rows may be
 free (no node): `exists` says which rows count; all other columns are zero or -1 there.
 """
 
@@ -53,7 +53,7 @@ class NodeTable(ABC):
         """The column of class ``kind``, which plugins add with `LiveNodeTable.ensure_column`.
 
         Raises:
-            KeyError: nobody has added one.
+            KeyError: no such column was added.
         """
         column: C = self.columns[kind]
         return column

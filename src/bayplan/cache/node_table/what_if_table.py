@@ -1,4 +1,4 @@
-"""WhatIfTable: some rows of another table, each a world of its own, with other Pods on them."""
+"""WhatIfTable: a copy of some rows of a table, with other Pods on them. Each row is independent."""
 
 from __future__ import annotations
 
