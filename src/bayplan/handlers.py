@@ -2,7 +2,7 @@
 
 They run on the scheduling thread. Messages are compared with what is known already, by uid and
 resourceVersion, so a relist neither loses nor repeats anything; an object that was deleted and made
-anew under the same name is a removal and an addition.
+again with the same name is a removal and an addition.
 
 Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 """

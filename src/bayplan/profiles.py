@@ -1,8 +1,8 @@
-"""Profiles: everything that is made from one configuration and goes with it.
+"""Profiles: everything that is built from one configuration and replaced with it.
 
-A generation of plugins: frameworks, plugin instances, and how they order and wake Pods. What lives
-longer is `bayplan.world`. Nothing there may keep a reference to a plugin, so that a generation
-that was replaced leaves the memory with the last binding that it began.
+One generation of plugins: frameworks, plugin instances, queue order and queueing hints. What lives
+longer is in `bayplan.world`. Nothing there may hold a reference to a plugin, so that a replaced
+generation is garbage-collected after its last binding.
 """
 
 from __future__ import annotations

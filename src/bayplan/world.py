@@ -1,7 +1,7 @@
-"""World: what the scheduler knows of the cluster. It lives as long as the process.
+"""World: the state of the cluster and the queue. It lives as long as the process.
 
-Nodes, Pods and other objects, the queue, Pods that wait in Permit or are being prepared: none of it
-depends on the configuration, so a reload leaves it alone; see `bayplan.profiles`.
+Nodes, Pods and other objects, the queue, Pods that wait in Permit or are in PreBind: nothing of it
+depends on the configuration, so a reload does not change it; see `bayplan.profiles`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Answers to kube-scheduler's ``pkg/scheduler/backend/cache/debugger``. It also recounts every column
 and counter, which must equal what was kept up to date incrementally.
 
-The API server is asked on a thread of its own, so scheduling goes on meanwhile. What it answers is
-compared on the scheduling thread, which alone may read cache and queue.
+A separate thread lists the objects from the API server, so scheduling continues. The comparison
+runs on the scheduling thread, because only that thread may read cache and queue.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Debugger:
         log.info("Recount", **self.recount())
 
     def recount(self) -> dict[str, Any]:
-        """What differs between columns and counters as kept and as counted afresh."""
+        """The differences between columns and counters and a recount."""
         return {
             "columns": self._core.world.cache.nodes.recount(),
             "counters": self._core.world.counters.recount(),

@@ -1,7 +1,6 @@
-"""Exposition: what the parts of the process know about themselves, served on /metrics.
+"""Exposition: metrics that the parts of the process provide on request, served on /metrics.
 
-Everything here is asked on the thread that answers the scrape, so it only reads: lengths, copies of
-counters.
+This runs on the thread that answers the scrape, so it only reads: lengths, copies of counters.
 """
 
 from __future__ import annotations

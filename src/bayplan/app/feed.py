@@ -1,7 +1,7 @@
-"""Feed: what comes in from the API server, begun before the scheduler itself is loaded and built.
+"""Feed: informers and inbox, started before the scheduler is imported and built.
 
-The API server takes a second and more to write down a large cluster. So that is asked for as soon
-as the configuration says where; until the scheduling thread takes it out, it waits in the inbox.
+The API server needs a second or more to list a large cluster. So the lists start as soon as the
+configuration names the API server; the objects wait in the inbox for the scheduling thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Leadership: whether this process may schedule, and who tells it so.
+"""Leadership: whether this process may schedule.
 
-Without leader election it always may. With it, it begins when the Lease is held, and ends at once
-when that is lost: two leaders would bind twice.
+Without leader election it always may. With leader election it may while it holds the Lease. If it
+loses the Lease it ends at once: two leaders could bind a Pod twice.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Leadership:
 
     @property
     def may_write(self) -> bool:
-        """Not when the Lease has run out and nobody has noticed yet, as after a long sleep."""
+        """False if the Lease has expired and this is not yet noticed, as after a long sleep."""
         return self.elector is None or self.elector.is_leader
 
     @property

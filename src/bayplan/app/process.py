@@ -1,8 +1,8 @@
 """Process: the scheduler of a real cluster, from start to end.
 
-It waits for the first lists of its feed, waits to lead, schedules, and ends in order: no new Pods,
-bindings in flight finished or undone, the Lease given up. Losing the Lease ends it at once, since
-two leaders would bind twice.
+It waits for the first lists and for the Lease, and schedules. At the end it takes no new Pods,
+finishes or undoes bindings in flight, and releases the Lease. If it loses the Lease it ends at
+once, because two leaders could bind a Pod twice.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Process:
         os._exit(0)
 
     def _lose(self) -> None:
-        """The Lease is lost, or given up."""
+        """The Lease is lost or was released."""
         if self._scheduler.stopping:
             return
         log.error("Leader election lost, ending at once")

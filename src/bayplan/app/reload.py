@@ -1,12 +1,12 @@
-"""Reload: another configuration and other plugins, while scheduling goes on.
+"""Reload: replaces configuration and plugins while scheduling continues.
 
 On SIGHUP, and when a file has changed and then stayed the same for one look:
 
     read and check everything > watch the kinds that are new > (scheduling thread, between two Pods)
     make the plugins and let the profiles decide > watch the new profiles' kinds alone
 
-Whatever fails, what runs goes on as it is, and log, metrics and an event on the Lease say so. Pods
-in flight finish with the plugins that they began with; see `bayplan.scheduler.Scheduler.adopt`.
+If any step fails, nothing changes, and log, metrics and an event on the Lease report it. Pods in
+flight finish with the old plugins; see `bayplan.scheduler.Scheduler.adopt`.
 """
 
 from __future__ import annotations

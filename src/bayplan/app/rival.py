@@ -1,7 +1,7 @@
 """Warns when kube-scheduler runs and a profile would schedule the same Pods.
 
-Two schedulers of one schedulerName bind each other's Pods away. Leader election on one Lease
-prevents that; without it nothing does.
+Two schedulers with the same schedulerName schedule the same Pods. Only leader election on the same
+Lease prevents that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = structlog.get_logger("rival")
 
 NAME = "default-scheduler"
 LOCK = LeaseLock("kube-scheduler", "kube-system")
-"""Which Lease kube-scheduler holds unless it is told otherwise."""
+"""The default Lease of kube-scheduler."""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -45,7 +45,7 @@ def is_possible(config: EffectiveConfig) -> bool:
 
 
 def warn(http: Http, now: datetime | None = None) -> bool:
-    """Log a warning if somebody holds kube-scheduler's Lease and renews it; whether it is so.
+    """Log a warning if another process holds and renews kube-scheduler's Lease; whether one does.
 
     Clocks are compared here, which a warning may do. Who may not read the Lease is not warned.
     """

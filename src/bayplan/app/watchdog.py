@@ -1,15 +1,15 @@
-"""Watchdog: notices from outside that the scheduling thread does not get on.
+"""Watchdog: a thread that detects a stuck scheduling thread.
 
-Plugins of users run on that thread. One that never returns stops everything: no Pod is placed, no
-signal of the operating system is handled. This thread reads the `Pulse` and answers in steps:
+Plugins of users run on the scheduling thread. A plugin that never returns stops everything: no Pod
+is placed, no signal is handled. The watchdog reads the `Pulse` and reacts in steps:
 
     1 s          a warning names the plugin, the extension point and the stack, once an attempt
-    the limit    `on_stuck`: the process reports itself as not alive, and gives the Lease up
-    a signal     to end that the scheduling thread has not followed in time: `on_abandon`
+    the limit    `on_stuck`: /livez fails, and the Lease is released
+    a signal     to end, to which the scheduling thread has not reacted in time: `on_abandon`
 
-Signals come through a file descriptor that C code writes to, since Python's own handlers run on the
-main thread, and that may be inside a plugin. Code that holds the interpreter lock stops this
-thread, too; then a timer of `faulthandler`, which needs no lock, ends the process.
+Python's signal handlers run on the main thread, which may be inside a plugin. So signals are also
+written to a file descriptor by C code. Code that holds the interpreter lock stops this thread, too;
+then a timer of `faulthandler`, which needs no lock, ends the process.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ SLOW_INBOX_SECONDS = 10.0
 """The same for what was in the inbox: the first lists of a large cluster take their time."""
 LOOK_SECONDS = 0.5
 PATIENCE_SECONDS = 5.0
-"""How long a step may go on once the process is told to end."""
+"""How long a step may take after a signal to end."""
 GRACE_SECONDS = 25.0
-"""When the process is gone at the latest once it is told to end; Kubernetes gives 30 s."""
+"""The process ends at the latest this long after a signal; Kubernetes gives 30 s."""
 LOCKED_SECONDS = 30.0
-"""How much longer than the limit nobody but one thread may run before the process is ended."""
+"""How long after the limit the process is ended if another thread holds the lock."""
 ENDING = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -57,7 +57,7 @@ class Culprit(NamedTuple):
 
 
 def end_process_in(seconds: float) -> None:
-    """Print all stacks and end the process then, with exit code 1, unless told again before."""
+    """Print all stacks and exit with code 1 after ``seconds``, unless called again before."""
     faulthandler.dump_traceback_later(seconds, exit=True)
 
 
@@ -67,7 +67,7 @@ class Watchdog:
     Args:
         pulse: of that thread.
         limit: seconds after which a step counts as stuck; 0 is never.
-        on_stuck: told once a step; gets a sentence that says what is stuck.
+        on_stuck: called once per step, with a sentence that says what is stuck.
         on_abandon: must end the process, without the scheduling thread.
         clock: that of the pulse.
         arm: let the process end in so many seconds, without the interpreter lock, and forget what
@@ -102,7 +102,7 @@ class Watchdog:
         return self._pulse.age() >= self._limit
 
     def start(self) -> None:
-        """Begin to watch. Main thread only, since signals are told to us from now on."""
+        """Begin to watch. Main thread only, because it installs a file descriptor for signals."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._thread.start()
 
@@ -154,7 +154,7 @@ class Watchdog:
         return f"{who} has not returned for {self._limit:g} s{about}"
 
     def _rearm(self) -> None:
-        """End the process by a timer of C code, unless we are here again in time."""
+        """Rearm the timer of C code that ends the process."""
         last = min(self._limit + LOCKED_SECONDS, self._asked_at + GRACE_SECONDS - self._clock())
         if last < float("inf"):
             self._arm(max(1.0, last))

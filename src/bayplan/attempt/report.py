@@ -1,4 +1,4 @@
-"""Report: what the world is told about an attempt. The only writer of events and conditions.
+"""Report: publishes the result of an attempt. The only writer of events and conditions.
 
 Texts, reasons and actions are kube-scheduler's, see ``handleSchedulingFailure`` in its
 ``pkg/scheduler/schedule_one.go``. Nothing here blocks: events and writes are sent later.

@@ -1,7 +1,7 @@
-"""Selection: from a Pod to the node it goes to, or to the reason why there is none.
+"""Selection: from a Pod to its node, or to the reason why there is none.
 
-This is the scheduling cycle up to the choice, and the very code that `simulate` and `explain` run
-too: they differ in what feeds the cache and in how a tie is broken, in nothing else.
+This is the scheduling cycle up to the choice of a node. `simulate` and `explain` run the same code,
+with another source of objects and another tie-break.
 """
 
 from __future__ import annotations

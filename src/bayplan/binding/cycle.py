@@ -1,9 +1,9 @@
 """The binding cycle of one Pod: WaitOnPermit, PreBind, Bind, PostBind.
 
-It begins on the scheduling thread, right after Permit. A Pod that nobody makes wait and that no
-PreBind plugin prepares anything for goes straight to its Bind plugin, which (DefaultBinder) only
-hands a request to the dispatcher. Every other Pod continues on a worker thread, once its wait is
-over. Every binding that was started ends in one message `Bound`, whatever happens.
+It begins on the scheduling thread, right after Permit. If no Permit plugin makes the Pod wait and
+no PreBind plugin has work to do, the Bind plugin runs at once; DefaultBinder only submits a request
+to the dispatcher. Every other Pod continues on a worker thread when its wait is over. Every binding
+ends in exactly one message `Bound`, also after a failure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Binding:
 
     Attributes:
         pod: the assumed Pod, its node filled in.
-        waits: seconds to wait in Permit, by plugin; empty when nobody makes it wait.
+        waits: seconds to wait in Permit, by plugin; empty if no plugin makes it wait.
         prepares: whether a PreBind plugin has something to do.
         failure: what went wrong before the cycle could begin.
         permitted: whether Permit is behind it: a failure from there on is no verdict on the node.
@@ -93,7 +93,7 @@ class Binder:
     def pre_flight(self, binding: Binding) -> bool:
         """Ask PreBind plugins what they will do; whether the binding may take a while.
 
-        Scheduling thread only, once before `start`. Then others should be told the node now.
+        Scheduling thread only, once before `start`. If so, the node should be published now.
         """
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:

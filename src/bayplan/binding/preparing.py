@@ -1,6 +1,6 @@
-"""Pods in PreBind: while that lasts, whoever preempts one can call it back instead of deleting it.
+"""Pods in PreBind: preemption can cancel such a Pod instead of deleting it.
 
-The scheduling thread calls back, a binding worker finishes; whichever is first has its way.
+The scheduling thread cancels, a binding worker finishes; the first of the two wins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pods that Permit plugins make wait: allowed by every one of them, rejected by any, or timed out.
 
-The one part of the pipeline that plugins reach from any thread, and so the one with a lock. A Pod
-that waits occupies no thread: whoever decides about it tells the binding cycle, and silence is
-noticed by the scheduling thread, which calls `WaitingPods.expire` when `next_timer` says so.
+Plugins use this from any thread, so it has a lock. A waiting Pod occupies no thread: `allow` and
+`reject` notify the binding cycle, and the scheduling thread calls `WaitingPods.expire` at the time
+that `next_timer` gives.
 """
 
 from __future__ import annotations

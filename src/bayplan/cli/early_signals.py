@@ -1,4 +1,4 @@
-"""Signals before the scheduler is there to handle them.
+"""Signals during the start, before the scheduler handles them.
 
 The first process of a container gets only the signals that it has a handler for: without one, a
 SIGTERM is lost, and the kubelet kills the Pod after its grace period. Loading the scheduler takes a

@@ -1,4 +1,4 @@
-"""What every command that runs plugins does first: find them, and read the configuration."""
+"""The first step of every command that runs plugins: load them and read the configuration."""
 
 from __future__ import annotations
 

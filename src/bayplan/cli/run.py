@@ -1,4 +1,4 @@
-"""``bayplan run``: schedule Pods of a cluster until told to stop."""
+"""``bayplan run``: schedule Pods of a cluster until a signal ends it."""
 
 from __future__ import annotations
 

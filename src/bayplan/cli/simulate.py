@@ -34,7 +34,7 @@ def simulate(
 ) -> None:
     """Say where all pending Pods of a file would go, one after the other.
 
-    Each sees the Pods placed before it. Preemption is only told of: nobody is evicted.
+    Each sees the Pods placed before it. Preemption is only reported: no Pod is evicted.
     """
     with offline.reporting():
         cluster, core = offline.load(

@@ -202,7 +202,7 @@ def _options(configuration: Any) -> list[tuple[int, Any]]:
 
 
 def _limit_silence(descriptor: int, _purpose: int) -> int:
-    """Let the kernel give up a connection whose other end acknowledges nothing any more.
+    """Let the kernel close a connection whose peer no longer acknowledges anything.
 
     Without it a shared connection to a machine that vanished would swallow requests for a quarter
     of an hour.

@@ -139,7 +139,7 @@ class Dispatcher:
         """Finish what was submitted, within ``timeout`` seconds; what is left then fails.
 
         Returns:
-            Whether everything was finished in time.
+            Whether everything was finished before the timeout.
         """
         self._lanes.ending = True
         self._deadline = self._clock() + timeout

@@ -122,7 +122,7 @@ class ConnectionLost(ApiError):
 
 
 class Timeout(ConnectionLost):
-    """No answer in time."""
+    """A request timed out."""
 
 
 class Closed(ApiError):

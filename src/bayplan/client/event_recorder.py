@@ -211,7 +211,7 @@ class EventRecorder:
         body = msgspec.json.encode({"series": _count(series)})
 
         def done(outcome: Outcome) -> None:
-            if isinstance(outcome, NotFound):  # Events expire; start the series anew.
+            if isinstance(outcome, NotFound):  # Events expire; start a new series.
                 self._dispatcher.submit(self._create(series))
             else:
                 self._sent(outcome)

@@ -33,7 +33,7 @@ def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any
         environ: the environment.
 
     Returns:
-        The official client's Configuration, and the file to read the bearer token from afresh, if
+        The official client's Configuration, and the file to read the bearer token from again, if
         the kubeconfig names one.
 
     Raises:

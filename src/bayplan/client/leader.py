@@ -1,10 +1,10 @@
 """Leader election by a Lease (coordination.k8s.io/v1), with the semantics of client-go.
 
-A candidate writes its identity into the Lease when nobody holds it, or when the record has not
-changed for leaseDuration as measured by our own monotonic clock: clocks of different machines are
-never compared. The leader renews every retryPeriod; when it has not managed to for renewDeadline it
-stops leading, at once, before another candidate may take over. Every request times out well before
-the renewDeadline, so a server that hangs cannot hide the loss.
+A candidate writes its identity into the Lease if nobody holds it, or if the record has not changed
+for leaseDuration. Only our own monotonic clock counts: clocks of different machines are never
+compared. The leader renews every retryPeriod. If it could not renew for renewDeadline, it stops
+leading at once, before another candidate may take over. Every request times out well before
+renewDeadline, so the leader also stops in time if the server hangs.
 
     candidate --acquired--> leader --not renewed in time, or another holder--> stopped
 """
@@ -161,7 +161,7 @@ class LeaderElector:
         finally:
             self._leading = False
             self._record(self._lease, f"{self.identity} stopped leading")
-            # First tell, then release: nobody may start before we have stopped.
+            # Notify first, then release: no other replica may start before we have stopped.
             self._on_stopped()
             if self._release and self.leader == self.identity:
                 self._give_up()

@@ -1,7 +1,7 @@
-"""Permissions: everything that bayplan asks of the API server, by resource as RBAC rules name it.
+"""Permissions: the resources and verbs that bayplan needs, as in RBAC rules.
 
-deploy/rbac.yaml grants exactly this, which a test checks; the end-to-end tests check both against
-the audit log of a real API server. Whoever adds a request adds its verb here.
+A test checks that deploy/rbac.yaml grants exactly these. The end-to-end tests compare both with the
+audit log of a real API server. If you add a request, add its verb here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the dispatcher is given to send: a request, its lane, and who wants to know how it ended."""
+"""Request: what the dispatcher sends, its lane, and the callback for the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Request:
         repeatable: the answer to a second try tells whether the first took effect, so it may be
             sent again after an answer of 5xx.
         max_tries: how often it is sent at most, see `bayplan.client.retry`.
-        must_know: a look-up that only the object or its absence ends, whatever the other limits.
+        must_know: a lookup that is retried without limit, until the object or its absence is known.
         tries: how often it was sent so far.
     """
 

@@ -1,18 +1,17 @@
-"""When a failed call may be sent again, and after how long; the rules that all callers share.
+"""Retry rules: when a failed request may be sent again, and after how long.
 
 | failure                           | sent again                           | after               |
 |-----------------------------------|--------------------------------------|---------------------|
 | 429                               | always: the server did nothing       | Retry-After         |
-| no connection came about          | always: the server did not see it    | exponential backoff |
-| 5xx                               | if doing it twice is as good as once,| Retry-After/backoff |
-|                                   | or the second answer tells about the |                     |
-|                                   | first try                            |                     |
-| connection broken, no answer      | if doing it twice is as good as once | exponential backoff |
-| 401                               | once, with credentials read afresh   | at once             |
+| no connection                     | always: the server did not see it    | exponential backoff |
+| 5xx                               | if idempotent, or if the next answer | Retry-After/backoff |
+|                                   | shows whether the first took effect  |                     |
+| connection broken, no answer      | if idempotent                        | exponential backoff |
+| 401                               | once, after reading the credentials  | at once             |
 | anything else                     | never: the answer would be the same  |                     |
 
-A look-up that must be answered knows no limit: it is sent again after whatever is not an answer, a
-refusal included, since a server that has just started refuses all until it has read its roles.
+A lookup with `must_know` is retried without limit, also after 403: a server that has just started
+answers 403 to everything until it has read its roles.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def retry_delay(
 
 
 def lookup_delay(error: ApiError, tries: int, jitter: Callable[[], float]) -> float | None:
-    """Seconds until a look-up is sent again, or None if ``error`` is an answer: no such object."""
+    """Seconds until a lookup is retried, or None if ``error`` is an answer: no such object."""
     return None if isinstance(error, NotFound) else _delay(error, tries, jitter)
 
 

@@ -1,4 +1,4 @@
-"""Long reads: a list or a watch whose bytes are handed over as they arrive.
+"""Stream: a list or a watch, whose bytes are delivered as they arrive.
 
 A stream belongs to one thread; only `abort` may be called from another. Waiting and decrypting
 happen inside libcurl without the interpreter lock; Python runs once per chunk and not in between.

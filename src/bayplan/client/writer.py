@@ -2,16 +2,16 @@
 
 The first three go through the `Dispatcher` and report to a callback on its thread. Retry rules:
 
-- A binding is sent again after an answer of 5xx: if the first try took effect, the next answer is
-  that the Pod is bound. One in doubt (no connection, a broken one, no answer, 5xx in the end) is
-  looked up until there is an answer: it took effect if that very Pod now is on that very node.
-  Until then the Pod stays assumed, else its room would be given away while the watch that would
-  show it is broken, too. Bindings carry the Pod's uid, so a Pod that was deleted and made anew
-  under the same name is never bound by mistake.
-- Status patches and deletions may be sent again, since doing them twice is doing them once; both
-  carry the uid as well. Deleting what is gone already is success.
+- A binding is retried after 5xx: if the first request took effect, the next answer says that the
+  Pod is bound. If the result is still unknown (no connection, a broken one, no answer, 5xx), the
+  Pod is looked up until there is an answer: the binding took effect if this Pod is on this node.
+  Until then the Pod stays assumed. Otherwise another Pod could get its resources while the watch is
+  broken, too. Bindings carry the Pod's uid, so a Pod that was deleted and created again with the
+  same name is never bound by mistake.
+- Status patches and deletions are idempotent and may be retried; both carry the uid. Deleting a Pod
+  that is gone is success.
 
-Volume objects are few; they are written by plain calls that wait.
+Volume objects are written rarely, by blocking calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Explain: for one pending Pod, what every plugin says about every node, on the cluster as it is.
+"""Explain: for one pending Pod, the result of every plugin for every node.
 
-The attempt and the commit are the scheduler's own, as a dry run and a rehearsal: afterwards
-everything is as it was. The result is plain data in the form that the conformance oracle prints,
-too. Keys that have nothing to say are left out.
+It runs the scheduler's attempt and commit as a dry run and a rehearsal, so nothing changes. The
+result is plain data in the format of the conformance oracle. Empty keys are left out.
 """
 
 from __future__ import annotations

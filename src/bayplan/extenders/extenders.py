@@ -1,7 +1,7 @@
 """Extenders: webhooks that filter, prioritize, preempt and bind beside the plugins.
 
-The rules are those of kube-scheduler's ``pkg/scheduler/extender.go``: extenders are asked one after
-the other about the nodes that are left, an ignorable one may fail, scores of 0-10 are scaled to
+The rules are those of kube-scheduler's ``pkg/scheduler/extender.go``: extenders are called one
+after the other with the remaining nodes, an ignorable one may fail, scores of 0-10 are scaled to
 0-100 and weighted, the first interested binder binds.
 """
 

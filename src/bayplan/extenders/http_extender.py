@@ -1,4 +1,4 @@
-"""HttpExtender: one extender, asked over its webhook."""
+"""HttpExtender: one extender, called over its webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhook: JSON over HTTP(S) to an extender, over connections that are kept."""
+"""Webhook: JSON over HTTP(S) to an extender, with persistent connections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Webhook:
         """POST ``body`` to the verb; the answer's body.
 
         Raises:
-            WebhookError: no answer in time, or another status than 200.
+            WebhookError: a timeout, or another status than 200.
         """
         handle: pycurl.Curl = self._handle()
         url = f"{self.url}/{verb}"

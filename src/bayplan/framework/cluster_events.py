@@ -1,4 +1,4 @@
-"""Cluster events and queueing hints: what may make a waiting Pod schedulable, and who says so.
+"""Cluster events and queueing hints: which changes may make a waiting Pod schedulable.
 
 A plugin registers the events that could undo its rejection, each with an optional hint that looks
 at the changed object. The queue moves a Pod only when a plugin that rejected it wants it moved.

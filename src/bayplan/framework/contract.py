@@ -1,9 +1,9 @@
 """Checks a plugin class against the Protocols of `bayplan.framework.points` when it is loaded.
 
-A plugin is a matter of method names, so a misspelt method is simply never called, and a wrong
-signature shows at the first Pod. Both are found here instead. A public method or attribute that is
-nearly one of the contract counts as misspelt; one with a name of its own is the plugin's business,
-and so is everything that begins with an underscore.
+The framework finds a plugin's methods by name. So a misspelt method would never be called, and a
+wrong signature would fail at the first Pod. Both are detected here. A public name that is very
+similar to one of the contract counts as misspelt. Other names, and all names that begin with an
+underscore, are not checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ATTRIBUTES = [
     if not name.startswith("_") and not inspect.isroutine(value)
 ]
 _NEAR = 0.85
-"""How alike two names are, from 0 to 1, of which one is taken for the other misspelt."""
+"""Names with at least this similarity, from 0 to 1, count as misspelt."""
 
 
 def problems(cls: type[Plugin]) -> list[str]:

@@ -1,4 +1,4 @@
-"""CycleState: what plugins remember between the extension points of one Pod's cycle."""
+"""CycleState: the data of plugins between the extension points of one Pod's cycle."""
 
 from __future__ import annotations
 

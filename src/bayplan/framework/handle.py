@@ -38,7 +38,7 @@ class ClusterWriter(Protocol):
     ) -> None:
         """Set a condition (None: none) and status.nominatedNodeName; does not wait.
 
-        ``nominated`` "" clears the nomination, None leaves it as it is.
+        ``nominated`` "" clears the nomination, None does not change it.
         """
 
     def delete_pod(self, pod: Pod, on_done: Done, /) -> None:
@@ -92,13 +92,13 @@ class Logger(Protocol):
     """A structured logger: a text, and values by name."""
 
     def debug(self, event: str, /, **values: object) -> None:
-        """Details for whoever develops the plugin."""
+        """Details for developers of the plugin."""
 
     def info(self, event: str, /, **values: object) -> None:
         """What happens in normal operation."""
 
     def warning(self, event: str, /, **values: object) -> None:
-        """Something that somebody should look at."""
+        """A problem that needs attention."""
 
     def error(self, event: str, /, **values: object) -> None:
         """Something that went wrong."""

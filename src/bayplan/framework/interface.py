@@ -156,7 +156,7 @@ class NodeStatuses:
 
 @dataclass
 class FilterFailure:
-    """What PostFilter plugins are told: no node fits ``pod``, and why.
+    """The argument of PostFilter plugins: no node fits ``pod``, and why.
 
     Attributes:
         nodes: the full table.

@@ -248,7 +248,7 @@ class Bind(Named, Protocol):
 
 @runtime_checkable
 class PostBind(Named, Protocol):
-    """Is told of bindings."""
+    """Called after a binding."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str, /) -> None:
         """The Pod is bound."""

@@ -3,7 +3,7 @@
 In-tree plugins are the modules of `bayplan.plugins`, each named after its plugin. Users add theirs
 as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for
 example a mounted ConfigMap. A file is imported at the start and at every reload; every `Plugin`
-subclass that it defines is a plugin, those excepted whose names begin with ``_``.
+subclass that it defines is a plugin, except those whose names begin with ``_``.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class FilterStage:
             self._each = plugin
 
     def begin(self) -> None:
-        """An attempt begins: nobody has codes of earlier ones any more."""
+        """An attempt begins: codes of earlier attempts are no longer needed."""
         if len(self._statuses) > MAX_STATUSES:
             self._statuses, self._codes = [SUCCESS], {}
 

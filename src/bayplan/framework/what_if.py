@@ -1,13 +1,13 @@
-"""What if Pods were on a node, or gone from it: the same Filter plugins over a changed table.
+"""What-if: the same Filter plugins over a table with Pods added or removed.
 
 Preemption asks "would the Pod fit if these victims were gone?", and every Pod asks "would it fit
 beside the Pods that are nominated to the node?". kube-scheduler clones a NodeInfo and the cycle
 state for each node and runs all Filter plugins on it. Here one `WhatIfTable` has a row for each
 node that is asked about, and the Filter plugins answer for all rows in one call.
 
-Every row is a world of its own: a Pod added to one row is on that row alone, so the other rows do
-not see it, neither as a neighbor in the same zone nor in any count. Example: is there room for Pod
-P on rows 4 or 7, if their Pods of lower priority, V on row 4 and W on row 7, were gone?
+Each row is independent: a Pod that is added to one row does not exist for the other rows, neither
+as a neighbor in the same zone nor in any count. Example: is there room for Pod P on rows 4 or 7, if
+their Pods of lower priority, V on row 4 and W on row 7, were gone?
 
 1. ``rows = [4, 7]``; ``table = nodes.take(rows)`` has row 0 (was 4) and row 1 (was 7), and
    ``state.what_if(rows)`` has the plugins' notes with one entry for each.
@@ -125,7 +125,7 @@ class WhatIf:
         nodes: NodeTable,
         rivals: Mapping[int, list[Pod]] | None = None,
     ) -> tuple[IntArray, Diagnosis] | None:
-        """Rows of ``nodes`` with rival nominated Pods, and how ``pod`` fares beside them there."""
+        """Rows of ``nodes`` with rival nominated Pods, and the Filter results with these added."""
         if rivals is None:
             rivals = self.rivals(pod, nodes)
         if not rivals:

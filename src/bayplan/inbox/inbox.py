@@ -19,7 +19,8 @@ class Inbox:
 
     def __init__(self) -> None:
         # One token per batch wakes the reader. The batches stand apart, since a SimpleQueue cannot
-        # be looked into; a batch is appended before its token, so whoever got one finds a batch.
+        # be looked into; a batch is appended before its token, so a thread that got a token finds a
+        # batch.
         self._batches: deque[Sequence[Message]] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
 

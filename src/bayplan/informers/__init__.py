@@ -1,5 +1,5 @@
-"""What the cluster looks like, kept up to date: reflectors list and watch, and post what they see.
+"""Informers: reflectors list and watch the objects of the cluster and post their changes.
 
-One thread a kind; each decodes what it receives and hands messages to one inbox. Nothing here
-remembers objects: the cache, on the scheduling thread, does.
+There is one thread per kind. It decodes what it receives and posts messages to the inbox. Objects
+are not stored here, but in the cache, on the scheduling thread.
 """

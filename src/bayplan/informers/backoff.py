@@ -1,4 +1,4 @@
-"""How long a reflector waits before it tries again (client-go's figures)."""
+"""The backoff of a reflector, with client-go's values."""
 
 from __future__ import annotations
 

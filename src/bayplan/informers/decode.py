@@ -1,7 +1,7 @@
 """From bytes to objects: pages of a list, and the events of a watch.
 
-Invariant: an object that cannot be decoded costs itself alone. It is named in the log once and
-skipped; versions still move on, so it is not fetched again and again.
+Invariant: an object that cannot be decoded affects no other object. It is logged once and skipped.
+Its resourceVersion counts all the same, so it is not fetched again and again.
 """
 
 from __future__ import annotations

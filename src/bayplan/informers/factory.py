@@ -1,4 +1,4 @@
-"""All reflectors together: one for each kind that is watched."""
+"""Informers: all reflectors, one for each watched kind."""
 
 from __future__ import annotations
 

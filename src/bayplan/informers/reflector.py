@@ -1,4 +1,4 @@
-r"""Keeps the inbox informed of one kind: list, watch, resume, start over.
+r"""Reflector: lists and watches one kind, and posts the changes to the inbox.
 
           +------------------ version too old (410) ------------------+
           v                                                           |
@@ -6,12 +6,12 @@ r"""Keeps the inbox informed of one kind: list, watch, resume, start over.
           |    \-- paged list, where the server knows no WatchList --/     from the last version
           +-- failed: wait (0.8 s doubling to 30 s, jittered) and try again
 
-An optional kind that the API server does not serve (404) counts as an empty list: it is asked for
-again after the same waits, and its objects come when it appears.
+An optional kind that the API server does not serve (404) counts as an empty list. The reflector
+retries with the same backoff and lists the kind when it appears.
 
-Invariants: no event is lost and none delivered twice; after a gap, `Replaced` says how things are.
-A reflector ends only when it is told to. Messages of one chunk from the network are delivered in
-one call.
+Invariants: no event is lost and none delivered twice; after a gap, `Replaced` has the whole list. A
+reflector ends only when it is stopped. Messages of one chunk from the network are delivered in one
+call.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Reflector:
     Args:
         kind: what to watch.
         deliver: the inbox; called on the reflector's thread, must be thread-safe and quick.
-        on_error: told of each failure, and of None when things work again.
+        on_error: called with each failure, and with None after a recovery.
 
     Attributes:
         synced: set once the first list was delivered, or the kind is optional and not served.

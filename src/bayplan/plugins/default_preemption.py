@@ -2,7 +2,7 @@
 
 PostFilter finds the node and the victims (`bayplan.preemption`), has them evicted in the background
 and nominates the node; PreEnqueue holds the Pod back until they are leaving. In a dry run, as for
-simulate and explain, nobody is evicted.
+simulate and explain, no Pod is evicted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DefaultPreemption(Plugin):
         """A preemptor that is held back waits for deleted Pods.
 
         Which of them are worth an attempt is for the plugins to say that rejected it, so our own
-        hint wakes nobody; it is there so that theirs are asked.
+        hint wakes no Pod; it is registered so that the hints of others are called.
         """
         gone = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
         return [EventRegistration(gone, lambda _pod, _old, _new: Hint.SKIP)]

@@ -1,6 +1,6 @@
 """Preemption: which Pods to evict so that one of higher priority fits, and their eviction.
 
-Used by the DefaultPreemption plugin, after Filter has found no node. The way of one preemption:
+Used by the DefaultPreemption plugin if Filter finds no feasible node. The steps:
 
     eligible? > dry run on candidate nodes > extenders > best node > eviction in the background
 

@@ -1,7 +1,7 @@
 """Budgets: which victims a PodDisruptionBudget protects.
 
-Kept up to date by the object store's changes, so a dry run asks no selector twice about Pods of one
-template. Semantics are those of kube-scheduler's ``filterPodsWithPDBViolation``.
+Updated by changes in the object store, so a dry run evaluates each selector once per Pod template.
+Semantics are those of kube-scheduler's ``filterPodsWithPDBViolation``.
 """
 
 from __future__ import annotations

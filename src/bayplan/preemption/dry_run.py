@@ -1,10 +1,10 @@
-"""DryRun: which Pods would have to go from a node, found for many nodes at once.
+"""DryRun: the victims on a node, computed for many nodes at once.
 
-Every candidate node is a row of a what-if table, a world of its own. All Pods of lower priority go
-from all rows; then, in rounds, each row gets its next Pod back, those first whose budget would be
-violated, then the most important; the Filter plugins judge all rows in one go, and where the
-preemptor no longer fits, the Pod goes again and is a victim. Per row that is what kube-scheduler's
-``SelectVictimsOnNode`` does.
+Every candidate node is a row of a what-if table; rows are independent. First all Pods of lower
+priority are removed from all rows. Then, in rounds, each row gets its next Pod back: first Pods
+whose budget would be violated, then the most important ones. The Filter plugins evaluate all rows
+in one call. If the preemptor no longer fits on a row, the Pod is removed again and is a victim. For
+each row the result is that of kube-scheduler's ``SelectVictimsOnNode``.
 """
 
 from __future__ import annotations

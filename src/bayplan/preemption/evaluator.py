@@ -1,8 +1,8 @@
-"""Evaluator: whether evicting Pods makes room for one that fits nowhere, and on which node best.
+"""Evaluator: whether eviction can make room for a Pod that fits nowhere, and on which node.
 
-It changes nothing: `Analysis` says what would be done, and why nothing can be. Live, it stops at as
-many candidates as kube-scheduler would look at; for explanations it looks at every node. Messages
-are kube-scheduler's.
+It changes nothing: `Analysis` has the result, or the reason why there is none. A real attempt stops
+at as many candidates as kube-scheduler evaluates; an explanation evaluates all nodes. Messages are
+kube-scheduler's.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Evaluator:
             last = self._try(dry_run, outcomes, rows, wanted)
             if not state.dry_run:
                 self._next_row = last + 1
-        else:  # walking over all Pods would find nobody
+        else:  # no Pod has a lower priority
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
         found = rows[outcomes.possible[rows]]
         if not len(found):
@@ -153,7 +153,7 @@ class Evaluator:
     def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
         """Dry runs on ``rows`` until there are enough candidates, one of which violates no budget.
 
-        Each call begins where the last one ended, so that in time every node has its turn. Returns
+        Each call begins where the last one ended, so that every node gets its turn. Returns
         the row where it ended.
         """
         last = self._next_row - 1

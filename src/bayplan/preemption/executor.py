@@ -1,14 +1,14 @@
-"""Executor: evicts the victims of a preemption in the background, and holds the preemptor back.
+"""Executor: evicts the victims of a preemption in the background; the preemptor waits for them.
 
-Victims first get the condition DisruptionTarget, then they are deleted; one that still waits in
-Permit or is being prepared for binding only loses its place. All calls of a preemption are sent at
-once. The preemptor is not tried before every victim is seen to be gone or on its way out: its turn
-comes with the events of their deletion. That the API server has answered is not enough, since the
-events of other Pods' victims would then wake it before there is room for it. When a call fails it
-is tried again at once, as nobody else would wake it.
+A victim gets the condition DisruptionTarget and is then deleted. A victim that waits in Permit is
+rejected instead, and one in PreBind is cancelled. All API calls of a preemption are sent at once.
+The preemptor is gated (PreEnqueue) until the cache shows that every victim is gone or terminating;
+the events of their deletion wake it. The answer of the API server is not enough: events of victims
+of other preemptors could then wake the Pod before there is room. If a call fails, the preemptor is
+activated at once, because no event would wake it.
 
-Scheduling thread, except for the callbacks of the client: those change one `_Eviction`, which has a
-lock, and nothing else.
+Scheduling thread, except for the callbacks of the client: they change only one `_Eviction`, which
+has a lock.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Executor:
     @property
     def _writer(self) -> ClusterWriter:
         writer = self._handle.writer
-        assert writer is not None, "without a cluster nobody is evicted"
+        assert writer is not None, "without a cluster no Pod is evicted"
         return writer
 
     def evict(self, preemptor: Pod, candidate: Candidate) -> bool:
         """Evict the victims of ``candidate``; False when all of them are leaving already."""
         on_node = self._handle.nodes.pods[candidate.row]
-        # A candidate may have been found some time ago; who is on the node is the same, but what is
-        # known about them may have changed.
+        # A candidate may be a cached one: the node has the same Pods, but their objects may be
+        # newer.
         victims = [on_node[v.uid] for v in candidate.victims if on_node[v.uid].deleted is None]
         if not victims:
             return False
@@ -96,9 +96,10 @@ class Executor:
         return True
 
     def is_running(self, pod: Pod) -> bool:
-        """Whether ``pod`` has to wait: until its victims are seen to leave, or a call has failed.
+        """Whether ``pod`` must wait: until its victims are gone or terminating, or a call failed.
 
-        The last event of a victim always finds it gone, so the Pod is free when that wakes it.
+        The cache is changed before the event wakes Pods. So when the deletion of the last victim
+        wakes ``pod``, that victim is no longer in the cache and the Pod passes PreEnqueue.
         """
         eviction = self._running.get(pod.uid)
         return eviction is not None and self._awaits(eviction)

@@ -1,8 +1,8 @@
-"""Outcomes: what dry runs have found, row by row, and kept for the next Pod of the same shape.
+"""Outcomes: cached results of dry runs, by row, for Pods of the same shape.
 
-A dry run depends on the Pod's shape, the Pods of one row, the budgets and the Pods nominated to the
-row, as long as all Filter plugins that care about the Pod are row-local. Then an outcome stays
-right until one of these changes, and a thousand Pods of one template pay for one dry run of a row.
+The outcome for a row depends on the Pod's shape, the Pods of the row, the budgets and the Pods
+nominated to the row, if all Filter plugins that do not skip the Pod are row-local. Then it is valid
+until one of these changes, and a thousand Pods of one template need one dry run per row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Outcomes:
         self._found: dict[int, Outcome] = {}
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Take in what a dry run found."""
+        """Store the results of a dry run."""
         self._found.update(outcomes)
         self.known[list(outcomes)] = True
         candidates = [c for c in outcomes.values() if isinstance(c, Candidate)]
@@ -53,18 +53,18 @@ class Outcomes:
             self.ranks[rows] = [c.rank for c in candidates]
 
     def forget(self, rows: Iterable[int]) -> None:
-        """These rows are no longer what they were."""
+        """Invalidate these rows."""
         moved = list(rows)
         self.known[moved] = False
         self.possible[moved] = False
 
     def __getitem__(self, row: int) -> Outcome:
-        """The outcome of a known row."""
+        """The outcome of a row that is in `known`."""
         return self._found[row]
 
 
 class _Kept:
-    """The outcomes for one shape, and what they were found from."""
+    """The outcomes for one shape, and the versions of their inputs."""
 
     def __init__(self, nodes: LiveNodeTable, version: tuple[int, ...]) -> None:
         self.outcomes = Outcomes(len(nodes))
@@ -74,7 +74,7 @@ class _Kept:
         self._positions = [journal.position for journal in self._journals]
 
     def refresh(self, rivals: Rivals) -> bool:
-        """Forget rows that have moved; False when nobody knows which ones did."""
+        """Invalidate rows that changed; False if a journal no longer has them all."""
         for index, journal in enumerate(self._journals):
             moved = journal.since(self._positions[index])
             if moved is None:
@@ -96,7 +96,7 @@ class OutcomeBook:
         self._kept = ShapeCache[_Kept](SHAPES_KEPT, lambda _: None)
 
     def of(self, state: CycleState, pod: Pod) -> Outcomes:
-        """What is known already about making room for ``pod``."""
+        """The valid outcomes for ``pod``."""
         stages = self._what_if.stages
         if any(not s.local and s.name not in state.skip_filter for s in stages):
             return Outcomes(len(self._nodes))

@@ -1,6 +1,6 @@
-"""Ranking: what speaks for evicting the Pods of one node rather than those of another.
+"""Ranking: compares candidate nodes by the victims on them.
 
-Every possible preemption is a `Candidate`; its rank is a row of integers, so that thousands are
+Every possible preemption is a `Candidate`; its rank is a row of integers, so that thousands can be
 compared in a few array operations. The criteria and their order are those of kube-scheduler's
 ``pickOneNodeForPreemption``.
 """
@@ -58,7 +58,7 @@ def start(pod: Pod) -> int:
 def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
     """Higher priority first, then longer running.
 
-    kube-scheduler reads the clock anew whenever it compares Pods that have not started, which
+    kube-scheduler reads the clock again for each comparison of Pods that have not started, which
     makes the one that came to the node later the more important one.
     """
 

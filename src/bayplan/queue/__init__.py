@@ -1,7 +1,7 @@
 """The scheduling queue: which Pod is tried next, and when a rejected one is tried again.
 
-No I/O, no locks, no clock of its own: only the scheduling thread comes here, and it brings the
-clock. Start with `bayplan.queue.scheduling_queue`; `bayplan.queue.places` shows where a Pod can be.
+No I/O, no locks; the clock is a parameter. Only the scheduling thread uses it. Start with
+`bayplan.queue.scheduling_queue`; `bayplan.queue.places` shows where a Pod can be.
 """
 
 from bayplan.queue.active import sort_key

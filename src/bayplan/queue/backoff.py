@@ -1,12 +1,12 @@
-"""BackoffQueue: Pods that are tried again only after a while, the longer the more often they fail.
+"""BackoffQueue: Pods that are tried again only after a backoff, which grows with every failure.
 
-Pods that were rejected and Pods whose attempt ended in an error wait apart: only the former may be
-popped early, when no Pod is active, because the backoff of errors protects the API server. A Pod
-whose wait in Permit timed out waits with the errors: two of them would otherwise wake each other
-without end, since each leaves a node, and that wakes the other.
+Rejected Pods and Pods whose attempt ended in an error are in separate heaps. Only rejected Pods may
+be popped early, when no Pod is active: the backoff of errors protects the API server. A Pod whose
+wait in Permit timed out is treated like an error. Otherwise two of them would wake each other
+forever, because each releases a node, and that wakes the other.
 
-The time is cut into windows of one second. All Pods of a window end their backoff together, with
-the window, and are ordered as QueueSort would, so that priority still counts (KEP-5142).
+Time is divided into windows of one second. The backoffs of all Pods of a window end together, and
+these Pods are in QueueSort order, so that priority still counts (KEP-5142).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Board: which Pod is in which place. Whoever moves a Pod does it here.
+"""Board: the place of every Pod. All moves happen here.
 
-A Pod is on the board once, under its uid; ``queued.place`` and the part of the queue that holds it
-always agree, and only the moves of `bayplan.queue.places` are possible. What is counted for metrics
-is counted here.
+A Pod is on the board once, by its uid. ``queued.place`` always agrees with the part of the queue
+that holds the Pod, and only the moves of `bayplan.queue.places` are possible. Metrics are counted
+here.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Board:
         self._count(queued, 1)
 
     def gate(self, queued: QueuedPod, plugin: str) -> None:
-        """``plugin`` holds the Pod back, or "" nobody any more; whoever did stays a rejector."""
+        """Set the gating plugin; "" clears it. The plugin stays in the rejectors."""
         queued.gating_plugin = plugin
         if plugin and plugin not in queued.rejectors:
             queued.unschedulable_plugins |= {plugin}

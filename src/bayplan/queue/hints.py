@@ -1,7 +1,7 @@
-"""Queueing hints: whether an event is worth another attempt for a Pod, as its rejectors see it.
+"""Queueing hints: whether an event may make a rejected Pod schedulable.
 
-Only plugins that rejected the Pod are asked. A hint that raises counts as Queue, so that a broken
-plugin costs attempts, never a Pod that waits forever.
+Only hints of plugins that rejected the Pod are called. A hint that raises an exception counts as
+Queue: a broken plugin may cause useless attempts, but no Pod waits forever.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def registrations(plugins: Iterable[Plugin]) -> list[tuple[str, EventRegistratio
     A plugin that has no ``events_to_register`` is taken to care about everything.
 
     Raises:
-        ValueError: a plugin registers for a kind that it does not declare; nobody may watch it.
+        ValueError: a plugin registers for a kind that it does not declare; it may not be watched.
     """
     return [(p.name, registration) for p in plugins for registration in _registered(p)]
 
@@ -91,7 +91,7 @@ class Interest:
 
 
 class HintTable:
-    """All registrations, by profile; answers are worked out once per event."""
+    """All registrations, by profile; the interested plugins are computed once per event."""
 
     def __init__(self, profiles: Mapping[str, Registrations], *, extenders: bool = False) -> None:
         """Registrations by profile, and whether any extender may reject Pods."""

@@ -1,9 +1,9 @@
-"""InFlightPods: Pods that were popped, and the events that came while they were away.
+"""InFlightPods: Pods that were popped, and the events since then.
 
-An event that would have woken a Pod may come while the Pod is being scheduled or bound. So events
-are kept from the pop of the oldest Pod in flight on, and a Pod that comes back rejected is held
-against those that came after its own pop. Memory is bounded: past `MAX_EVENTS` the oldest are
-dropped, and a Pod that may have missed one of them counts as woken.
+An event that would wake a Pod may arrive while the Pod is being scheduled or bound. So events are
+stored from the pop of the oldest Pod in flight. When a Pod returns rejected, the events since its
+own pop are replayed. Memory is bounded: beyond `MAX_EVENTS` the oldest are dropped, and a Pod that
+may have missed one of them counts as woken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Flight:
     Attributes:
         queued: the Pod as it was popped.
         since: number of the first event that came after the pop.
-        latest: the newest version of the Pod; None once it was deleted, or bound by somebody else.
+        latest: the newest version of the Pod; None if it was deleted or bound by another scheduler.
         own: events that concern this Pod alone.
     """
 

@@ -1,7 +1,7 @@
-"""Nominator: Pods for which room is being made on a node, by node.
+"""Nominator: the nominated Pods by node.
 
-The scheduling thread knows of a nomination before the API server does, so what stands here may be
-newer than ``status.nominatedNodeName``, and an update that does not yet carry it does not end it.
+The scheduling thread knows a nomination before the API server does. So this may be newer than
+``status.nominatedNodeName``, and an update without the nomination does not end it.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class QueuedPod:
         *,
         full_backoff: bool = False,
     ) -> None:
-        """Record how the attempt ended: who rejected the Pod, or nobody when it was an error."""
+        """Record how the attempt ended: which plugins rejected the Pod; none after an error."""
         self.unschedulable_plugins = frozenset(unschedulable)
         self.pending_plugins = frozenset(pending)
         if self.unschedulable_plugins or self.pending_plugins:

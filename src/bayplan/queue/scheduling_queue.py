@@ -1,13 +1,13 @@
-"""SchedulingQueue: the Pods that wait for a node, and what makes them be tried again.
+"""SchedulingQueue: the Pods that wait for a node, and when they are tried again.
 
-Between the inbox, which brings changes of Pods and cluster events, and the scheduling cycle, which
-pops a Pod and returns it when it failed. Invariants:
+Messages of the inbox add and change Pods and bring cluster events; the scheduling cycle pops Pods
+and returns those that failed. Invariants:
 
 - A Pod is in exactly one of the places that `bayplan.queue.places` draws; `Board` holds it there.
 - Every popped Pod ends in exactly one call of `add_unschedulable_if_not_present` or `done`.
-- No event is missed: one that comes while a Pod is in flight is held against it when it returns.
-- Only the scheduling thread comes here. Nothing blocks: `pop` answers None when nothing is ready,
-  and `next_timer` says how long the caller may sleep before it has to `flush`.
+- No event is missed: an event while a Pod is in flight is replayed when the Pod returns.
+- Only the scheduling thread uses it. Nothing blocks: `pop` returns None if no Pod is ready, and
+  `next_timer` says how long the caller may sleep before it must call `flush`.
 
 Answers to kube-scheduler's ``pkg/scheduler/backend/queue``.
 """
@@ -61,7 +61,7 @@ class SchedulingQueue:
             clock: monotonic seconds.
             policy: how Pods are ordered, held back and woken; see `adopt`.
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
-            instrument: told of moves and rejections.
+            instrument: gets moves and rejections.
         """
         self._settings = policy.settings
         self._clock = clock
@@ -72,7 +72,7 @@ class SchedulingQueue:
         self.nominator = nominator if nominator is not None else Nominator()
 
     def adopt(self, policy: QueuePolicy) -> None:
-        """This policy holds from now on: Pods are ordered by it, and asked about and tried anew.
+        """Use this policy from now on: Pods are reordered, gated and tried again by it.
 
         Who waits, waits for plugins of the previous policy; Pods in flight come back to this one.
         """
@@ -121,7 +121,7 @@ class SchedulingQueue:
         ends.
 
         Returns:
-            Where the Pod is now; OUTSIDE when it was deleted, or bound by somebody else, meanwhile:
+            Where the Pod is now; OUTSIDE if it was deleted or bound by another scheduler meanwhile:
             then there is nothing left to write about it.
 
         Raises:
@@ -207,7 +207,7 @@ class SchedulingQueue:
                     break
 
     def delete(self, pod: Pod, *, bound: bool = False) -> None:
-        """The Pod was deleted, or ``bound`` by somebody: it must not be tried any more.
+        """The Pod was deleted, or ``bound`` by any scheduler: it must not be tried any more.
 
         One in flight stays so until it is done; only then it is gone. A nomination that ends by
         deletion lets Pods of the same or a lower priority try again.
@@ -224,7 +224,7 @@ class SchedulingQueue:
             self._nomination_ended(pod)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Others counted with ``pod`` on the node as if it were there; now it is not."""
+        """Pods were judged with the nominated ``pod`` on its node; now it is gone."""
         self.move_all(
             update_events.ASSIGNED_POD_DELETE,
             pod,
@@ -243,7 +243,7 @@ class SchedulingQueue:
     ) -> None:
         """Something has changed in the cluster: wake the Pods whose rejectors want to try again.
 
-        ``precheck`` narrows the Pods that are asked about; Pods in flight are all told.
+        ``precheck`` restricts the waiting Pods; all Pods in flight get the event.
         """
         interest = self._hints.interest(event)
         if not interest.plugins and not event.wildcard:
@@ -260,7 +260,7 @@ class SchedulingQueue:
         self._board.in_flight.record(event, old, new)
 
     def assigned_pod_added(self, pod: Pod) -> None:
-        """A Pod has got its node, by whomever."""
+        """A Pod was bound, by any scheduler."""
         self.move_all(update_events.ASSIGNED_POD_ADD, None, pod)
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
@@ -300,7 +300,7 @@ class SchedulingQueue:
         return max(min(due) - self._clock(), 0.0) if due else None
 
     def flush(self) -> None:
-        """Do all that time has made due."""
+        """Run expired timers."""
         self.flush_backoff_completed()
         if self._clock() >= self._next_leftover:
             self.flush_unschedulable_leftover()

@@ -1,7 +1,7 @@
 """UnschedulablePods: Pods that wait for an event, indexed by the plugins whose events those are.
 
-An event that concerns no plugin that rejected a waiting Pod costs one dictionary look-up per plugin
-that is interested in it, however many Pods wait.
+An event costs one dictionary lookup per interested plugin, however many Pods wait, if none of them
+was rejected by these plugins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def rejectors(queued: QueuedPod) -> Iterable[str]:
 
 
 def gating_plugin(queued: QueuedPod) -> Iterable[str]:
-    """A gated Pod waits for the plugin that holds it, whoever else has rejected it before."""
+    """A gated Pod waits for its gating plugin only, whichever others rejected it before."""
     return (queued.gating_plugin,)
 
 

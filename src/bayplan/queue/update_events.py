@@ -1,4 +1,4 @@
-"""Which cluster events a change of an object is: what plugins register for, and the queue acts on.
+"""The cluster events of an object's change: plugins register for them, the queue reacts to them.
 
 Answers to kube-scheduler's ``pkg/scheduler/framework/events.go``.
 """

@@ -1,6 +1,6 @@
 """One HTTP port for probes and metrics: /healthz, /livez, /readyz, /metrics.
 
-Served from a thread of its own, by the standard library: a probe every few seconds needs no more.
+Uses the standard library's server on a separate thread: enough for a probe every few seconds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Explain and simulate: the scheduler's own core around a file instead of a cluster.
+"""Explain and simulate: the scheduler's core with a file instead of a cluster.
 
-The way of a file: `files` (text to objects), `checks` (what of it can be used), `defaults` and
-`admission` (what the API server would have made of it), `cluster` (all of that in order), `offline`
-(the core, its cache filled), then `bayplan.explain` or `simulate`.
+The steps: `files` (text to objects), `checks` (which objects can be used), `defaults` and
+`admission` (what the API server would add), `cluster` (all of these in order), `offline` (the core
+with a filled cache), then `bayplan.explain` or `simulate`.
 
-What a file holds and bayplan cannot use is left out and named; it never ends in an exception other
-than `ClusterFileError`, which says that there is nothing left to judge.
+Objects that cannot be used are left out and reported. The only exception is `ClusterFileError`:
+there is nothing left to judge.
 """
 
 from bayplan.simulation.cluster import Cluster, load_cluster

@@ -1,7 +1,7 @@
-"""Checks: what of a file's objects can be used, before anything is made of them.
+"""Checks: which objects of a file can be used.
 
-Every object is checked against the API's schema, so that whatever comes after can rely on the types
-of all fields. What the API server would refuse is left out and noted.
+Every object is checked against the API's schema, so that later steps can rely on the types of all
+fields. Objects that the API server would refuse are left out and reported.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def usable(
 
     Args:
         entries: well-formed ones.
-        notes: told of what is left out.
+        notes: gets a line for each object that is left out.
         namespace: of those that name none.
     """
     keys: set[tuple[Kind[Any], str]] = set()
@@ -118,7 +118,7 @@ def _identify(entry: Entry, uids: set[str], notes: Notes) -> None:
 
 
 def note_dangling(objects: dict[Kind[Any], list[Entry]], notes: Notes) -> None:
-    """Note references to objects that are not in the file and whose lack nobody else reports."""
+    """Report references to missing objects, if no plugin reports them."""
     volumes = {entry.name for entry in objects.get(PERSISTENT_VOLUME, ())}
     for claim in objects.get(PERSISTENT_VOLUME_CLAIM, ()):
         name = claim.spec.get("volumeName")

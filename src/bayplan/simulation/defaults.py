@@ -1,7 +1,7 @@
 """Defaults: what the API server fills in when it reads an object, as far as scheduling reads it.
 
 Answers to ``SetDefaults_*`` in kube-apiserver's ``pkg/apis/*/v1``. Works on JSON whose types have
-been checked; an object that comes from a cluster has all of it already and stays as it is.
+been checked. An object from a cluster has all defaults already and does not change.
 """
 
 from __future__ import annotations

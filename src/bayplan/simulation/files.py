@@ -2,7 +2,7 @@
 
 A document is one object or a list of them (``List``, ``PodList``, ..., lists within lists too).
 Scalars are read as Kubernetes reads them, and null counts as left out. A document that cannot be
-read costs itself alone: it is named in the notes, and the others are read.
+read is reported and skipped; the others are read.
 """
 
 from __future__ import annotations

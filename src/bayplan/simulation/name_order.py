@@ -1,4 +1,4 @@
-"""NameOrder: nodes in the order of their names, which breaks ties when nobody else does."""
+"""NameOrder: nodes in the order of their names, the last tie-break."""
 
 from __future__ import annotations
 

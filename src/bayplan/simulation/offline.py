@@ -1,7 +1,7 @@
-"""Offline: the scheduler's core with a file in place of the API server.
+"""Offline: the scheduler's core with a file instead of the API server.
 
-Everything that decides is what `bayplan.app.assembly` puts together for a real cluster. There is
-nothing to write to: events are dropped, plugins get no client, ties go to the first node by name.
+`bayplan.app.assembly` builds the same parts as for a real cluster. Nothing is written: events are
+dropped, plugins get no writer, and ties go to the first node by name.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `fields.json` beside this module has them, made from the official client's models
 (`tests/simulation/client_fields.py`). One walk over an object checks it: types, enumerations,
-quantities, times and 64 bits, and whether there are fields that the API does not have. The walk
-carries no path; where something is wrong, the path is put together on the way back.
+quantities, times and 64-bit ranges, and unknown fields. The walk carries no path; the path of an
+error is built on the way back.
 """
 
 from __future__ import annotations

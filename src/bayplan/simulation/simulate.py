@@ -1,7 +1,7 @@
 """Simulate: place all pending Pods, one after the other, each seeing those before it.
 
-Attempt and commit are the scheduler's own. A Pod that a Permit plugin makes wait stays on its node
-and in the list of waiting Pods, where the plugin may allow or reject it when it sees others.
+It runs the scheduler's attempt and commit. A Pod that waits in Permit stays on its node and in the
+list of waiting Pods, so that the plugin may allow or reject it when later Pods come.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def usage(core: Core) -> list[Usage]:
 def simulate(core: Core, pods: list[Pod]) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
-    Each goes to the first by name of its best nodes. Preemption is only reported: nobody leaves.
+    Each goes to the first by name of its best nodes. Preemption is only reported: no Pod is
+    evicted.
 
     Returns:
         For each Pod ``pod``, ``node`` (None where it got none), ``message`` (why not, or what it

@@ -1,7 +1,7 @@
 """Workloads: the Pods that the controllers would make of Deployments and Jobs in a file.
 
-So that a manifest can be judged as its author applies it: "would these 20 replicas fit?". A
-workload that comes from a cluster has a uid, and its Pods are in the same dump: it makes none here.
+So a manifest can be judged as it is written: "would these 20 replicas fit?". A workload from a
+cluster has a uid, and its Pods are in the same dump: no Pods are made of it.
 Answers to the deployment, replicaset and job controllers, as far as scheduling sees their Pods.
 """
 

@@ -2,7 +2,7 @@
 
 `bayplan.telemetry.metrics.Metrics` is one implementation. A subclass overrides the methods that it
 needs; those of `Instrument` itself do nothing. Methods are called on the thread where the thing
-happens, which is the scheduling thread for most of them: they must be cheap and must not call back.
+happens, mostly the scheduling thread: they must be fast and must not call the pipeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Instrument:
 
     Attributes:
         times_plugins: whether `plugin_called` is wanted. Read once, when a profile is built: calls
-            of plugins are not timed one by one unless somebody asks for it.
+            of plugins are timed one by one only if an implementation needs it.
     """
 
     times_plugins: bool = False

@@ -1,8 +1,8 @@
-"""Metrics under kube-scheduler's names, labels and buckets, so that its dashboards go on working.
+"""Metrics with kube-scheduler's names, labels and buckets, so that its dashboards work.
 
 Source of the names: ``pkg/scheduler/metrics/metrics.go``, the stable and beta ones. What has no
-counterpart there begins with ``bayplan_``. `Metrics` is an `Instrument`;
-label children are kept, since looking one up costs more than counting.
+counterpart there begins with ``bayplan_``. `Metrics` is an `Instrument`. Label children are cached,
+because their lookup costs more than the counting.
 """
 
 from __future__ import annotations

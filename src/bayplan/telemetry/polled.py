@@ -1,4 +1,4 @@
-"""Metrics that are not counted here: /metrics asks the part that knows, each time it is read."""
+"""Polled metrics: their values are read from other parts at each scrape of /metrics."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ REQUESTS_IN_FLIGHT = Polled(
 REQUESTS_SENT = Polled("bayplan_requests_sent_total", "Writes sent, each try counted.", ("lane",))
 REQUEST_FAULTS = Polled(
     "bayplan_request_faults_total",
-    "Writes that were tried again (retried), given up (failed), or whose caller raised an "
-    "exception when it was told the outcome (callback_error).",
+    "Writes that were retried (retried) or failed in the end (failed), and exceptions in callbacks "
+    "(callback_error).",
     ("fault",),
 )
 INFORMER_EVENTS = Polled(

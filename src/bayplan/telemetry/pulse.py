@@ -1,4 +1,4 @@
-"""Pulse: what the scheduling thread does right now. It writes, other threads read."""
+"""Pulse: what the scheduling thread is doing. That thread writes, others read."""
 
 from __future__ import annotations
 

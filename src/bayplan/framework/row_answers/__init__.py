@@ -1,8 +1,8 @@
-"""Kept answers: what the row-local plugins of a profile say, kept between Pods.
+"""Kept answers: cached answers of the row-local plugins of a profile.
 
-A row-local plugin (`Depends` without CLUSTER) looks at nothing but the Pod and one row. So its
-answer for a row stays right until that row moves, and the next Pod of the same shape needs fresh
-answers for the rows in the table's journals only: after a bind, one.
+The answer of a row-local plugin (`Depends` without CLUSTER) depends only on the Pod and one row. So
+it is valid until that row changes. For the next Pod of the same shape only the rows in the table's
+journals are recomputed: after a binding, one row.
 
 Three levels, one file each, from the bottom up:
 
@@ -43,7 +43,7 @@ P is bound to row 0, so ``pod_journal`` gets ``[0]``. The next Pod of the kind c
    the other rows stay as they are: ``[350 50 375]``.
 
 Had row 1 become full in the meantime, the highest raw score among nodes that fit would have become
-0, and all totals would have been computed anew from the kept raw scores, asking no plugin.
+0, and all totals would have been recomputed from the kept raw scores, without calling a plugin.
 
 Now a Pod comes that differs from P in a label: no in-tree plugin reads labels here, so it uses the
 same joined answers. One that requests 2 CPU gets a requests part of its own, computed over all
@@ -51,12 +51,12 @@ rows, but the same constraints part.
 
 When answers go stale
 ---------------------
-- A row moves: see above. When more than a quarter of the rows have moved, or a journal no longer
-  reaches back, a part starts over.
+- A row changes: see above. If more than a quarter of the rows changed, or a journal no longer has
+  all changes, a part starts over.
 - A plugin whose answers depend on one thing about all rows (ImageLocality: how many nodes have an
   image) says so by an `epoch`; when that changes its part starts over.
 - A part that starts over gets a new `generation`, which makes its joined answers start over too.
-- A plugin breaks: the part forgets its place in the journals, and the next refresh starts over.
+- A plugin raises an exception: the part resets its journal positions; the next refresh starts over.
 """
 
 from bayplan.framework.row_answers.book import AnswerBook

@@ -132,7 +132,7 @@ class RowAnswers:
         self._totals[rows] = masked(fits, self._sum(rows, self._maxima))
 
     def _renormalize(self) -> None:
-        """Compute all totals anew if the highest raw score of a stage has changed."""
+        """Recompute all totals if the highest raw score of a stage has changed."""
         maxima = self._maxima_among(self.fits)
         if maxima != self._maxima:
             self._maxima = maxima

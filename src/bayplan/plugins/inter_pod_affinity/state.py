@@ -33,7 +33,7 @@ from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.framework.interface import MAX_NODE_SCORE
 
 EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
-"""Reason codes. Of several reasons to reject a node the greatest is the one that is told."""
+"""Reason codes. Of several reasons to reject a node, the greatest is reported."""
 
 
 class Tally:
@@ -143,7 +143,7 @@ class AffinityState:
 
     @classmethod
     def of(cls, shape: PodShape, counters: DomainCounters, view: AffinityView) -> AffinityState:
-        """The state of a Pod of ``shape`` in the cluster as it is."""
+        """The state of a Pod of ``shape`` in the current cluster."""
         return cls(
             shape,
             counters,

@@ -68,7 +68,7 @@ class _State:
     """What the Pod brings.
 
     Attributes:
-        volumes: by driver; None where its volumes cannot be told (see the two codes).
+        volumes: by driver; None if they cannot be determined (see the two codes).
         migrated_code: reason code for nodes with a CSINode, where in-tree volumes count.
         other_code: the same for nodes without.
         missing: ``(n,)`` codes of the full table: not 0 where a driver is missing that has to be
@@ -144,9 +144,9 @@ class NodeVolumeLimits(Plugin):
         return None
 
     def _new_volumes(self, pod: Pod, migrated: bool) -> set[CsiVolume] | Status:
-        """The CSI volumes of a Pod to be placed, or what keeps them from being told.
+        """The CSI volumes of a Pod to be placed, or the fault that prevents this.
 
-        As long as no fault is found their order does not matter; faults are told in the order of
+        Without a fault their order does not matter; faults are reported in the order of
         the Pod's volumes.
         """
         inline = {v.name: v for v in pod.shape.constraints.memo(inline_volumes)} if migrated else {}
@@ -258,7 +258,7 @@ class NodeVolumeLimits(Plugin):
         return codes
 
     def _codes(self, mine: _State) -> IntArray:
-        """The answer for every row of the full table as it is."""
+        """The answer for every row of the full table."""
         exceeded: BoolArray = np.zeros(len(self.handle.nodes), np.bool_)
         for driver, volumes in mine.volumes.items():
             exceeded |= self._attached.count(driver) + len(volumes) > self._csi_nodes.limit(driver)

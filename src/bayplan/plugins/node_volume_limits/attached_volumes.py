@@ -3,7 +3,7 @@
 A volume counts once per node and driver, however many Pods there use it and whether or not a
 VolumeAttachment names it, too. Which CSI volume a claim stands for can change while its Pod is
 placed (it gets bound, its PV comes and goes); every Pod's contribution is kept, so that it can be
-taken back exactly and counted anew.
+subtracted exactly and counted again.
 
 In-tree volumes are always counted as migrated: only nodes with a limit, which have a CSINode, are
 ever asked about.
@@ -44,7 +44,7 @@ class InlineError(ValueError):
 
 
 class NotOwnerError(ValueError):
-    """The claim of an ephemeral volume belongs to somebody else."""
+    """The claim of an ephemeral volume belongs to another object."""
 
 
 def is_attachable(constraints: SpecPart) -> bool:
@@ -179,7 +179,7 @@ class AttachedVolumes:
             self._release(pod.uid)
 
     def node_changed(self, row: int) -> None:
-        """The row may have another node now: count its attachments anew."""
+        """The row may have another node now: count its attachments again."""
         self._count_attachments(row)
 
     def _hold(self, row: int, pod: Pod) -> None:
@@ -240,7 +240,7 @@ class AttachedVolumes:
             self._count_node_attachments(node_name)
 
     def _class_changed(self, _old: object, _new: object) -> None:
-        """Classes hardly ever change, so all Pods with claims are counted anew."""
+        """Classes rarely change, so all Pods with claims are counted again."""
         self._count_users(list(self._users))
 
     def _count_users(self, claims: Iterable[str]) -> None:

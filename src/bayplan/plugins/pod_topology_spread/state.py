@@ -219,7 +219,7 @@ class FilterState:
 
     @classmethod
     def of(cls, shape: PodShape, view: SpreadView) -> FilterState:
-        """The state of a Pod of ``shape`` in the cluster as it is."""
+        """The state of a Pod of ``shape`` in the current cluster."""
         return cls(shape, [FilterSpread(spread, shape) for spread in view.spreads])
 
     def what_if(self, rows: IntArray) -> FilterState:

@@ -1,7 +1,7 @@
-"""In-tree volumes as the CSI volumes that they have become.
+"""In-tree volumes, translated to CSI volumes.
 
-The drivers of the former in-tree plugins serve the old objects. Whoever counts volumes or asks from
-where one can be reached must see them with the CSI driver's name, volume handle and topology key.
+CSI drivers serve the objects of the former in-tree plugins. To count such volumes or to find the
+nodes that can reach them, the CSI driver's name, volume handle and topology key are needed.
 Source: the specification of each plugin in ``k8s.io/csi-translation-lib``.
 """
 
@@ -46,7 +46,7 @@ class _Plugin(NamedTuple):
     """Field of Volume and of PersistentVolumeSpec."""
     handle: Callable[[Volume | PersistentVolumeSpec], str]
     topology_key: str = ""
-    """What the zone label is called by the driver; empty: topology stays as it is."""
+    """The driver's name of the zone label; empty: topology is not translated."""
 
 
 def _aws_handle(source: Volume | PersistentVolumeSpec) -> str:

@@ -75,7 +75,7 @@ class CsiNodes:
         """Pods do not matter here."""
 
     def node_changed(self, row: int) -> None:
-        """Write the row anew: it may have another node now."""
+        """Rewrite the row: it may have another node now."""
         name = self._nodes.names[row]
         self._write(row, self._objects.get(CSI_NODE, name) if name is not None else None)
 

@@ -8,7 +8,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 
 
 class RowColumns:
-    """Columns by key, made when first written; a row that was never written holds ``fill``."""
+    """Columns by key, created at the first write; rows that were never written hold ``fill``."""
 
     def __init__(self, nodes: LiveNodeTable, fill: int = 0) -> None:
         self._nodes = nodes

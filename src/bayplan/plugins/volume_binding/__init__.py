@@ -213,7 +213,7 @@ class VolumeBinding(Plugin):
         node, found = self.handle.nodes.nodes[row], mine.found
         assert node is not None
         if found is None:
-            # The profile has no VolumeBinding at Filter: nobody has looked for volumes.
+            # The profile has no VolumeBinding at Filter, so no volumes were looked up.
             return None
         if found.nodes is not self.handle.nodes:
             found, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0

@@ -1,8 +1,8 @@
-"""Volumes and claims as they will be once decisions under way have reached the API server.
+"""Assumed volumes and claims: with decisions that the API server does not have yet.
 
-Reserve assumes a changed object; it stands in for the stored one until that changes for any reason,
-our own write among them, or until the Pod is unreserved. Scheduling thread only; one `Volumes` is
-shared by all profiles, so that no two of them promise the same volume.
+Reserve assumes a changed object. It replaces the stored object until that changes for any reason
+(our own write, for example), or until the Pod is unreserved. Scheduling thread only. All profiles
+share one `Volumes`, so that no two of them use the same volume.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Volumes:
         return [volume for volume in found if volume is not None]
 
     def reach_of(self, volume: PersistentVolume) -> Reach:
-        """From where ``volume`` can be reached; worked out once per volume."""
+        """From where ``volume`` can be reached; computed once per volume."""
         affinity = volume.spec.node_affinity
         known = self._reaches.get(volume.name)
         if known is None or known[0] is not affinity:

@@ -41,7 +41,7 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
 class _FailedError(Exception):
-    """The binding cannot come about any more; the Pod must be scheduled anew."""
+    """The binding can no longer succeed; the Pod must be scheduled again."""
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:

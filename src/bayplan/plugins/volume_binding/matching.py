@@ -130,7 +130,7 @@ def _usable(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -
 def _available(
     claim: PersistentVolumeClaim, usable: Sequence[int], volumes: Sequence[PersistentVolume]
 ) -> list[int]:
-    """What nobody has been promised and offers what ``claim`` asks for, smallest first."""
+    """Volumes that are available and satisfy ``claim``, smallest first."""
     selector = claim.spec.selector
     selected = selectors.label_selector(selector) if selector else None
     name, modes = claim_class(claim), set(claim.spec.access_modes)

@@ -1,8 +1,8 @@
-"""Tasks: tells binding tasks under way what happens to their objects.
+"""Tasks: notifies running binding tasks of changes to their objects.
 
-Made once for all profiles. It hears of changes on the scheduling thread; where no Pod waits for its
-volumes that costs next to nothing. Tasks come on that thread and go on the binding workers, so the
-table of tasks has a lock.
+All profiles share it. Changes arrive on the scheduling thread and cost almost nothing if no Pod
+waits for its volumes. That thread adds tasks and binding workers remove them, so the table of tasks
+has a lock.
 """
 
 from __future__ import annotations
