@@ -6,11 +6,12 @@ Each scenario runs under bayplan and under kube-scheduler: what is expected hold
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.cluster import SOON, pod
+from e2e.cluster import SOON, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -24,14 +25,14 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 class Workloads:
     """Deployments and Services of one test; labels are ``app`` = name."""
 
-    def __init__(self, cluster, scheduler):
+    def __init__(self, cluster: Cluster, scheduler: str) -> None:
         from kubernetes import client  # noqa: PLC0415
 
         self.cluster = cluster
         self.scheduler = scheduler
         self.apps: Any = client.AppsV1Api(cluster.api.api_client)
 
-    def deploy(self, name, replicas, strategy=None, **spec):
+    def deploy(self, name: str, replicas: int, strategy: Json | None = None, **spec: Any) -> None:
         """Create a Deployment, and wait until its ReplicaSet is there before it makes any Pod."""
         body: Json = {
             "metadata": {"name": name},
@@ -49,19 +50,19 @@ class Workloads:
         wait_until(lambda: self.observed(name), SOON, f"the ReplicaSet of {name}")
         self.scale(name, replicas)
 
-    def observed(self, name):
+    def observed(self, name: str) -> bool:
         found = self.apps.read_namespaced_deployment(name, self.cluster.namespace)
-        return found.status.observed_generation == found.metadata.generation
+        return bool(found.status.observed_generation == found.metadata.generation)
 
-    def scale(self, name, replicas):
+    def scale(self, name: str, replicas: int) -> None:
         self.change(name, {"replicas": replicas})
 
-    def change(self, name, spec):
+    def change(self, name: str, spec: Json) -> None:
         self.apps.patch_namespaced_deployment(
             name, self.cluster.namespace, {"spec": spec}, _preload_content=False
         )
 
-    def serve(self, name):
+    def serve(self, name: str) -> None:
         """Create a Service for those Pods."""
         spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
         body = {"metadata": {"name": name}, "spec": spec}
@@ -69,25 +70,25 @@ class Workloads:
             self.cluster.namespace, body, _preload_content=False
         )
 
-    def pods(self, name):
+    def pods(self, name: str) -> list[Json]:
         """Its Pods, without those that are ending."""
         found = self.cluster.pods().values()
         ours = (p for p in found if p["metadata"]["labels"].get("app") == name)
         return [p for p in ours if "deletionTimestamp" not in p["metadata"]]
 
-    def nodes(self, name, bound):
+    def nodes(self, name: str, bound: int) -> Counter[str]:
         """Wait until so many Pods have nodes; how many are on each."""
 
-        def placed():
+        def placed() -> Counter[str] | None:
             nodes = [p["spec"]["nodeName"] for p in self.pods(name) if p["spec"].get("nodeName")]
             return Counter(nodes) if len(nodes) == bound else None
 
         return wait_until(placed, SOON, f"{bound} Pods of {name} bound")
 
-    def waiting(self, name, text):
+    def waiting(self, name: str, text: str) -> tuple[str, str]:
         """Wait until one Pod waits with ``text`` in its message; its name and the message."""
 
-        def message():
+        def message() -> tuple[str, str] | None:
             for found in self.pods(name):
                 told = self.cluster.condition(found["metadata"]["name"]).get("message", "")
                 if text in told:
@@ -98,7 +99,7 @@ class Workloads:
 
 
 @pytest.fixture
-def workloads(cluster, scheduler):
+def workloads(cluster: Cluster, scheduler: str) -> Iterator[Workloads]:
     made = Workloads(cluster, scheduler)
     yield made
     # In the foreground: with nothing left that could make a Pod again.
@@ -107,7 +108,7 @@ def workloads(cluster, scheduler):
     cluster.kubectl("delete", kinds, *options, namespace=cluster.namespace)
 
 
-def per_zone(nodes):
+def per_zone(nodes: Counter[str]) -> Counter[str]:
     """Counts of Pods by zone, where a node's name begins with its zone."""
     zones: Counter[str] = Counter()
     for node, count in nodes.items():
@@ -115,12 +116,12 @@ def per_zone(nodes):
     return zones
 
 
-def spread(app, key=ZONE, **more):
+def spread(app: str, key: str = ZONE, **more: Any) -> list[Json]:
     constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
     return [constraint | {"labelSelector": {"matchLabels": {"app": app}}} | more]
 
 
-def near(app, key=ZONE, **more):
+def near(app: str, key: str = ZONE, **more: Any) -> Any:
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}} | more
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
@@ -128,7 +129,9 @@ def near(app, key=ZONE, **more):
 # Topology spread
 
 
-def test_a_deployment_is_spread_over_zones_however_many_nodes_they_have(cluster, workloads):
+def test_a_deployment_is_spread_over_zones_however_many_nodes_they_have(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(*(NodeSpec(name, zone=name[0]) for name in ("a1", "a2", "a3", "b1", "c1")))
     workloads.deploy("web", 6, topologySpreadConstraints=spread("web"), cpu="100m")
     assert per_zone(workloads.nodes("web", 6)) == {"a": 2, "b": 2, "c": 2}
@@ -136,7 +139,9 @@ def test_a_deployment_is_spread_over_zones_however_many_nodes_they_have(cluster,
     assert per_zone(workloads.nodes("web", 9)) == {"a": 3, "b": 3, "c": 3}
 
 
-def test_a_full_zone_holds_the_others_back_until_it_has_room(cluster, workloads):
+def test_a_full_zone_holds_the_others_back_until_it_has_room(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(NodeSpec("a1", zone="a", cpu="8"), NodeSpec("b1", zone="b", cpu="1"))
     workloads.deploy("web", 4, topologySpreadConstraints=spread("web"), cpu="1")
     _, message = workloads.waiting("web", "didn't match pod topology spread constraints")
@@ -150,7 +155,9 @@ def test_a_full_zone_holds_the_others_back_until_it_has_room(cluster, workloads)
     assert per_zone(workloads.nodes("web", 4)) == {"a": 2, "b": 2}
 
 
-def test_a_node_without_the_zone_takes_no_pod_that_must_be_spread(cluster, workloads):
+def test_a_node_without_the_zone_takes_no_pod_that_must_be_spread(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(NodeSpec("lost"))
     workloads.deploy("web", 1, topologySpreadConstraints=spread("web"))
     name, message = workloads.waiting("web", "topology spread")
@@ -163,7 +170,9 @@ def test_a_node_without_the_zone_takes_no_pod_that_must_be_spread(cluster, workl
 
 
 @pytest.mark.parametrize("owner", ["ReplicaSet", "Service"])
-def test_pods_that_ask_for_nothing_are_spread_with_those_of_their(cluster, workloads, owner):
+def test_pods_that_ask_for_nothing_are_spread_with_those_of_their(
+    cluster: Cluster, workloads: Workloads, owner: str
+) -> None:
     """The empty large node would be best for each of them alone."""
     cluster.nodes(NodeSpec("large", zone="a", cpu="64", memory="256Gi"))
     alone = [pod(f"alone-{i}", workloads.scheduler, cpu="100m") for i in range(2)]
@@ -185,7 +194,9 @@ def test_pods_that_ask_for_nothing_are_spread_with_those_of_their(cluster, workl
 # Pod affinity
 
 
-def test_a_pod_waits_for_the_one_that_it_must_be_near_and_follows_it(cluster, workloads):
+def test_a_pod_waits_for_the_one_that_it_must_be_near_and_follows_it(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(*(NodeSpec(name, zone=name[0]) for name in ("a1", "b1", "b2", "c1")))
     workloads.deploy("web", 2, affinity={"podAffinity": near("cache")}, cpu="100m")
     _, message = workloads.waiting("web", "pod affinity")
@@ -200,13 +211,17 @@ def test_a_pod_waits_for_the_one_that_it_must_be_near_and_follows_it(cluster, wo
     assert per_zone(workloads.nodes("web", 2)) == {"b": 2}
 
 
-def test_the_first_of_a_group_that_must_stay_together_goes_anywhere(cluster, workloads):
+def test_the_first_of_a_group_that_must_stay_together_goes_anywhere(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(*(NodeSpec(name, zone=name[0]) for name in ("a1", "a2", "b1", "b2")))
     workloads.deploy("web", 6, affinity={"podAffinity": near("web")}, cpu="100m")
     assert list(per_zone(workloads.nodes("web", 6)).values()) == [6]
 
 
-def test_affinity_reaches_into_namespaces_by_their_labels(cluster, workloads):
+def test_affinity_reaches_into_namespaces_by_their_labels(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     selected = {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}}
     others = {"matchExpressions": [{"key": "team", "operator": "Exists"}]}
     cluster.nodes(NodeSpec("a1", zone="a"), NodeSpec("b1", zone="b"))
@@ -222,7 +237,9 @@ def test_affinity_reaches_into_namespaces_by_their_labels(cluster, workloads):
 # Pod anti-affinity
 
 
-def test_replicas_that_avoid_each_other_wait_for_a_host_of_their_own(cluster, workloads):
+def test_replicas_that_avoid_each_other_wait_for_a_host_of_their_own(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     workloads.deploy("db", 3, affinity={"podAntiAffinity": near("db", HOST)}, cpu="100m")
     _, message = workloads.waiting("db", "anti-affinity")
@@ -235,7 +252,9 @@ def test_replicas_that_avoid_each_other_wait_for_a_host_of_their_own(cluster, wo
     assert workloads.nodes("db", 3) == {"n1": 1, "n2": 1, "n3": 1}
 
 
-def test_a_pod_that_wants_to_be_alone_keeps_others_away_until_it_goes(cluster, workloads):
+def test_a_pod_that_wants_to_be_alone_keeps_others_away_until_it_goes(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(NodeSpec("only"))
     alone = {"podAntiAffinity": near("noisy", HOST)}
     cluster.create(pod("quiet", workloads.scheduler, affinity=alone))
@@ -249,7 +268,9 @@ def test_a_pod_that_wants_to_be_alone_keeps_others_away_until_it_goes(cluster, w
     cluster.wait_bound("noisy")
 
 
-def test_a_rollout_avoids_only_pods_of_its_own_revision(cluster, workloads):
+def test_a_rollout_avoids_only_pods_of_its_own_revision(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     """matchLabelKeys: old and new replicas may share hosts, two of one revision may not."""
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     apart = {"podAntiAffinity": near("web", HOST, matchLabelKeys=["pod-template-hash"])}
@@ -259,7 +280,7 @@ def test_a_rollout_avoids_only_pods_of_its_own_revision(cluster, workloads):
     revision = {p["metadata"]["labels"]["pod-template-hash"] for p in workloads.pods("web")}
     workloads.change("web", {"template": {"metadata": {"annotations": {"revision": "2"}}}})
 
-    def rolled_out():
+    def rolled_out() -> Any:
         found = {p["metadata"]["labels"]["pod-template-hash"] for p in workloads.pods("web")}
         return len(found) == 1 and found != revision
 
@@ -267,7 +288,9 @@ def test_a_rollout_avoids_only_pods_of_its_own_revision(cluster, workloads):
     assert workloads.nodes("web", 2) == old == {"n1": 1, "n2": 1}
 
 
-def test_a_preference_to_keep_apart_is_followed_while_that_is_possible(cluster, workloads):
+def test_a_preference_to_keep_apart_is_followed_while_that_is_possible(
+    cluster: Cluster, workloads: Workloads
+) -> None:
     cluster.nodes(NodeSpec("a1", zone="a", cpu="64"), NodeSpec("b1", zone="b", cpu="4"))
     (term,) = near("web")["requiredDuringSchedulingIgnoredDuringExecution"]
     wish = {"weight": 100, "podAffinityTerm": term}

@@ -174,14 +174,18 @@ def start_informers(connection: Connection) -> Iterator[Callable[..., tuple[Info
         informers.stop()
 
 
-def test_every_kind_is_listed_as_the_server_has_it(start_informers, http):
+def test_every_kind_is_listed_as_the_server_has_it(
+    start_informers: Callable[..., tuple[Informers, Mirror]], http: Http
+) -> None:
     informers, mirror = start_informers(*KINDS.values())
     wait_until(lambda: not informers.unsynced(), 15, "the first lists")
     for kind in KINDS.values():
         assert mirror.versions(kind) == listed(http, kind), kind.name
 
 
-def test_a_pod_is_followed_from_its_creation_to_its_end(start_informers, http):
+def test_a_pod_is_followed_from_its_creation_to_its_end(
+    start_informers: Callable[..., tuple[Informers, Mirror]], http: Http
+) -> None:
     informers, mirror = start_informers(POD)
     wait_until(lambda: not informers.unsynced(), 15, "the first lists")
     pod = make_pod(http)
@@ -194,7 +198,9 @@ def test_a_pod_is_followed_from_its_creation_to_its_end(start_informers, http):
     delete_now(http, pod)
 
 
-def test_a_list_in_pages_is_the_same_as_a_stream(connection, http, monkeypatch):
+def test_a_list_in_pages_is_the_same_as_a_stream(
+    connection: Connection, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reflector, "PAGE_SIZE", 3)
     pods = [make_pod(http) for _ in range(8)]
     mirror = Mirror()
@@ -209,7 +215,9 @@ def test_a_list_in_pages_is_the_same_as_a_stream(connection, http, monkeypatch):
 
 
 @pytest.mark.usefixtures("own_parts")
-def test_a_version_that_is_too_old_leads_to_a_new_list(connection, http, plane):
+def test_a_version_that_is_too_old_leads_to_a_new_list(
+    connection: Connection, http: Http, plane: ControlPlane
+) -> None:
     plane.parts["kube-apiserver"].kill()
     plane.parts["kube-apiserver"].start()
     make_pod(http)
@@ -224,7 +232,12 @@ def test_a_version_that_is_too_old_leads_to_a_new_list(connection, http, plane):
 
 
 @pytest.mark.usefixtures("own_parts")
-def test_nothing_is_missed_while_the_api_server_is_away(start_informers, http, plane, monkeypatch):
+def test_nothing_is_missed_while_the_api_server_is_away(
+    start_informers: Callable[..., tuple[Informers, Mirror]],
+    http: Http,
+    plane: ControlPlane,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(backoff, "FIRST", 0.1)
     informers, mirror = start_informers(POD, NODE)
     wait_until(lambda: not informers.unsynced(), 15, "the first lists")
@@ -245,14 +258,16 @@ def test_nothing_is_missed_while_the_api_server_is_away(start_informers, http, p
     wait_until(lambda: mirror.versions(POD) == listed(http, POD), 10, "the same Pods")
 
 
-def test_a_pod_is_bound(writer, http):
+def test_a_pod_is_bound(writer: Writer, http: Http) -> None:
     pod, done = make_pod(http), Waited()
     writer.bind(pod, "node-1", done)
     assert done.result() is None
     assert read(http, pod).node_name == "node-1"
 
 
-def test_a_binding_that_is_there_already_is_success_and_another_one_a_conflict(writer, http):
+def test_a_binding_that_is_there_already_is_success_and_another_one_a_conflict(
+    writer: Writer, http: Http
+) -> None:
     pod, done = make_pod(http), Waited()
     writer.bind(pod, "node-1", done)
     assert done.result() is None
@@ -263,7 +278,9 @@ def test_a_binding_that_is_there_already_is_success_and_another_one_a_conflict(w
     assert read(http, pod).node_name == "node-1"
 
 
-def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_mistake(writer, http):
+def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_mistake(
+    writer: Writer, http: Http
+) -> None:
     old, done = make_pod(http), Waited()
     delete_now(http, old)
     new = make_pod(http, old.name)
@@ -272,7 +289,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_mistake(writer, htt
     assert read(http, new).node_name == ""
 
 
-def test_a_deleted_pod_is_not_found(writer, http):
+def test_a_deleted_pod_is_not_found(writer: Writer, http: Http) -> None:
     pod, done = make_pod(http), Waited()
     delete_now(http, pod)
     writer.bind(pod, "node-1", done)
@@ -280,7 +297,9 @@ def test_a_deleted_pod_is_not_found(writer, http):
 
 
 @pytest.mark.usefixtures("own_parts")
-def test_many_bindings_at_once_share_one_connection(writer, http, plane):
+def test_many_bindings_at_once_share_one_connection(
+    writer: Writer, http: Http, plane: ControlPlane
+) -> None:
     def connections() -> int:
         port = urlsplit(plane.parts["kube-apiserver"].endpoint.url).port
         return sum(c.raddr[1:] == (port,) for c in psutil.Process().net_connections())
@@ -293,7 +312,9 @@ def test_many_bindings_at_once_share_one_connection(writer, http, plane):
 
 
 @pytest.mark.usefixtures("own_parts")
-def test_bindings_outlast_a_restart_of_the_api_server(writer, http, plane):
+def test_bindings_outlast_a_restart_of_the_api_server(
+    writer: Writer, http: Http, plane: ControlPlane
+) -> None:
     pods, done = [make_pod(http) for _ in range(50)], Waited()
     api_server = plane.parts["kube-apiserver"]
     api_server.signal(signal.SIGSTOP)
@@ -311,7 +332,7 @@ def test_bindings_outlast_a_restart_of_the_api_server(writer, http, plane):
 CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", 1)
 
 
-def test_condition_and_nomination_are_set_changed_and_cleared(writer, http):
+def test_condition_and_nomination_are_set_changed_and_cleared(writer: Writer, http: Http) -> None:
     pod, done = make_pod(http), Waited()
     http.patch(
         f"{PODS}/{pod.name}/status",
@@ -337,7 +358,7 @@ def status_patch_is_empty(writer: Writer, pod: Pod) -> bool:
     return done.result() is None and writer._dispatcher.statistics().sent == before
 
 
-def test_the_status_of_another_pod_of_the_name_is_left_alone(writer, http):
+def test_the_status_of_another_pod_of_the_name_is_left_alone(writer: Writer, http: Http) -> None:
     old, done = make_pod(http), Waited()
     delete_now(http, old)
     new = make_pod(http, old.name)
@@ -346,7 +367,7 @@ def test_the_status_of_another_pod_of_the_name_is_left_alone(writer, http):
     assert read(http, new).status.conditions == ()
 
 
-def test_only_the_pod_that_is_meant_is_deleted(writer, http):
+def test_only_the_pod_that_is_meant_is_deleted(writer: Writer, http: Http) -> None:
     old, done = make_pod(http), Waited()
     delete_now(http, old)
     new = make_pod(http, old.name)
@@ -359,7 +380,7 @@ def test_only_the_pod_that_is_meant_is_deleted(writer, http):
         read(http, new)
 
 
-def test_events_are_stored_and_become_a_series(dispatcher, http):
+def test_events_are_stored_and_become_a_series(dispatcher: Dispatcher, http: Http) -> None:
     pod = make_pod(http)
     recorder = EventRecorder(dispatcher, "bayplan")
 
@@ -396,7 +417,9 @@ class Candidate:
         self.elector.start()
 
 
-def test_another_candidate_leads_as_soon_as_the_leader_stops(connection, http):
+def test_another_candidate_leads_as_soon_as_the_leader_stops(
+    connection: Connection, http: Http
+) -> None:
     lock = LeaseLock("handover", NAMESPACE, 10.0, 5.0, 0.2)
     first = Candidate(connection, lock, "first")
     assert first.started.wait(5)
@@ -411,7 +434,9 @@ def test_another_candidate_leads_as_soon_as_the_leader_stops(connection, http):
 
 
 @pytest.mark.usefixtures("own_parts")
-def test_a_leader_stops_in_time_when_the_api_server_hangs(connection, plane):
+def test_a_leader_stops_in_time_when_the_api_server_hangs(
+    connection: Connection, plane: ControlPlane
+) -> None:
     lock = LeaseLock("hanging", NAMESPACE, 3.0, 1.5, 0.2)
     leader = Candidate(connection, lock, "leader")
     assert leader.started.wait(5)
@@ -444,7 +469,12 @@ def edited(plane: ControlPlane, path: Path, user: Any = None, **cluster: Any) ->
     return Connection.load(str(path))
 
 
-def test_what_is_forbidden_is_named(start_informers, http, plane, tmp_path):
+def test_what_is_forbidden_is_named(
+    start_informers: Callable[..., tuple[Informers, Mirror]],
+    http: Http,
+    plane: ControlPlane,
+    tmp_path: Path,
+) -> None:
     token = account_token(http, "nobody")
     nobody = edited(plane, tmp_path / "config", {"token": token})
     informers, _ = start_informers(POD, via=nobody)
@@ -455,7 +485,9 @@ def test_what_is_forbidden_is_named(start_informers, http, plane, tmp_path):
     assert 'cannot watch resource "pods"' in reason or 'cannot list resource "pods"' in reason
 
 
-def test_a_rotated_token_file_is_read_again(http, plane, tmp_path):
+def test_a_rotated_token_file_is_read_again(
+    http: Http, plane: ControlPlane, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("expired")
     user = {"tokenFile": "token"}
     rotated = Http(edited(plane, tmp_path / "config", user), sleep=lambda _: None)
@@ -478,7 +510,9 @@ TLS = [
 
 @pytest.mark.usefixtures("own_parts")
 @pytest.mark.parametrize(("cluster", "complaint"), TLS)
-def test_the_servers_name_is_verified_as_the_kubeconfig_says(plane, tmp_path, cluster, complaint):
+def test_the_servers_name_is_verified_as_the_kubeconfig_says(
+    plane: ControlPlane, tmp_path: Path, cluster: Any, complaint: Any
+) -> None:
     http = Http(edited(plane, tmp_path / "config", **cluster), max_tries=1)
     if complaint is None:
         assert b"gitVersion" in http.get("/version")
@@ -487,7 +521,7 @@ def test_the_servers_name_is_verified_as_the_kubeconfig_says(plane, tmp_path, cl
             http.get("/version")
 
 
-def test_an_unknown_authority_is_not_trusted(plane, tmp_path):
+def test_an_unknown_authority_is_not_trusted(plane: ControlPlane, tmp_path: Path) -> None:
     stranger = b64encode(Authority(tmp_path / "pki").cert.read_bytes()).decode()
     path = tmp_path / "config"
     http = Http(edited(plane, path, **{"certificate-authority-data": stranger}), max_tries=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ EXPECTED = {"nodes": {"db": "n1"}, "apart": [["w1", "w2"]], "waiting": {"big": "
 ZONES = {"n1": "a", "n2": "b"}
 
 
-def shown(node="", message=""):
+def shown(node: str = "", message: Any = "") -> Any:
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": message}
     return {"spec": {"nodeName": node}, "status": {"conditions": [condition]}}
 
@@ -54,24 +55,24 @@ RIGHT = {
         ),
     ],
 )
-def test_each_difference_is_named(change, difference):
+def test_each_difference_is_named(change: dict[str, Any], difference: str | None) -> None:
     found = differences(EXPECTED, RIGHT | change, ZONES)
     assert found == ([difference] if difference else [])
 
 
-def test_a_pod_that_is_missing_is_named():
+def test_a_pod_that_is_missing_is_named() -> None:
     pods = {name: pod for name, pod in RIGHT.items() if name != "w2"}
     assert differences(EXPECTED, pods, ZONES) == ["w2: does not exist"]
 
 
-def test_a_gated_pod_waits_for_its_gates():
+def test_a_gated_pod_waits_for_its_gates() -> None:
     pod = {"spec": {"schedulingGates": [{"name": "a"}, {"name": "b"}]}, "status": {}}
     assert reason(pod) == "gated by a, b"
 
 
 @pytest.mark.e2e
 @pytest.mark.skipif(not chosen().owns_parts, reason="the tests use this cluster at the same time")
-def test_the_demo_ends_well_by_itself_without_a_terminal():
+def test_the_demo_ends_well_by_itself_without_a_terminal() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "e2e.demo"],
         cwd=ROOT,

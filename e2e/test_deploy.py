@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from e2e.cluster import CONFIG, DEPLOY, NAME, OTHER, SYSTEM, pod
+from e2e.cluster import CONFIG, DEPLOY, NAME, OTHER, SYSTEM, Cluster, Json, pod
 from e2e.provider import NodeSpec
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def deployment(shared):
+def deployment(shared: Cluster) -> Json:
     text = shared.kubectl("get", "deployment", NAME, "-o=json", namespace=SYSTEM)
-    return json.loads(text)
+    decoded: Json = json.loads(text)
+    return decoded
 
 
 @pytest.fixture
-def restricted(shared):
+def restricted(shared: Cluster) -> Iterator[str]:
     """A namespace that takes only Pods of the Pod Security Standard "restricted"."""
     name = "bayplan-e2e-restricted"
     shared.kubectl("create", "namespace", name)
@@ -29,7 +32,9 @@ def restricted(shared):
     shared.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_its_pods_meet_the_restricted_security_standard(shared, deployment, restricted):
+def test_its_pods_meet_the_restricted_security_standard(
+    shared: Cluster, deployment: Json, restricted: str
+) -> None:
     spec = deployment["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
     spec["automountServiceAccountToken"] = False
     body = {"metadata": {"name": "p"}, "spec": spec}
@@ -39,7 +44,9 @@ def test_its_pods_meet_the_restricted_security_standard(shared, deployment, rest
         shared.api.create_namespaced_pod(restricted, loose, dry_run="All", _preload_content=False)
 
 
-def test_bayplan_understands_the_arguments_and_serves_the_probes(cluster, deployment, tmp_path):
+def test_bayplan_understands_the_arguments_and_serves_the_probes(
+    cluster: Cluster, deployment: Json, tmp_path: Path
+) -> None:
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     here = {"--config": CONFIG, "--plugin-dir": tmp_path}
     options = [argument.partition("=") for argument in container["args"]]
@@ -52,7 +59,7 @@ def test_bayplan_understands_the_arguments_and_serves_the_probes(cluster, deploy
     bayplan.stop(grace=15)
 
 
-def test_the_deployment_places_pods_in_a_cluster_whose_nodes_run_it(cluster):
+def test_the_deployment_places_pods_in_a_cluster_whose_nodes_run_it(cluster: Cluster) -> None:
     """Under a name of its own and without election: the Lease may be held by a process of ours."""
     image = cluster.plane.image
     if not image:

@@ -8,10 +8,12 @@ expected holds for both.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from e2e.cluster import NAME, SOON, pod
+from e2e.cluster import NAME, SOON, Bayplan, Cluster, pod
 from e2e.devices import Devices, exactly, pod_using, selected
 from e2e.provider import NodeSpec, wait_until
 from e2e.test_faults import says_no_traceback
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def devices(cluster):
+def devices(cluster: Cluster) -> Iterator[Devices]:
     """Device objects for one test, with the class ``gpu``."""
     made = Devices(cluster)
     made.device_class()
@@ -29,7 +31,9 @@ def devices(cluster):
     made.clear()
 
 
-def test_a_pod_goes_where_its_claim_gets_a_device(cluster, devices, scheduler):
+def test_a_pod_goes_where_its_claim_gets_a_device(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     devices.gpus("n2", 2)
     devices.claim("mine")
@@ -41,7 +45,9 @@ def test_a_pod_goes_where_its_claim_gets_a_device(cluster, devices, scheduler):
     assert "resource.kubernetes.io/delete-protection" in claim["metadata"]["finalizers"]
 
 
-def test_pods_share_a_claim_and_follow_its_devices(cluster, devices, scheduler):
+def test_pods_share_a_claim_and_follow_its_devices(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     devices.gpus("n1", 1)
     devices.claim("shared")
@@ -51,7 +57,9 @@ def test_pods_share_a_claim_and_follow_its_devices(cluster, devices, scheduler):
     assert {user["name"] for user in users} == {"a", "b", "c"}
 
 
-def test_a_template_gives_every_pod_devices_of_its_own(cluster, devices, scheduler):
+def test_a_template_gives_every_pod_devices_of_its_own(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     devices.gpus("n1", 2)
     devices.gpus("n2", 2)
@@ -68,7 +76,7 @@ def test_a_template_gives_every_pod_devices_of_its_own(cluster, devices, schedul
     assert not devices.taken_twice()
 
 
-def test_a_pod_waits_for_its_class(cluster, devices, scheduler):
+def test_a_pod_waits_for_its_class(cluster: Cluster, devices: Devices, scheduler: str) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.gpus("n1", 1)
     devices.claim("mine", {"name": "r", "exactly": {"deviceClassName": "later"}})
@@ -79,7 +87,9 @@ def test_a_pod_waits_for_its_class(cluster, devices, scheduler):
     assert cluster.wait_bound("a") == {"a": "n1"}
 
 
-def test_a_selector_that_fails_keeps_the_pod_waiting(cluster, devices, scheduler):
+def test_a_selector_that_fails_keeps_the_pod_waiting(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.gpus("n1", 1)
     failing = selected('device.attributes["no.example.com"].x == 1')
@@ -92,7 +102,9 @@ def test_a_selector_that_fails_keeps_the_pod_waiting(cluster, devices, scheduler
     )
 
 
-def test_the_first_alternative_that_can_be_had_is_taken_and_preferred(cluster, devices, scheduler):
+def test_the_first_alternative_that_can_be_had_is_taken_and_preferred(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     devices.gpus("n1", 1)
     devices.gpus("n2", 2)
@@ -104,11 +116,13 @@ def test_the_first_alternative_that_can_be_had_is_taken_and_preferred(cluster, d
     assert cluster.wait_bound("b") == {"b": "n1"}
 
 
-def test_partitions_share_the_counters_of_their_device(cluster, devices, scheduler):
+def test_partitions_share_the_counters_of_their_device(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     counters = [{"name": "card", "counters": {"memory": {"value": "40Gi"}}}]
 
-    def partition(name: str, memory: str):
+    def partition(name: str, memory: str) -> Any:
         draw = {"counterSet": "card", "counters": {"memory": {"value": memory}}}
         return {"name": name, "consumesCounters": [draw]}
 
@@ -124,7 +138,9 @@ def test_partitions_share_the_counters_of_their_device(cluster, devices, schedul
     assert "1 cannot allocate all claims" in cluster.wait_condition("b")
 
 
-def test_claims_share_the_capacity_of_a_device(cluster, devices, scheduler):
+def test_claims_share_the_capacity_of_a_device(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
     memory = {"value": "4Gi", "requestPolicy": policy}
@@ -143,7 +159,9 @@ def test_claims_share_the_capacity_of_a_device(cluster, devices, scheduler):
     assert "1 cannot allocate all claims" in cluster.wait_condition("late")
 
 
-def test_a_taint_rule_keeps_pods_off_devices_unless_they_tolerate_it(cluster, devices, scheduler):
+def test_a_taint_rule_keeps_pods_off_devices_unless_they_tolerate_it(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.gpus("n1", 1)
     taint = {"key": "broken", "effect": "NoSchedule"}
@@ -160,7 +178,9 @@ def test_a_taint_rule_keeps_pods_off_devices_unless_they_tolerate_it(cluster, de
 CONDITIONAL = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 
 
-def test_a_pod_is_bound_once_its_devices_are_ready(cluster, devices, scheduler):
+def test_a_pod_is_bound_once_its_devices_are_ready(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.gpus("n1", 1, **CONDITIONAL)
     devices.claim("mine")
@@ -172,7 +192,9 @@ def test_a_pod_is_bound_once_its_devices_are_ready(cluster, devices, scheduler):
     assert cluster.wait_bound("a") == {"a": "n1"}
 
 
-def test_a_device_that_fails_is_given_up_for_another(cluster, devices, scheduler):
+def test_a_device_that_fails_is_given_up_for_another(
+    cluster: Cluster, devices: Devices, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.slice("n1", {"name": "good"}, pool="sound")
     devices.slice("n1", {"name": "bad", **CONDITIONAL}, pool="faulty")
@@ -188,8 +210,8 @@ def test_a_device_that_fails_is_given_up_for_another(cluster, devices, scheduler
 
 @pytest.mark.parametrize("implicit", [False, True], ids=["named by the class", "by its name"])
 def test_a_pod_that_asks_for_a_resource_gets_devices_of_the_class_behind_it(
-    cluster, devices, scheduler, implicit
-):
+    cluster: Cluster, devices: Devices, scheduler: str, implicit: bool
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     devices.gpus("n2", 1)
     devices.device_class("behind", extendedResourceName="example.com/gpu")
@@ -213,7 +235,9 @@ def test_a_pod_that_asks_for_a_resource_gets_devices_of_the_class_behind_it(
 
 
 @pytest.mark.usefixtures("deployed")
-def test_all_devices_of_all_nodes_are_used_and_none_twice(cluster, devices):
+def test_all_devices_of_all_nodes_are_used_and_none_twice(
+    cluster: Cluster, devices: Devices
+) -> None:
     nodes = [f"n{n}" for n in range(8)]
     cluster.nodes(*(NodeSpec(name) for name in nodes))
     for name in nodes:
@@ -225,7 +249,9 @@ def test_all_devices_of_all_nodes_are_used_and_none_twice(cluster, devices):
     assert not devices.taken_twice()
 
 
-def test_a_device_that_another_scheduler_gave_away_too_is_given_back(cluster, devices, deployed):
+def test_a_device_that_another_scheduler_gave_away_too_is_given_back(
+    cluster: Cluster, devices: Devices, deployed: Bayplan
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     devices.slice("n1", {"name": "wanted", **CONDITIONAL}, pool="first")
     devices.claim("mine")
@@ -243,7 +269,7 @@ def test_a_device_that_another_scheduler_gave_away_too_is_given_back(cluster, de
     assert devices.held("mine") == ["second/other"]
 
 
-def test_no_device_is_given_twice_though_the_api_server_is_killed_meanwhile(own):
+def test_no_device_is_given_twice_though_the_api_server_is_killed_meanwhile(own: Cluster) -> None:
     devices = Devices(own)
     devices.device_class()
     nodes = [f"n{n}" for n in range(8)]

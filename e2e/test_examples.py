@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import NAME, SOON, pod
+from e2e.cluster import NAME, SOON, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.golang import ROOT
 
@@ -17,11 +17,13 @@ PLUGINS = ROOT / "examples" / "plugins"
 
 
 @pytest.fixture
-def run(start) -> Callable[[str], object]:
+def run(start: Callable[..., Bayplan]) -> Callable[[str], object]:
     return lambda name: start(PLUGINS / name / "config.yaml", PLUGINS / name)
 
 
-def test_hello_world_waits_for_its_node_while_that_is_cordoned(cluster, run):
+def test_hello_world_waits_for_its_node_while_that_is_cordoned(
+    cluster: Cluster, run: Callable[[str], object]
+) -> None:
     cluster.nodes(NodeSpec("k8s-node1", unschedulable=True), NodeSpec("k8s-node2"))
     run("hello_world")
     cluster.apply(PLUGINS / "hello_world" / "pod.yaml")
@@ -34,7 +36,9 @@ def test_hello_world_waits_for_its_node_while_that_is_cordoned(cluster, run):
     cluster.wait_event("pod1", "Scheduled", note)
 
 
-def test_my_score_prefers_the_highest_number(cluster, run):
+def test_my_score_prefers_the_highest_number(
+    cluster: Cluster, run: Callable[[str], object]
+) -> None:
     scores = {"low": "1", "high": "9", "none": ""}
     labels = {name: {"example.com/score": score} if score else {} for name, score in scores.items()}
     cluster.nodes(*(NodeSpec(name, labels=found) for name, found in labels.items()))
@@ -43,7 +47,9 @@ def test_my_score_prefers_the_highest_number(cluster, run):
     assert cluster.wait_bound("scored") == {"scored": "high"}
 
 
-def test_avoid_node_wakes_its_pod_when_the_label_goes(cluster, run):
+def test_avoid_node_wakes_its_pod_when_the_label_goes(
+    cluster: Cluster, run: Callable[[str], object]
+) -> None:
     cluster.nodes(NodeSpec("node-a1", labels={"avoid": "true"}))
     run("avoid_node")
     cluster.apply(PLUGINS / "avoid_node" / "pod.yaml")
@@ -52,7 +58,9 @@ def test_avoid_node_wakes_its_pod_when_the_label_goes(cluster, run):
     cluster.wait_bound("careful")
 
 
-def test_gpu_priority_takes_the_node_with_most_free_gpus(cluster, run):
+def test_gpu_priority_takes_the_node_with_most_free_gpus(
+    cluster: Cluster, run: Callable[[str], object]
+) -> None:
     cluster.nodes(*(NodeSpec(f"gpus-{gpus}", gpus=gpus) for gpus in (0, 3, 4)))
     run("gpu_priority")
     cluster.apply(PLUGINS / "gpu_priority" / "pods.yaml")
@@ -62,7 +70,9 @@ def test_gpu_priority_takes_the_node_with_most_free_gpus(cluster, run):
     }
 
 
-def test_team_quota_lets_two_run_where_two_may(cluster, run):
+def test_team_quota_lets_two_run_where_two_may(
+    cluster: Cluster, run: Callable[[str], object]
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     run("team_quota")
     names = cluster.create(*(pod(f"p{i}", "team-quota", {"team": "red"}) for i in range(5)))
@@ -87,8 +97,8 @@ class Broken(Plugin):
 
 
 def test_an_exception_in_a_plugin_costs_its_pod_the_attempt_and_nothing_else(
-    cluster, start, tmp_path: Path
-):
+    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
     plugins = {"filter": {"enabled": [{"name": "Broken"}]}}
     config = cluster.config(profiles=[{"schedulerName": NAME + "-broken", "plugins": plugins}])

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from e2e.cluster import OTHER, SOON, pod
+from e2e.cluster import OTHER, SOON, Bayplan, Cluster, pod
 from e2e.extender_server import Rules
 from e2e.provider import NodeSpec, Part, wait_until
 from e2e.provider.process import Endpoint, free_port
@@ -29,7 +31,9 @@ CACHED = pytest.mark.parametrize("cached", [False, True], ids=["whole objects", 
 class Server:
     """An extender process."""
 
-    def __init__(self, cluster, *options, port=0, scheme="http", **rules):
+    def __init__(
+        self, cluster: Cluster, *options: Any, port: Any = 0, scheme: str = "http", **rules: Any
+    ) -> None:
         self.port = port or free_port()
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         argv = [sys.executable, "-m", "e2e.extender_server", f"--port={self.port}"]
@@ -41,16 +45,16 @@ class Server:
         )
         self.part.start()
 
-    def calls(self, verb):
+    def calls(self, verb: str) -> Any:
         """What it was asked with that verb."""
         return [body for v, body in json.loads(self.part.endpoint.get("/calls")) if v == verb]
 
-    def settings(self, *verbs, cached=False, **more):
+    def settings(self, *verbs: Any, cached: bool = False, **more: Any) -> Any:
         """What a configuration says of it."""
         return settings(self.url, *verbs, nodeCacheCapable=cached, **more)
 
 
-def settings(url, *verbs, **more):
+def settings(url: str, *verbs: Any, **more: Any) -> Any:
     names = VERBS | {"bind": "bindVerb"}
     return (
         {"urlPrefix": url, "weight": 1, "httpTimeout": "5s"} | {names[v]: v for v in verbs} | more
@@ -58,11 +62,11 @@ def settings(url, *verbs, **more):
 
 
 @pytest.fixture
-def serve(cluster):
+def serve(cluster: Cluster) -> Iterator[Callable[..., Any]]:
     """Start an extender with these rules: ``serve(reject={...})``; see `Rules`."""
     with ExitStack() as stack:
 
-        def serving(*options, **rules):
+        def serving(*options: Any, **rules: Any) -> Any:
             made = Server(cluster, *options, **rules)
             stack.callback(made.part.kill)
             return made
@@ -71,28 +75,34 @@ def serve(cluster):
 
 
 @pytest.fixture(params=["bayplan", "kube-scheduler"])
-def run(request, cluster, start):
+def run(
+    request: pytest.FixtureRequest, cluster: Cluster, start: Callable[..., Bayplan]
+) -> Iterator[Callable[..., None]]:
     """Run the scheduler in question with these extenders."""
     if request.param == "kube-scheduler" and not is_reference():
         pytest.skip(OTHER_KUBE_SCHEDULER)
     with ExitStack() as stack:
 
-        def running(*extenders):
+        def running(*extenders: Any) -> None:
             config = cluster.config(OTHER, extenders=list(extenders))
             if request.param == "bayplan":
                 start(config)
             else:
-                stack.callback(cluster.plane.start_kube_scheduler(config).stop)
+                part = cluster.plane.start_kube_scheduler(config)
+                assert part is not None
+                stack.callback(part.stop)
 
         yield running
 
 
-def on(node):
+def on(node: str) -> Any:
     return {"nodeSelector": {HOST: node}}
 
 
 @CACHED
-def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(cluster, serve, run, cached):
+def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any], cached: bool
+) -> None:
     cluster.nodes(NodeSpec("a"), NodeSpec("b", labels={"disk": "ssd"}), NodeSpec("c", cpu="1"))
     extender = serve(reject={"a": "a is haunted"})
     run(extender.settings("filter", cached=cached))
@@ -121,7 +131,9 @@ def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(cluster, serve, 
 
 
 @CACHED
-def test_an_extender_has_its_preference(cluster, serve, run, cached):
+def test_an_extender_has_its_preference(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any], cached: bool
+) -> None:
     cluster.nodes(NodeSpec("large", cpu="64"), NodeSpec("small", cpu="4"), NodeSpec("other"))
     extender = serve(scores={"small": 10})
     run(extender.settings("prioritize", cached=cached, weight=10))
@@ -129,7 +141,9 @@ def test_an_extender_has_its_preference(cluster, serve, run, cached):
     assert cluster.wait_bound("p") == {"p": "small"}
 
 
-def test_the_first_that_rejects_a_node_keeps_it_from_the_next(cluster, serve, run):
+def test_the_first_that_rejects_a_node_keeps_it_from_the_next(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"), NodeSpec("b"), NodeSpec("c"))
     first, second = serve(reject={"a": "too old"}), serve(reject={"b": "too noisy"})
     run(first.settings("filter"), second.settings("filter", cached=True))
@@ -138,7 +152,9 @@ def test_the_first_that_rejects_a_node_keeps_it_from_the_next(cluster, serve, ru
     assert sorted(second.calls("filter")[0]["NodeNames"]) == ["b", "c"]
 
 
-def test_an_extender_binds(cluster, serve, run):
+def test_an_extender_binds(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     extender = serve(reject={"a": "no"})
     run(extender.settings("filter", "bind"))
@@ -151,7 +167,9 @@ def test_an_extender_binds(cluster, serve, run):
     assert call == expected
 
 
-def test_an_extender_that_fails_to_bind_costs_the_attempt(cluster, serve, run):
+def test_an_extender_that_fails_to_bind_costs_the_attempt(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"))
     extender = serve(error={"bind": "the port is closed"})
     run(extender.settings("bind"))
@@ -160,7 +178,9 @@ def test_an_extender_that_fails_to_bind_costs_the_attempt(cluster, serve, run):
     wait_until(lambda: len(extender.calls("bind")) > 1, SOON, "another try")
 
 
-def test_only_pods_with_a_managed_resource_are_asked_about(cluster, serve, run):
+def test_only_pods_with_a_managed_resource_are_asked_about(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     """The extender alone counts the resource, which no node says that it has."""
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     extender = serve(reject={"a": "no widgets"})
@@ -178,7 +198,9 @@ def test_only_pods_with_a_managed_resource_are_asked_about(cluster, serve, run):
 # Faults
 
 
-def test_an_extender_that_is_down_is_passed_over_if_it_may_be(cluster, run):
+def test_an_extender_that_is_down_is_passed_over_if_it_may_be(
+    cluster: Cluster, run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"))
     away = f"http://127.0.0.1:{free_port()}"
     run(settings(away, "filter", "prioritize", "preempt", ignorable=True))
@@ -186,7 +208,9 @@ def test_an_extender_that_is_down_is_passed_over_if_it_may_be(cluster, run):
     assert cluster.wait_bound("p") == {"p": "a"}
 
 
-def test_an_extender_that_is_down_is_waited_for_if_it_may_not_be_ignored(cluster, serve, run):
+def test_an_extender_that_is_down_is_waited_for_if_it_may_not_be_ignored(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     port = free_port()
     run(settings(f"http://127.0.0.1:{port}", "filter"))
@@ -197,8 +221,8 @@ def test_an_extender_that_is_down_is_waited_for_if_it_may_not_be_ignored(cluster
 
 
 def test_an_extender_that_never_answers_is_not_waited_for_longer_than_it_may_take(
-    cluster, serve, run
-):
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"))
     slow = serve(slow=["filter", "prioritize"])
     run(slow.settings("filter", "prioritize", httpTimeout="300ms", ignorable=True))
@@ -206,14 +230,18 @@ def test_an_extender_that_never_answers_is_not_waited_for_longer_than_it_may_tak
     assert cluster.wait_bound("p") == {"p": "a"}
 
 
-def test_an_extender_that_says_that_it_failed_costs_the_attempt(cluster, serve, run):
+def test_an_extender_that_says_that_it_failed_costs_the_attempt(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a"))
     run(serve(error={"filter": "out of order"}).settings("filter"))
     cluster.create(pod("p", OTHER))
     assert cluster.wait_condition("p", "SchedulerError") == "out of order"
 
 
-def test_an_extender_is_reached_by_tls_with_certificates_on_both_sides(cluster, serve, run):
+def test_an_extender_is_reached_by_tls_with_certificates_on_both_sides(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     authority = cluster.plane.authority
     server, client = authority.issue("extender", "extender"), authority.issue("caller", "bayplan")
     extender = serve(
@@ -238,10 +266,10 @@ def test_an_extender_is_reached_by_tls_with_certificates_on_both_sides(cluster, 
 
 
 @pytest.fixture
-def full(cluster):
+def full(cluster: Cluster) -> Callable[[], None]:
     """Two nodes, each full of one Pod of its own; what is on b matters more."""
 
-    def make():
+    def make() -> None:
         cluster.nodes(NodeSpec("a", cpu="1"), NodeSpec("b", cpu="1"))
         low = pod("on-a", OTHER, cpu="1", **on("a"))
         mid = pod("on-b", OTHER, cpu="1", priorityClassName="e2e-mid", **on("b"))
@@ -252,7 +280,13 @@ def full(cluster):
 
 
 @CACHED
-def test_an_extender_saves_a_victim_and_another_is_taken(cluster, serve, run, full, cached):
+def test_an_extender_saves_a_victim_and_another_is_taken(
+    cluster: Cluster,
+    serve: Callable[..., Any],
+    run: Callable[..., Any],
+    full: Callable[[], None],
+    cached: bool,
+) -> None:
     extender = serve(spare=["a"])
     run(extender.settings("preempt", cached=cached))
     full()
@@ -271,7 +305,9 @@ def test_an_extender_saves_a_victim_and_another_is_taken(cluster, serve, run, fu
     assert call[sent]["a"]["NumPDBViolations"] == 0
 
 
-def test_an_extender_saves_all_victims(cluster, serve, run, full):
+def test_an_extender_saves_all_victims(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any], full: Callable[[], None]
+) -> None:
     run(serve(spare=["a", "b"]).settings("preempt", cached=True))
     full()
     cluster.create(pod("vip", OTHER, cpu="1", priorityClassName="e2e-vip"))
@@ -281,7 +317,9 @@ def test_an_extender_saves_all_victims(cluster, serve, run, full):
     assert sorted(cluster.pods()) == ["on-a", "on-b", "vip"]
 
 
-def test_nobody_is_evicted_where_an_extender_says_that_this_would_not_help(cluster, serve, run):
+def test_nobody_is_evicted_where_an_extender_says_that_this_would_not_help(
+    cluster: Cluster, serve: Callable[..., Any], run: Callable[..., Any]
+) -> None:
     run(serve(hopeless={"a": "a is cursed"}, reject={"b": "b is busy"}).settings("filter"))
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     cluster.create(pod("vip", OTHER, priorityClassName="e2e-vip"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.error import HTTPError
@@ -11,7 +12,7 @@ import psutil
 import pytest
 import yaml
 
-from e2e.cluster import CONFIG, OTHER, SOON, SYSTEM, pod
+from e2e.cluster import CONFIG, OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
@@ -23,12 +24,12 @@ LATER = 45.0
 
 
 @pytest.fixture
-def proxy(own):
+def proxy(own: Cluster) -> Iterator[Proxy]:
     with closing(Proxy(own.kubeconfig)) as made:
         yield made
 
 
-def not_ready(bayplan) -> str:
+def not_ready(bayplan: Bayplan) -> str:
     """What /readyz says, or "" if bayplan is ready."""
     try:
         bayplan.endpoint.get("/readyz")
@@ -39,17 +40,17 @@ def not_ready(bayplan) -> str:
     return ""
 
 
-def is_idle(bayplan) -> bool:
+def is_idle(bayplan: Bayplan) -> bool:
     """Whether it uses next to no CPU while it waits for better times."""
     return psutil.Process(bayplan.pid).cpu_percent(interval=2) < 25
 
 
-def says_no_traceback(bayplan) -> bool:
+def says_no_traceback(bayplan: Bayplan) -> bool:
     text = bayplan.log.read_text()
     return "Traceback" not in text and '"exception"' not in text
 
 
-def ends(bayplan) -> str:
+def ends(bayplan: Bayplan) -> str:
     """Run bayplan with something that cannot work: exit code 2, and a plain message."""
     with pytest.raises(Exception, match="ended at its start"):
         bayplan.start()
@@ -59,7 +60,9 @@ def ends(bayplan) -> str:
     return text
 
 
-def test_pods_that_wait_while_the_api_server_is_away_are_placed_when_it_is_back(own):
+def test_pods_that_wait_while_the_api_server_is_away_are_placed_when_it_is_back(
+    own: Cluster,
+) -> None:
     bayplan = own.bayplan(own.config()).start()
     own.nodes(NodeSpec("n1", cpu="1"))
     own.create(pod("first", cpu="1"), pod("second", cpu="1"))
@@ -80,7 +83,9 @@ def test_pods_that_wait_while_the_api_server_is_away_are_placed_when_it_is_back(
     assert says_no_traceback(bayplan)
 
 
-def test_many_pods_are_bound_once_each_though_the_api_server_is_killed_meanwhile(own):
+def test_many_pods_are_bound_once_each_though_the_api_server_is_killed_meanwhile(
+    own: Cluster,
+) -> None:
     bayplan = own.bayplan(own.config(clientConnection={"qps": 200, "burst": 1})).start()
     own.nodes(*(NodeSpec(f"n{i}", cpu="4") for i in range(10)))
     names = own.create(*(pod(f"p{i}", cpu="100m") for i in range(300)))
@@ -94,7 +99,9 @@ def test_many_pods_are_bound_once_each_though_the_api_server_is_killed_meanwhile
     assert says_no_traceback(bayplan)
 
 
-def test_a_watch_that_is_cut_goes_on_where_it_was(own, proxy, tmp_path):
+def test_a_watch_that_is_cut_goes_on_where_it_was(
+    own: Cluster, proxy: Proxy, tmp_path: Path
+) -> None:
     bayplan = own.bayplan(own.config(), kubeconfig=proxy.kubeconfig(tmp_path / "k")).start()
     own.nodes(NodeSpec("n1"))
     own.create(pod("before"))
@@ -110,7 +117,9 @@ def test_a_watch_that_is_cut_goes_on_where_it_was(own, proxy, tmp_path):
     assert bayplan.lines("version too old, listing again") == []
 
 
-def test_a_version_that_is_too_old_leads_to_a_fresh_list(own, proxy, tmp_path):
+def test_a_version_that_is_too_old_leads_to_a_fresh_list(
+    own: Cluster, proxy: Proxy, tmp_path: Path
+) -> None:
     bayplan = own.bayplan(own.config(), kubeconfig=proxy.kubeconfig(tmp_path / "k")).start()
     own.nodes(NodeSpec("n1"))
     own.create(pod("before"))
@@ -128,7 +137,9 @@ def test_a_version_that_is_too_old_leads_to_a_fresh_list(own, proxy, tmp_path):
     assert bayplan.lines("version too old, listing again")
 
 
-def test_an_api_server_that_streams_no_lists_is_listed_page_by_page(new_cluster):
+def test_an_api_server_that_streams_no_lists_is_listed_page_by_page(
+    new_cluster: Callable[..., Cluster],
+) -> None:
     if not chosen().owns_parts:
         pytest.skip("takes an API server of its own")
     with ExitStack() as stack:
@@ -142,16 +153,21 @@ def test_an_api_server_that_streams_no_lists_is_listed_page_by_page(new_cluster)
         bayplan.kill()
 
 
-def test_an_api_server_that_nobody_can_reach_is_waited_for(cluster, tmp_path):
+def test_an_api_server_that_nobody_can_reach_is_waited_for(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
     (tmp_path / "k").write_text(yaml.safe_dump(document))
     bayplan = cluster.bayplan(kubeconfig=tmp_path / "k", ready="/livez").start()
-    text = wait_until(
-        lambda: "Node: " in not_ready(bayplan) and not_ready(bayplan), SOON, "/readyz says no"
-    )
+
+    def why_not() -> str:
+        text = not_ready(bayplan)
+        return text if "Node: " in text else ""
+
+    text = wait_until(why_not, SOON, "/readyz says no")
     assert f"127.0.0.1:{port}" in text
     assert bayplan.endpoint.answers("/livez")
     assert is_idle(bayplan)
@@ -160,7 +176,9 @@ def test_an_api_server_that_nobody_can_reach_is_waited_for(cluster, tmp_path):
     assert bayplan.wait(1) == 0
 
 
-def test_a_scheduler_without_permissions_says_what_is_forbidden_and_waits_for_it(cluster, tmp_path):
+def test_a_scheduler_without_permissions_says_what_is_forbidden_and_waits_for_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     token = cluster.token("default", SYSTEM)
     kubeconfig = token_kubeconfig(tmp_path / "k", cluster.plane.kubeconfig, token)
     config = cluster.config(OTHER)
@@ -178,7 +196,7 @@ def test_a_scheduler_without_permissions_says_what_is_forbidden_and_waits_for_it
     bayplan.stop(grace=10)
 
 
-def test_a_token_that_is_wrong_is_told_as_such(cluster, tmp_path):
+def test_a_token_that_is_wrong_is_told_as_such(cluster: Cluster, tmp_path: Path) -> None:
     kubeconfig = token_kubeconfig(tmp_path / "k", cluster.plane.kubeconfig, "nonsense")
     bayplan = cluster.bayplan(kubeconfig=kubeconfig, ready="/livez").start()
     wait_until(lambda: "Unauthorized" in not_ready(bayplan), SOON, "/readyz says why")
@@ -196,7 +214,9 @@ def test_a_token_that_is_wrong_is_told_as_such(cluster, tmp_path):
         pytest.param("{apiVersion: v1, kind: Config, current-context: x}", "", id="no context"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_ends_bayplan(cluster, tmp_path: Path, content, said):
+def test_a_kubeconfig_that_cannot_be_used_ends_bayplan(
+    cluster: Cluster, tmp_path: Path, content: str | None, said: str
+) -> None:
     path = tmp_path / "does-not-exist"
     if content is not None:
         path = tmp_path / "broken"
@@ -207,8 +227,8 @@ def test_a_kubeconfig_that_cannot_be_used_ends_bayplan(cluster, tmp_path: Path, 
 
 
 def test_a_configuration_that_is_wrong_ends_bayplan_with_each_error_and_its_place(
-    cluster, tmp_path
-):
+    cluster: Cluster, tmp_path: Path
+) -> None:
     document = yaml.safe_load(CONFIG.read_text())
     score = {"enabled": [{"name": "NodeAffinity"}, {"name": "NodeRsourcesFit"}]}
     document["profiles"][0]["plugins"] = {"score": score}
@@ -223,13 +243,15 @@ def test_a_configuration_that_is_wrong_ends_bayplan_with_each_error_and_its_plac
     assert any(line.startswith(f"{path}: podMaxBackoffSeconds: ") for line in lines)
 
 
-def test_a_plugin_file_that_is_broken_ends_bayplan_with_its_line(cluster, tmp_path):
+def test_a_plugin_file_that_is_broken_ends_bayplan_with_its_line(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "plugin.py").write_text("from bayplan.framework import Plugin\n\nPlugn()\n")
     text = ends(cluster.bayplan(CONFIG, tmp_path))
     assert text.startswith(f"{tmp_path / 'plugin.py'}:3: NameError: name 'Plugn' is not defined")
 
 
-def test_a_port_that_is_taken_ends_bayplan(cluster):
+def test_a_port_that_is_taken_ends_bayplan(cluster: Cluster) -> None:
     bayplan = cluster.bayplan()
     port = int(bayplan.endpoint.url.rpartition(":")[2])
     with socket.create_server(("", port)):

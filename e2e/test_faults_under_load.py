@@ -13,13 +13,14 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from e2e.cluster import NAME, SYSTEM, pod
+from e2e.cluster import NAME, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
@@ -41,7 +42,7 @@ PACKING = {
     ],
 }
 """Fills one node after the other: room that seems free is taken at once."""
-RATE = {"clientConnection": {"qps": 200, "burst": 1}, "profiles": [PACKING]}
+RATE: dict[str, Any] = {"clientConnection": {"qps": 200, "burst": 1}, "profiles": [PACKING]}
 """Slow enough for a fault to come in the middle."""
 LEASE = {
     "leaderElect": True,
@@ -69,7 +70,7 @@ class History:
         ended: uids of the Pods that are no more.
     """
 
-    def __init__(self, cluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._etcd = cluster.plane.parts["etcd"].endpoint
         self._pods = _text(f"/registry/pods/{cluster.namespace}/".encode())
         self._uids: dict[str, str] = {}
@@ -102,7 +103,7 @@ class History:
         self.read()
         self._post("kv/compaction", {"revision": self._next - 1, "physical": True}).close()
 
-    def _take(self, event) -> None:
+    def _take(self, event: Any) -> None:
         key = event["kv"]["key"]
         if event.get("type") == "DELETE":
             if key in self._uids:
@@ -121,14 +122,14 @@ class History:
         with self._post("kv/range", {"key": _text(b"/")}) as answer:
             return int(json.load(answer)["header"]["revision"])
 
-    def _post(self, path: str, body):
+    def _post(self, path: str, body: Any) -> Any:
         return self._etcd.open(f"/v3/{path}", json.dumps(body).encode(), timeout=30)
 
 
 class Load:
     """A cluster with nodes that the Pods of one test will nearly fill."""
 
-    def __init__(self, cluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.specs = [
             NodeSpec(f"n{i}", cpu=f"{(PER_NODE + 1) * 100}m", pods=PER_NODE + 1)
@@ -138,10 +139,10 @@ class Load:
         self.history = History(cluster)
         self.names: list[str] = []
         self.deleted: set[str] = set()
-        self.schedulers = []
+        self.schedulers: list[Bayplan] = []
 
     @property
-    def api_server(self):
+    def api_server(self) -> Any:
         return self.cluster.plane.parts["kube-apiserver"]
 
     def create(self, upto: int = PODS) -> None:
@@ -149,13 +150,13 @@ class Load:
         missing = range(len(self.names), upto)
         self.names += self.cluster.create(*(pod(f"p{i}", cpu="100m") for i in missing))
 
-    def begin(self, **more):
+    def begin(self, **more: Any) -> Bayplan:
         """A scheduler; before it, the Pods, if they are not there yet."""
         if not self.names:
             self.create()
         return self.start(self.cluster.config(**RATE), **more)
 
-    def start(self, config, **more):
+    def start(self, config: Path, **more: Any) -> Bayplan:
         bayplan = self.cluster.bayplan(config, **more)
         self.schedulers.append(bayplan)
         bayplan.start()
@@ -190,7 +191,7 @@ class Load:
         self.cluster.delete(name)
         self.cluster.create(pod(name, cpu="100m"))
 
-    def all_is_well(self, *running) -> None:
+    def all_is_well(self, *running: Any) -> None:
         """Wait for the end, then look at everything."""
         self.cluster.wait_bound(*self.names, timeout=IN_TIME)
         self.history.read()
@@ -214,7 +215,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def breakable(new_cluster):
+def breakable(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     if not chosen().owns_parts:
         pytest.skip("the API server of somebody else is not to be killed")
     with ExitStack() as stack:
@@ -222,19 +223,19 @@ def breakable(new_cluster):
 
 
 @pytest.fixture
-def load(breakable):
+def load(breakable: Cluster) -> Iterator[Load]:
     made = Load(breakable)
     yield made
     made.end()
 
 
 @pytest.fixture
-def proxy(breakable):
+def proxy(breakable: Cluster) -> Iterator[Proxy]:
     with closing(Proxy(breakable.kubeconfig)) as made:
         yield made
 
 
-def bindings_asked_for(cluster) -> int:
+def bindings_asked_for(cluster: Cluster) -> int:
     """How many bindings bayplan has asked the API server for; see `e2e.audit`."""
     flag = "--audit-log-path="
     path = next(f for f in cluster.plane.api_server_flags if f.startswith(flag))
@@ -242,7 +243,7 @@ def bindings_asked_for(cluster) -> int:
         return sum('"subresource":"binding"' in line for line in log)
 
 
-def test_an_api_server_that_is_killed_twice(load):
+def test_an_api_server_that_is_killed_twice(load: Load) -> None:
     bayplan = load.begin()
     for share in (0.2, 0.6):
         load.reach(share)
@@ -252,7 +253,7 @@ def test_an_api_server_that_is_killed_twice(load):
     load.all_is_well(bayplan)
 
 
-def test_an_api_server_that_hangs(load):
+def test_an_api_server_that_hangs(load: Load) -> None:
     bayplan = load.begin()
     load.reach(0.2)
     load.api_server.signal(signal.SIGSTOP)
@@ -261,7 +262,9 @@ def test_an_api_server_that_hangs(load):
     load.all_is_well(bayplan)
 
 
-def test_connections_that_break_again_and_again_before_the_answer(load, proxy, tmp_path):
+def test_connections_that_break_again_and_again_before_the_answer(
+    load: Load, proxy: Proxy, tmp_path: Path
+) -> None:
     bayplan = load.begin(kubeconfig=proxy.kubeconfig(tmp_path / "k"))
     for share in (0.1, 0.2, 0.3, 0.4, 0.5):
         load.reach(share)
@@ -281,8 +284,8 @@ def test_connections_that_break_again_and_again_before_the_answer(load, proxy, t
 
 
 def test_bindings_that_nobody_confirmed_keep_their_room_while_the_api_server_is_away(
-    load, proxy, tmp_path
-):
+    load: Load, proxy: Proxy, tmp_path: Path
+) -> None:
     load.create()
     at_once = load.cluster.config(**RATE | {"clientConnection": {"qps": 5000, "burst": 1}})
     bayplan = load.start(at_once, kubeconfig=proxy.kubeconfig(tmp_path / "k"))
@@ -296,7 +299,7 @@ def test_bindings_that_nobody_confirmed_keep_their_room_while_the_api_server_is_
 
 
 @pytest.fixture
-def replicas(load):
+def replicas(load: Load) -> tuple[Bayplan, Bayplan]:
     """(leader, the other one), with nine in ten of the Pods; the others come after the fault."""
     config = load.cluster.config(leaderElection=LEASE, **RATE)
     load.create(PODS - PODS // 10)
@@ -305,7 +308,7 @@ def replicas(load):
     return leader, load.start(config)
 
 
-def test_a_leader_that_is_killed(load, replicas):
+def test_a_leader_that_is_killed(load: Load, replicas: tuple[Bayplan, Bayplan]) -> None:
     leader, other = replicas
     load.reach(0.3)
     leader.kill()
@@ -314,7 +317,9 @@ def test_a_leader_that_is_killed(load, replicas):
     assert other.lines("Leading")
 
 
-def test_a_leader_that_sleeps_past_its_lease_binds_nothing_when_it_wakes(load, replicas):
+def test_a_leader_that_sleeps_past_its_lease_binds_nothing_when_it_wakes(
+    load: Load, replicas: tuple[Bayplan, Bayplan]
+) -> None:
     leader, other = replicas
     load.reach(0.3)
     leader.signal(signal.SIGSTOP)
@@ -329,7 +334,7 @@ def test_a_leader_that_sleeps_past_its_lease_binds_nothing_when_it_wakes(load, r
     load.all_is_well(other)
 
 
-def test_nodes_and_pods_that_are_made_anew_under_the_same_name(load):
+def test_nodes_and_pods_that_are_made_anew_under_the_same_name(load: Load) -> None:
     bayplan = load.begin()
     load.reach(0.2)
     gone = load.fullest(10)
@@ -342,7 +347,9 @@ def test_nodes_and_pods_that_are_made_anew_under_the_same_name(load):
         load.all_is_well(bayplan)
 
 
-def test_an_api_server_that_takes_few_requests_at_a_time(new_cluster):
+def test_an_api_server_that_takes_few_requests_at_a_time(
+    new_cluster: Callable[..., Cluster],
+) -> None:
     if not chosen().owns_parts:
         pytest.skip("takes an API server of its own")
     flags = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=5")
@@ -356,7 +363,7 @@ def test_an_api_server_that_takes_few_requests_at_a_time(new_cluster):
 
 
 @pytest.mark.parametrize("qps", [200, 20], ids=["time for all bindings", "too little time"])
-def test_a_scheduler_that_is_told_to_end(load, qps):
+def test_a_scheduler_that_is_told_to_end(load: Load, qps: int) -> None:
     load.create()
     first = load.start(load.cluster.config(**RATE | {"clientConnection": {"qps": qps, "burst": 1}}))
     load.reach(0.1)

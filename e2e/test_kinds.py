@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from e2e.cluster import NAME, OTHER, SOON, SYSTEM, Cluster, pod
+from e2e.cluster import NAME, OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.golang import ROOT
 
@@ -77,7 +77,9 @@ def apply(cluster: Cluster, folder: Path, document: object) -> None:
 
 
 @pytest.mark.usefixtures("granted")
-def test_a_crd_is_taken_up_when_it_appears_and_forgotten_when_it_goes(cluster, start, tmp_path):
+def test_a_crd_is_taken_up_when_it_appears_and_forgotten_when_it_goes(
+    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+) -> None:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     (plugins / "no_maintenance.py").write_text(block("python", "class NoMaintenance"))

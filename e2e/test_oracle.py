@@ -79,7 +79,7 @@ def placement(node: str) -> str:
     return f"{HELPLESS}found a potential placement for pod on node {node}, preempting 1 victims"
 
 
-CASES = {
+CASES: dict[str, tuple[list[Item], dict[str, Any]]] = {
     "a Pod fits one node, which is not scored": (
         [node("n1"), node("n2", cpu="500m"), pod("p")],
         {
@@ -360,7 +360,7 @@ def test_claims_are_made_from_templates_and_shared_claims_stay_shared(
     oracle: Oracle, tmp_path: Path
 ) -> None:
     pool = {"name": "n2", "generation": 1, "resourceSliceCount": 1}
-    offered = {"driver": "gpu.example.com", "nodeName": "n2", "pool": pool}
+    offered: Item = {"driver": "gpu.example.com", "nodeName": "n2", "pool": pool}
     offered |= {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}
     wanted = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     by_template = {"name": "gpu", "resourceClaimTemplateName": "one"}

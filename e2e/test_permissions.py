@@ -10,7 +10,7 @@ from e2e.provider.choose import chosen
 pytestmark = pytest.mark.e2e
 
 
-def test_every_permission_is_used_and_none_is_missing(audit: Audit):
+def test_every_permission_is_used_and_none_is_missing(audit: Audit) -> None:
     if not chosen().owns_parts:
         pytest.skip("the audit log of somebody else is not ours to read")
     used = audit.used()

@@ -7,10 +7,12 @@ have priority 0 unless they are given another.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from e2e.cluster import NAME, SOON, pod
+from e2e.cluster import NAME, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.golang import ROOT
 
@@ -22,10 +24,10 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 @pytest.fixture
-def new(scheduler):
+def new(scheduler: str) -> Callable[..., Json]:
     """A Pod for the scheduler in question: ``new(name, level, node, ...)``."""
 
-    def made(name, level="", on="", **more):
+    def made(name: str, level: Any = "", on: Any = "", **more: Any) -> Any:
         if level:
             more["priorityClassName"] = f"e2e-{level}"
         if on:
@@ -36,10 +38,10 @@ def new(scheduler):
 
 
 @pytest.fixture
-def held(cluster):
+def held(cluster: Cluster) -> Iterator[Callable[..., Any]]:
     """Make a Pod stay, once it has been told to end, until ``let_go``."""
 
-    def holding(victim):
+    def holding(victim: Json) -> Any:
         victim["metadata"]["finalizers"] = [HOLD]
         return victim
 
@@ -49,25 +51,25 @@ def held(cluster):
             let_go(cluster, name)
 
 
-def let_go(cluster, name):
+def let_go(cluster: Cluster, name: str) -> None:
     body = {"metadata": {"finalizers": None}}
     cluster.api.patch_namespaced_pod(name, cluster.namespace, body, _preload_content=False)
 
 
 @pytest.fixture
-def guard(cluster):
+def guard(cluster: Cluster) -> Iterator[Callable[..., Any]]:
     """A PodDisruptionBudget that lets no Pod labelled app=guarded go; see `in_force`."""
     from kubernetes import client  # noqa: PLC0415
 
-    api = client.PolicyV1Api(cluster.api.api_client)
+    api: Any = client.PolicyV1Api(cluster.api.api_client)
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}}
 
-    def made(pods):
+    def made(pods: Any) -> None:
         body = {"metadata": {"name": "guard"}, "spec": spec}
         api.create_namespaced_pod_disruption_budget(cluster.namespace, body, _preload_content=False)
         wait_until(lambda: healthy() == pods, SOON, "the budget in force")
 
-    def healthy():
+    def healthy() -> Any:
         found = api.read_namespaced_pod_disruption_budget("guard", cluster.namespace)
         return found.status.current_healthy
 
@@ -75,13 +77,13 @@ def guard(cluster):
     api.delete_namespaced_pod_disruption_budget("guard", cluster.namespace, _preload_content=False)
 
 
-def events_about(cluster, uid, reason):
+def events_about(cluster: Cluster, uid: str, reason: str) -> Any:
     found = json.loads(cluster.kubectl("get", "events", "-o=json", namespace=cluster.namespace))
     about = (e for e in found["items"] if e["involvedObject"].get("uid") == uid)
     return [e for e in about if e["reason"] == reason]
 
 
-def wait_preempted(cluster, victim, preemptor, node):
+def wait_preempted(cluster: Cluster, victim: Json, preemptor: Any, node: str) -> None:
     """Wait for the event that tells the victim who took its place."""
     uid = victim["metadata"]["uid"]
     (event,) = wait_until(lambda: events_about(cluster, uid, "Preempted"), SOON, "event Preempted")
@@ -93,16 +95,16 @@ def wait_preempted(cluster, victim, preemptor, node):
         assert event["related"]["uid"] == preemptor["metadata"]["uid"]
 
 
-def wait_ending(cluster, name):
+def wait_ending(cluster: Cluster, name: str) -> None:
     wait_until(lambda: "deletionTimestamp" in cluster.pod(name)["metadata"], SOON, f"end of {name}")
 
 
-def evicting(node):
+def evicting(node: str) -> Any:
     """What a Pod's message ends with when its preemption has found one victim on `node`."""
     return f"preemption: found a potential placement for pod on node {node}, preempting 1 victims"
 
 
-def wait_nominated(cluster, name, node):
+def wait_nominated(cluster: Cluster, name: str, node: str) -> None:
     wait_until(
         lambda: cluster.pod(name)["status"].get("nominatedNodeName", "") == node,
         SOON,
@@ -110,7 +112,9 @@ def wait_nominated(cluster, name, node):
     )
 
 
-def test_a_victim_that_no_budget_protects_is_chosen_though_it_matters_more(cluster, new, guard):
+def test_a_victim_that_no_budget_protects_is_chosen_though_it_matters_more(
+    cluster: Cluster, new: Callable[..., Json], guard: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a", cpu="2"), NodeSpec("b", cpu="2"))
     cluster.create(
         new("guarded", on="a", cpu="2", labels={"app": "guarded"}),
@@ -130,7 +134,9 @@ def test_a_victim_that_no_budget_protects_is_chosen_though_it_matters_more(clust
     cluster.wait_event("vip", "Scheduled", f"assigned {cluster.namespace}/vip to b")
 
 
-def test_a_budget_does_not_protect_where_nobody_else_will_do(cluster, new, guard):
+def test_a_budget_does_not_protect_where_nobody_else_will_do(
+    cluster: Cluster, new: Callable[..., Json], guard: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="2"))
     cluster.create(new("guarded", cpu="2", labels={"app": "guarded"}))
     cluster.wait_bound("guarded")
@@ -141,8 +147,8 @@ def test_a_budget_does_not_protect_where_nobody_else_will_do(cluster, new, guard
 
 
 def test_the_preemptor_keeps_its_nomination_and_its_place_while_the_victim_ends(
-    cluster, new, held, scheduler
-):
+    cluster: Cluster, new: Callable[..., Json], held: Callable[..., Any], scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("a", cpu="3"))
     cluster.create(held(new("slow", cpu="2")))
     cluster.wait_bound("slow")
@@ -172,7 +178,9 @@ def test_the_preemptor_keeps_its_nomination_and_its_place_while_the_victim_ends(
     assert cluster.node_of("thief") == ""
 
 
-def test_a_nominated_pod_takes_room_that_comes_up_elsewhere(cluster, new, held):
+def test_a_nominated_pod_takes_room_that_comes_up_elsewhere(
+    cluster: Cluster, new: Callable[..., Json], held: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("a", cpu="1"), NodeSpec("b", cpu="1"))
     cluster.create(held(new("slow", on="a", cpu="1")), new("peer", "vip", on="b", cpu="1"))
     cluster.wait_bound("slow", "peer")
@@ -182,7 +190,9 @@ def test_a_nominated_pod_takes_room_that_comes_up_elsewhere(cluster, new, held):
     assert cluster.wait_bound("vip") == {"vip": "b"}
 
 
-def test_a_pod_of_higher_priority_takes_over_the_nominated_node(cluster, new, held):
+def test_a_pod_of_higher_priority_takes_over_the_nominated_node(
+    cluster: Cluster, new: Callable[..., Json], held: Callable[..., Any]
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="2"))
     cluster.create(held(new("v1", cpu="1")), held(new("v2", "mid", cpu="1")))
     cluster.wait_bound("v1", "v2")
@@ -198,7 +208,9 @@ def test_a_pod_of_higher_priority_takes_over_the_nominated_node(cluster, new, he
     assert cluster.node_of("middle") == ""
 
 
-def test_a_pod_that_evicts_nobody_waits_for_room(cluster, new):
+def test_a_pod_that_evicts_nobody_waits_for_room(
+    cluster: Cluster, new: Callable[..., Json]
+) -> None:
     cluster.nodes(NodeSpec("a", cpu="1"))
     cluster.create(new("first", cpu="1"))
     cluster.wait_bound("first")
@@ -212,7 +224,9 @@ def test_a_pod_that_evicts_nobody_waits_for_room(cluster, new):
     assert cluster.wait_bound("meek") == {"meek": "a"}
 
 
-def test_nobody_is_evicted_for_a_pod_of_the_same_priority(cluster, new):
+def test_nobody_is_evicted_for_a_pod_of_the_same_priority(
+    cluster: Cluster, new: Callable[..., Json]
+) -> None:
     cluster.nodes(NodeSpec("a", cpu="1"), NodeSpec("b", unschedulable=True))
     cluster.create(new("first", "vip", cpu="1"))
     cluster.wait_bound("first")
@@ -224,7 +238,9 @@ def test_nobody_is_evicted_for_a_pod_of_the_same_priority(cluster, new):
     )
 
 
-def test_only_those_in_the_way_are_evicted_and_the_least_important_of_them(cluster, new):
+def test_only_those_in_the_way_are_evicted_and_the_least_important_of_them(
+    cluster: Cluster, new: Callable[..., Json]
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="4"))
     cluster.create(new("mid", "mid", cpu="1"), new("idle"), new("big", cpu="2"), new("x", cpu="1"))
     cluster.wait_bound("mid", "idle", "big", "x")
@@ -233,7 +249,7 @@ def test_only_those_in_the_way_are_evicted_and_the_least_important_of_them(clust
     assert sorted(cluster.pods()) == ["idle", "mid", "vip", "x"]
 
 
-def test_who_must_not_be_near_is_evicted(cluster, new):
+def test_who_must_not_be_near_is_evicted(cluster: Cluster, new: Callable[..., Json]) -> None:
     cluster.nodes(NodeSpec("only"))
     cluster.create(new("noisy", labels={"app": "noisy"}), new("neighbour"))
     cluster.wait_bound("noisy", "neighbour")
@@ -244,7 +260,9 @@ def test_who_must_not_be_near_is_evicted(cluster, new):
     assert sorted(cluster.pods()) == ["neighbour", "vip"]
 
 
-def test_many_preemptors_evict_no_more_than_they_need(cluster, new):
+def test_many_preemptors_evict_no_more_than_they_need(
+    cluster: Cluster, new: Callable[..., Json]
+) -> None:
     names = [f"n{i}" for i in range(8)]
     cluster.nodes(*(NodeSpec(name, cpu="4") for name in names))
     cluster.wait_bound(*cluster.create(*(new(f"low-{i}", cpu="1") for i in range(32))))
@@ -254,7 +272,9 @@ def test_many_preemptors_evict_no_more_than_they_need(cluster, new):
     assert cluster.overcommitted() == {}
 
 
-def test_a_victim_that_still_waits_in_permit_only_loses_its_place(cluster, start):
+def test_a_victim_that_still_waits_in_permit_only_loses_its_place(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     """For bayplan alone: kube-scheduler comes with no plugin that makes a Pod wait."""
     holding = ROOT / "e2e" / "hold"
     start(holding / "config.yaml", holding)

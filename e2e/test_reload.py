@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import yaml
 
-from e2e.cluster import OTHER, SOON, SYSTEM, pod
+from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -41,18 +43,20 @@ class Files:
         new.write_text(dedent(PLUGIN).format(prefix=prefix))
         new.rename(self.folder / "only_on.py")
 
-    def configure(self, **fields) -> None:
+    def configure(self, **fields: Any) -> None:
         document = yaml.safe_load(self.config.read_text()) | fields
         self.config.write_text(yaml.safe_dump(document))
 
 
 @pytest.fixture
-def files(cluster, tmp_path):
+def files(cluster: Cluster, tmp_path: Path) -> Files:
     enabled = {"multiPoint": {"enabled": [{"name": "OnlyOn"}]}}
     return Files(tmp_path, cluster.config(profiles=[{"schedulerName": OTHER, "plugins": enabled}]))
 
 
-def test_a_changed_plugin_decides_while_pods_are_scheduled_and_none_is_lost(cluster, start, files):
+def test_a_changed_plugin_decides_while_pods_are_scheduled_and_none_is_lost(
+    cluster: Cluster, start: Callable[..., Bayplan], files: Files
+) -> None:
     cluster.nodes(*(NodeSpec(f"{p}-{i}", cpu="32") for p in ("old", "new") for i in range(3)))
     bayplan = start(files.config, files.folder)
     names = []
@@ -76,7 +80,9 @@ def test_a_changed_plugin_decides_while_pods_are_scheduled_and_none_is_lost(clus
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_pods_that_the_old_plugin_rejected_are_tried_again(cluster, start, files):
+def test_pods_that_the_old_plugin_rejected_are_tried_again(
+    cluster: Cluster, start: Callable[..., Bayplan], files: Files
+) -> None:
     cluster.nodes(NodeSpec("new-0"))
     bayplan = start(files.config, files.folder)
     cluster.create(pod("p", OTHER))
@@ -86,7 +92,9 @@ def test_pods_that_the_old_plugin_rejected_are_tried_again(cluster, start, files
     assert cluster.wait_bound("p") == {"p": "new-0"}
 
 
-def test_what_is_wrong_changes_nothing_and_is_said(cluster, start, files):
+def test_what_is_wrong_changes_nothing_and_is_said(
+    cluster: Cluster, start: Callable[..., Bayplan], files: Files
+) -> None:
     lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": SYSTEM}
     files.configure(leaderElection=lease)
     cluster.nodes(NodeSpec("old-0"), NodeSpec("new-0"))

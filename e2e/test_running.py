@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections.abc import Callable
 from urllib.error import HTTPError
 
 import pytest
 
-from e2e.cluster import OTHER, SOON, SYSTEM, pod
+from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.golang import ROOT
 from e2e.provider.programs import is_reference
@@ -20,23 +21,25 @@ HOLD = ROOT / "e2e" / "hold"
 
 
 @pytest.fixture
-def holding(start):
+def holding(start: Callable[..., Bayplan]) -> Bayplan:
     """A scheduler whose Pods can be made to wait in Permit, when they have their node already."""
     return start(HOLD / "config.yaml", HOLD)
 
 
-def waiting_pod(cluster, name):
+def waiting_pod(cluster: Cluster, name: str) -> None:
     """A Pod that has been given a node, but not been bound."""
     cluster.create(pod(name, "hold", {"hold": name}, cpu="1"))
     wait_until(lambda: cluster.pod(name)["status"].get("nominatedNodeName"), SOON, f"{name} waits")
 
 
-def release(cluster, name):
+def release(cluster: Cluster, name: str) -> None:
     cluster.create(pod(f"{name}-release", "hold", {"release": name}))
 
 
 @pytest.mark.usefixtures("priorities")
-def test_the_pod_of_highest_priority_is_taken_first(cluster, start):
+def test_the_pod_of_highest_priority_is_taken_first(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="1"))
     for name in ("low", "high"):
         cluster.create(pod(name, OTHER, cpu="1", priorityClassName=f"e2e-{name}"))
@@ -45,7 +48,9 @@ def test_the_pod_of_highest_priority_is_taken_first(cluster, start):
     cluster.wait_condition("low", text="1 Insufficient cpu")
 
 
-def test_two_profiles_in_one_process_decide_by_their_own_plugins(cluster, start):
+def test_two_profiles_in_one_process_decide_by_their_own_plugins(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     strategy = {"scoringStrategy": {"type": "MostAllocated"}}
     packing = {
         "schedulerName": "packing",
@@ -63,7 +68,7 @@ def test_two_profiles_in_one_process_decide_by_their_own_plugins(cluster, start)
 
 
 @pytest.mark.usefixtures("deployed")
-def test_pods_of_kube_scheduler_count_on_the_same_nodes(cluster):
+def test_pods_of_kube_scheduler_count_on_the_same_nodes(cluster: Cluster) -> None:
     if not cluster.plane.owns_parts:
         pytest.skip("the kube-scheduler of somebody else is not to be started")
     kube_scheduler = cluster.plane.start_kube_scheduler()
@@ -82,10 +87,13 @@ def test_pods_of_kube_scheduler_count_on_the_same_nodes(cluster):
     cluster.delete("t0")
     cluster.wait_bound("o-late")
     assert cluster.overcommitted() == {}
+    assert kube_scheduler is not None
     kube_scheduler.stop()
 
 
-def test_a_waiting_pod_is_bound_when_another_one_lets_it_go(cluster, holding):
+def test_a_waiting_pod_is_bound_when_another_one_lets_it_go(
+    cluster: Cluster, holding: Bayplan
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     waiting_pod(cluster, "waits")
     assert cluster.node_of("waits") == ""
@@ -94,7 +102,9 @@ def test_a_waiting_pod_is_bound_when_another_one_lets_it_go(cluster, holding):
     wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_a_waiting_pod_whose_time_is_up_gives_its_node_back(cluster, start):
+def test_a_waiting_pod_whose_time_is_up_gives_its_node_back(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     profile = {
         "schedulerName": "hold",
         "plugins": {"permit": {"enabled": [{"name": "Hold"}]}},
@@ -109,13 +119,15 @@ def test_a_waiting_pod_whose_time_is_up_gives_its_node_back(cluster, start):
 
 
 @pytest.mark.usefixtures("holding")
-def test_a_permit_plugin_rejects_a_pod(cluster):
+def test_a_permit_plugin_rejects_a_pod(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("n1"))
     cluster.create(pod("p", "hold", {"denied": ""}))
     assert "denied by its label" in cluster.wait_condition("p")
 
 
-def test_a_pod_that_is_deleted_while_it_is_being_bound_is_forgotten(cluster, holding):
+def test_a_pod_that_is_deleted_while_it_is_being_bound_is_forgotten(
+    cluster: Cluster, holding: Bayplan
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="1"))
     waiting_pod(cluster, "gone")
     cluster.delete("gone")
@@ -124,7 +136,9 @@ def test_a_pod_that_is_deleted_while_it_is_being_bound_is_forgotten(cluster, hol
     wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_a_pod_that_somebody_else_binds_meanwhile_stays_where_it_is(cluster, holding):
+def test_a_pod_that_somebody_else_binds_meanwhile_stays_where_it_is(
+    cluster: Cluster, holding: Bayplan
+) -> None:
     cluster.nodes(NodeSpec("n1", cpu="2"))
     waiting_pod(cluster, "taken")
     cluster.nodes(NodeSpec("n2", cpu="1"))
@@ -139,14 +153,16 @@ def test_a_pod_that_somebody_else_binds_meanwhile_stays_where_it_is(cluster, hol
     wait_until(holding.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_what_bayplan_holds_is_what_the_api_server_has_after_all_that(cluster, deployed):
+def test_what_bayplan_holds_is_what_the_api_server_has_after_all_that(
+    cluster: Cluster, deployed: Bayplan
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     names = cluster.create(*(pod(f"p{i}", cpu="100m") for i in range(20)))
     cluster.wait_bound(*names)
     wait_until(deployed.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-def test_metrics_tell_of_attempts_and_waiting_pods(cluster, deployed):
+def test_metrics_tell_of_attempts_and_waiting_pods(cluster: Cluster, deployed: Bayplan) -> None:
     cluster.nodes(NodeSpec("n1", cpu="1"))
     scheduled = {"result": "scheduled", "profile": "bayplan"}
     before = deployed.metric("scheduler_schedule_attempts_total", **scheduled)
@@ -159,7 +175,7 @@ def test_metrics_tell_of_attempts_and_waiting_pods(cluster, deployed):
     assert deployed.metric("scheduler_pod_scheduling_attempts_count") >= 1
 
 
-def test_when_the_leader_is_killed_the_other_replica_goes_on(own):
+def test_when_the_leader_is_killed_the_other_replica_goes_on(own: Cluster) -> None:
     lease = {"resourceName": "bayplan", "resourceNamespace": SYSTEM}
     times = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
     config = own.config(leaderElection=lease | times | {"leaderElect": True})
@@ -184,7 +200,7 @@ def test_when_the_leader_is_killed_the_other_replica_goes_on(own):
     assert other.wait(15) == 0
 
 
-def test_who_leads_gives_the_lease_up_when_told_to_end(own):
+def test_who_leads_gives_the_lease_up_when_told_to_end(own: Cluster) -> None:
     own.nodes(NodeSpec("n1"))
     first, second = own.bayplan().start(), own.bayplan()
     wait_until(lambda: first.lines("Leading"), SOON, "the first leads")
@@ -198,7 +214,7 @@ def test_who_leads_gives_the_lease_up_when_told_to_end(own):
     second.kill()
 
 
-def test_who_loses_the_lease_ends_at_once(own):
+def test_who_loses_the_lease_ends_at_once(own: Cluster) -> None:
     bayplan = own.bayplan().start()
     wait_until(lambda: bayplan.lines("Leading"), SOON, "it leads")
     thief = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}}
@@ -207,7 +223,9 @@ def test_who_loses_the_lease_ends_at_once(own):
     assert bayplan.lines("Leader election lost, ending at once")
 
 
-def test_on_sigterm_no_pod_is_taken_any_more_and_none_is_left_half_bound(cluster, start):
+def test_on_sigterm_no_pod_is_taken_any_more_and_none_is_left_half_bound(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     cluster.nodes(*(NodeSpec(f"n{i}") for i in range(5)))
     slowly = {"clientConnection": {"qps": 50, "burst": 1}}
     bayplan = start(cluster.config(OTHER, **slowly))
@@ -223,7 +241,9 @@ def test_on_sigterm_no_pod_is_taken_any_more_and_none_is_left_half_bound(cluster
     assert "Traceback" not in bayplan.log.read_text()
 
 
-def test_a_replica_that_may_not_use_the_lease_is_not_ready_and_says_why(cluster, start):
+def test_a_replica_that_may_not_use_the_lease_is_not_ready_and_says_why(
+    cluster: Cluster, start: Callable[..., Bayplan]
+) -> None:
     lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": "default"}
     bayplan = start(cluster.config(OTHER, leaderElection=lease), ready="/livez")
 
@@ -241,7 +261,7 @@ def test_a_replica_that_may_not_use_the_lease_is_not_ready_and_says_why(cluster,
     assert bayplan.wait(15) == 0
 
 
-def test_a_leader_says_so_in_metrics_and_events(own):
+def test_a_leader_says_so_in_metrics_and_events(own: Cluster) -> None:
     bayplan = own.bayplan().start()
     wait_until(lambda: bayplan.lines("Leading"), SOON, "it leads")
     assert bayplan.metric("leader_election_master_status", name="bayplan") == 1
@@ -256,7 +276,7 @@ def test_a_leader_says_so_in_metrics_and_events(own):
     bayplan.kill()
 
 
-def test_every_metric_of_the_documents_is_served(cluster, deployed):
+def test_every_metric_of_the_documents_is_served(cluster: Cluster, deployed: Bayplan) -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     prefixes = "scheduler|bayplan|rest|process|leader"
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))

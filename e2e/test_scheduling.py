@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.cluster import SOON, pod
+from e2e.cluster import SOON, Cluster, pod
 from e2e.provider import NodeSpec, Taint, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("deployed")]
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("deployed")]
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-def test_a_pod_is_placed_where_there_is_room_and_says_so(cluster):
+def test_a_pod_is_placed_where_there_is_room_and_says_so(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("small", cpu="1"), NodeSpec("large", cpu="8"))
     cluster.create(pod("web", cpu="4"))
     assert cluster.wait_bound("web") == {"web": "large"}
@@ -20,13 +20,13 @@ def test_a_pod_is_placed_where_there_is_room_and_says_so(cluster):
     wait_until(lambda: cluster.condition("web")["status"] == "True", SOON, "PodScheduled")
 
 
-def test_a_node_selector_is_obeyed(cluster):
+def test_a_node_selector_is_obeyed(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("hdd"), NodeSpec("ssd", labels={"disk": "ssd"}))
     cluster.create(pod("db", nodeSelector={"disk": "ssd"}))
     assert cluster.wait_bound("db") == {"db": "ssd"}
 
 
-def test_only_a_pod_that_tolerates_the_taint_gets_the_tainted_node(cluster):
+def test_only_a_pod_that_tolerates_the_taint_gets_the_tainted_node(cluster: Cluster) -> None:
     taint = Taint("team", "ml")
     cluster.nodes(NodeSpec("mine", taints=(taint,)))
     cluster.create(pod("other"))
@@ -38,7 +38,7 @@ def test_only_a_pod_that_tolerates_the_taint_gets_the_tainted_node(cluster):
     assert cluster.node_of("other") == ""
 
 
-def test_a_pod_that_fits_nowhere_says_why_in_event_and_condition(cluster):
+def test_a_pod_that_fits_nowhere_says_why_in_event_and_condition(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("full", cpu="1"), NodeSpec("cordoned", unschedulable=True))
     cluster.create(pod("big", cpu="2"))
     message = cluster.wait_condition("big")
@@ -50,14 +50,14 @@ def test_a_pod_that_fits_nowhere_says_why_in_event_and_condition(cluster):
     cluster.wait_event("big", "FailedScheduling", message)
 
 
-def test_a_waiting_pod_is_woken_by_a_new_node(cluster):
+def test_a_waiting_pod_is_woken_by_a_new_node(cluster: Cluster) -> None:
     cluster.create(pod("early"))
     assert cluster.wait_condition("early").startswith("no nodes available to schedule pods")
     cluster.nodes(NodeSpec("late"))
     assert cluster.wait_bound("early") == {"early": "late"}
 
 
-def test_a_waiting_pod_is_woken_when_its_node_is_uncordoned(cluster):
+def test_a_waiting_pod_is_woken_when_its_node_is_uncordoned(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("only", unschedulable=True))
     cluster.create(pod("patient"))
     cluster.wait_condition("patient", text="1 node(s) were unschedulable")
@@ -65,7 +65,7 @@ def test_a_waiting_pod_is_woken_when_its_node_is_uncordoned(cluster):
     cluster.wait_bound("patient")
 
 
-def test_a_waiting_pod_is_woken_when_another_ends(cluster):
+def test_a_waiting_pod_is_woken_when_another_ends(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("only", cpu="1"))
     cluster.create(pod("first", cpu="1"))
     cluster.wait_bound("first")
@@ -75,7 +75,7 @@ def test_a_waiting_pod_is_woken_when_another_ends(cluster):
     cluster.wait_bound("second")
 
 
-def test_a_waiting_pod_is_woken_when_its_own_toleration_comes(cluster):
+def test_a_waiting_pod_is_woken_when_its_own_toleration_comes(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("tainted", taints=(Taint("a"),)))
     cluster.create(pod("p"))
     cluster.wait_condition("p", text="untolerated taint")
@@ -84,7 +84,7 @@ def test_a_waiting_pod_is_woken_when_its_own_toleration_comes(cluster):
     cluster.wait_bound("p")
 
 
-def test_a_gated_pod_waits_until_its_gate_is_removed(cluster):
+def test_a_gated_pod_waits_until_its_gate_is_removed(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("free"))
     cluster.create(pod("gated", schedulingGates=[{"name": "example.com/quota"}]))
     cluster.create(pod("later"))
@@ -95,7 +95,7 @@ def test_a_gated_pod_waits_until_its_gate_is_removed(cluster):
     cluster.wait_bound("gated")
 
 
-def test_a_pod_of_another_scheduler_is_left_alone(cluster):
+def test_a_pod_of_another_scheduler_is_left_alone(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("free"))
     cluster.create(pod("foreign", scheduler="somebody-else"))
     cluster.create(pod("own"))
@@ -104,7 +104,7 @@ def test_a_pod_of_another_scheduler_is_left_alone(cluster):
     assert cluster.condition("foreign") == {}
 
 
-def test_a_pod_with_the_name_of_a_deleted_one_is_another_pod(cluster):
+def test_a_pod_with_the_name_of_a_deleted_one_is_another_pod(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("only", cpu="1"))
     cluster.create(pod("web", cpu="1"))
     cluster.wait_bound("web")
@@ -114,7 +114,7 @@ def test_a_pod_with_the_name_of_a_deleted_one_is_another_pod(cluster):
     assert cluster.overcommitted() == {}
 
 
-def test_pods_on_a_node_that_is_removed_free_nothing_elsewhere(cluster):
+def test_pods_on_a_node_that_is_removed_free_nothing_elsewhere(cluster: Cluster) -> None:
     cluster.nodes(NodeSpec("a", cpu="1"), NodeSpec("b", cpu="1"))
     cluster.create(pod("one", cpu="1"), pod("two", cpu="1"))
     nodes = cluster.wait_bound("one", "two")
@@ -126,7 +126,7 @@ def test_pods_on_a_node_that_is_removed_free_nothing_elsewhere(cluster):
     assert cluster.node_of("three") == ""
 
 
-def test_nothing_is_overcommitted_by_a_thousand_pods_on_a_hundred_nodes(cluster):
+def test_nothing_is_overcommitted_by_a_thousand_pods_on_a_hundred_nodes(cluster: Cluster) -> None:
     """Room for 10 Pods of this size a node, so for exactly all of them."""
     cluster.nodes(
         *(NodeSpec(f"n{i}", cpu="4", memory="8Gi", zone="abc"[i % 3]) for i in range(100))

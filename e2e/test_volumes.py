@@ -6,9 +6,12 @@ scenario runs under bayplan and under kube-scheduler: what is expected holds for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from e2e.cluster import SOON, pod
+from e2e.cluster import SOON, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provisioner import SELECTED_NODE, Provisioner
 from e2e.storage import STATIC, Storage, pod_with
@@ -23,7 +26,7 @@ HELD = (
 
 
 @pytest.fixture
-def storage(cluster):
+def storage(cluster: Cluster) -> Iterator[Storage]:
     """Storage objects for one test, with a class of static volumes."""
     made = Storage(cluster)
     made.storage_class(STATIC, "kubernetes.io/no-provisioner")
@@ -33,7 +36,7 @@ def storage(cluster):
 
 
 @pytest.fixture
-def provisioner(storage):
+def provisioner(storage: Storage) -> Iterator[Provisioner]:
     storage.storage_class(MADE)
     with Provisioner(storage) as running:
         yield running
@@ -43,8 +46,8 @@ def provisioner(storage):
 
 
 def test_a_pod_goes_where_a_volume_fits_and_the_claim_gets_the_smallest_one(
-    cluster, storage, scheduler
-):
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("empty"), NodeSpec("rich"), NodeSpec("poor"))
     storage.volume("too-small", "1Mi", node="poor")
     storage.volume("large", "10Gi", node="rich")
@@ -55,7 +58,9 @@ def test_a_pod_goes_where_a_volume_fits_and_the_claim_gets_the_smallest_one(
     assert storage.wait_bound("data") == "fitting"
 
 
-def test_a_pod_stays_with_its_local_disk(cluster, storage, scheduler):
+def test_a_pod_stays_with_its_local_disk(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2", cpu="1"))
     storage.volume("disk", node="n2", local={"path": "/mnt/disk"})
     storage.claim("data")
@@ -75,8 +80,8 @@ def test_a_pod_stays_with_its_local_disk(cluster, storage, scheduler):
 
 
 def test_a_claim_without_a_volume_keeps_its_pod_waiting_until_one_comes(
-    cluster, storage, scheduler
-):
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     storage.claim("data")
     cluster.create(pod_with("db", scheduler, "data"))
@@ -90,7 +95,9 @@ def test_a_claim_without_a_volume_keeps_its_pod_waiting_until_one_comes(
     assert storage.wait_bound("data") == "late"
 
 
-def test_two_pods_at_once_get_two_volumes(cluster, storage, scheduler):
+def test_two_pods_at_once_get_two_volumes(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     for i in range(2):
         storage.volume(f"v{i}", node="n1")
@@ -100,7 +107,9 @@ def test_two_pods_at_once_get_two_volumes(cluster, storage, scheduler):
     assert {storage.wait_bound(f"c{i}") for i in range(2)} == {"v0", "v1"}
 
 
-def test_a_pod_waits_for_a_missing_claim(cluster, storage, scheduler):
+def test_a_pod_waits_for_a_missing_claim(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"))
     cluster.create(pod_with("db", scheduler, "data"))
     message = cluster.wait_condition("db", text="not found")
@@ -113,13 +122,15 @@ def test_a_pod_waits_for_a_missing_claim(cluster, storage, scheduler):
 # Volumes that are made
 
 
-def test_a_volume_is_made_for_the_node_that_was_chosen(cluster, storage, scheduler, provisioner):
+def test_a_volume_is_made_for_the_node_that_was_chosen(
+    cluster: Cluster, storage: Storage, scheduler: str, provisioner: Provisioner
+) -> None:
     cluster.nodes(NodeSpec("small", cpu="1"), NodeSpec("large", cpu="8"))
     provisioner.pause()
     storage.claim("data", MADE)
     cluster.create(pod_with("db", scheduler, "data", cpu="4"))
 
-    def selected():
+    def selected() -> Any:
         return storage.claim_now("data")["metadata"].get("annotations", {}).get(SELECTED_NODE)
 
     assert wait_until(selected, SOON, "a node selected") == "large"
@@ -129,7 +140,9 @@ def test_a_volume_is_made_for_the_node_that_was_chosen(cluster, storage, schedul
     assert storage.wait_bound("data") == "made-for-data"
 
 
-def test_a_node_on_which_no_volume_can_be_made_is_given_up(cluster, storage, scheduler):
+def test_a_node_on_which_no_volume_can_be_made_is_given_up(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     storage.storage_class(MADE)
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     storage.claim("data", MADE)
@@ -145,8 +158,8 @@ def test_a_node_on_which_no_volume_can_be_made_is_given_up(cluster, storage, sch
 
 
 def test_a_claim_that_does_not_wait_for_its_pod_has_to_be_bound_first(
-    cluster, storage, scheduler, provisioner
-):
+    cluster: Cluster, storage: Storage, scheduler: str, provisioner: Provisioner
+) -> None:
     storage.storage_class(AT_ONCE, waits=False)
     provisioner.pause()
     storage.claim("data", AT_ONCE)
@@ -163,8 +176,8 @@ def test_a_claim_that_does_not_wait_for_its_pod_has_to_be_bound_first(
 
 @pytest.mark.usefixtures("classes")
 def test_a_pod_whose_volume_is_being_made_only_loses_its_place_to_a_more_important_one(
-    cluster, storage, scheduler, provisioner
-):
+    cluster: Cluster, storage: Storage, scheduler: str, provisioner: Provisioner
+) -> None:
     cluster.nodes(NodeSpec("only", cpu="1"))
     provisioner.pause()
     storage.claim("data", MADE)
@@ -185,7 +198,9 @@ def test_a_pod_whose_volume_is_being_made_only_loses_its_place_to_a_more_importa
 
 
 @pytest.mark.usefixtures("provisioner")
-def test_a_volume_is_made_only_where_the_driver_has_room_for_it(cluster, storage, scheduler):
+def test_a_volume_is_made_only_where_the_driver_has_room_for_it(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     storage.csi_driver()
     for node in ("n1", "n2"):
         storage.csi_node(node, count=10)
@@ -205,14 +220,16 @@ def test_a_volume_is_made_only_where_the_driver_has_room_for_it(cluster, storage
 
 
 @pytest.fixture
-def exclusive(storage):
+def exclusive(storage: Storage) -> None:
     """A claim of one Pod alone, and its volume."""
     storage.volume("v", accessModes=["ReadWriteOncePod"])
     storage.claim("data", mode="ReadWriteOncePod")
 
 
 @pytest.mark.usefixtures("exclusive")
-def test_a_claim_of_one_pod_alone_keeps_others_waiting_until_that_is_gone(cluster, scheduler):
+def test_a_claim_of_one_pod_alone_keeps_others_waiting_until_that_is_gone(
+    cluster: Cluster, scheduler: str
+) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     cluster.create(pod_with("first", scheduler, "data"))
     cluster.wait_bound("first")
@@ -224,7 +241,7 @@ def test_a_claim_of_one_pod_alone_keeps_others_waiting_until_that_is_gone(cluste
 
 
 @pytest.mark.usefixtures("classes", "exclusive")
-def test_a_pod_of_higher_priority_takes_such_a_claim_over(cluster, scheduler):
+def test_a_pod_of_higher_priority_takes_such_a_claim_over(cluster: Cluster, scheduler: str) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     cluster.create(pod_with("first", scheduler, "data"))
     node = cluster.wait_bound("first")["first"]
@@ -234,7 +251,9 @@ def test_a_pod_of_higher_priority_takes_such_a_claim_over(cluster, scheduler):
     cluster.wait_event("vip", "FailedScheduling", f"0/2 nodes are available: 2 {HELD}.")
 
 
-def test_a_node_takes_no_more_volumes_than_its_csi_node_says(cluster, storage, scheduler):
+def test_a_node_takes_no_more_volumes_than_its_csi_node_says(
+    cluster: Cluster, storage: Storage, scheduler: str
+) -> None:
     storage.csi_node("n1", count=1)
     cluster.nodes(NodeSpec("n1"))
     for i in range(2):

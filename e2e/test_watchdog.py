@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
-from e2e.cluster import OTHER, SOON, SYSTEM, pod
+from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -33,10 +35,10 @@ ENDLESS = {
 
 
 @pytest.fixture
-def endless(tmp_path):
+def endless(tmp_path: Path) -> Callable[..., Any]:
     """Writes the plugin with that code: folder, and the profile that has it."""
 
-    def write(code: str) -> tuple[Path, dict]:
+    def write(code: str) -> tuple[Path, dict[str, Any]]:
         (tmp_path / "endless.py").write_text(dedent(PLUGIN).format(code=code))
         enabled = {"multiPoint": {"enabled": [{"name": "Endless"}]}}
         return tmp_path, {"schedulerName": OTHER, "plugins": enabled}
@@ -45,7 +47,9 @@ def endless(tmp_path):
 
 
 @pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS.keys())
-def test_sigterm_is_answered_whatever_a_plugin_does(cluster, start, endless, code):
+def test_sigterm_is_answered_whatever_a_plugin_does(
+    cluster: Cluster, start: Callable[..., Bayplan], endless: Callable[..., Any], code: Any
+) -> None:
     folder, profile = endless(code)
     cluster.nodes(NodeSpec("n"))
     bayplan = start(cluster.config(profiles=[profile]), folder)
@@ -63,7 +67,9 @@ def test_sigterm_is_answered_whatever_a_plugin_does(cluster, start, endless, cod
     assert bayplan.wait(20) == 0
 
 
-def test_a_stuck_leader_gives_the_lease_up_and_another_goes_on(own, endless):
+def test_a_stuck_leader_gives_the_lease_up_and_another_goes_on(
+    own: Cluster, endless: Callable[..., Any]
+) -> None:
     folder, profile = endless("time.sleep(3600)")
     lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": SYSTEM}
     config = own.config(profiles=[profile], leaderElection=lease)

@@ -1,6 +1,11 @@
-"""Logging for all tests: plain tracebacks, as in earnest; pretty ones take a second each."""
+"""For all tests: plain tracebacks in logs, as in earnest (pretty ones take a second each), and one
+Hypothesis profile. With CI=true its examples are the same at every run.
+"""
+
+import os
 
 import structlog
+from hypothesis import settings
 
 structlog.configure(
     processors=[
@@ -8,3 +13,12 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+settings.register_profile(
+    "bayplan",
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=os.environ.get("CI") == "true",
+)
+settings.load_profile("bayplan")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.error import URLError
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
@@ -126,7 +126,7 @@ class Part:
             raise LookupError(f"{self.name} was not started")
         return self._process.pid
 
-    def start(self, timeout: float = 60.0) -> "Part":
+    def start(self, timeout: float = 60.0) -> Self:
         """Start the process, wait until it is ready, and return self.
 
         Raises:

@@ -9,7 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(predicate: Callable[[], T], timeout: float, what: str, interval: float = 0.05) -> T:
+def wait_until(
+    predicate: Callable[[], T | None], timeout: float, what: str, interval: float = 0.05
+) -> T:
     """Call `predicate` every `interval` seconds until it returns something true, and return that.
 
     Raises:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.plugins.clusters import ZONE
@@ -300,4 +299,3 @@ class TrialMachine(RuleBasedStateMachine):
 
 
 TestTrialMachine = TrialMachine.TestCase
-TestTrialMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

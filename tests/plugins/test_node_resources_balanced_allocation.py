@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugins.harness import make, scored, table_of
 
@@ -140,7 +140,6 @@ def reference(used: list[int], asked: list[int], capacity: list[int]) -> int:
 AMOUNTS = st.lists(st.integers(0, 40), min_size=4, max_size=4)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     count=st.integers(1, 4),
     capacity=st.lists(AMOUNTS, min_size=1, max_size=5),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
@@ -382,7 +382,6 @@ def reference(kind: str, weights: list[int], used: list[int], capacity: list[int
 AMOUNTS = st.lists(st.integers(0, 12_000), min_size=3, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]),
     weights=st.lists(st.integers(1, 100), min_size=3, max_size=3),

@@ -248,5 +248,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert (self.queue.next_timer() is not None) is waits
 
 
-QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50)
 TestQueue = QueueMachine.TestCase

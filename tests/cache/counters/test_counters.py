@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.plugins.clusters import (
@@ -363,10 +363,8 @@ class CountersMachine(RuleBasedStateMachine):
 
 
 TestCountersMachine = CountersMachine.TestCase
-TestCountersMachine.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32))
 def test_counters_that_are_all_released_leave_nothing_behind(seed: int) -> None:
     random = Random(seed)

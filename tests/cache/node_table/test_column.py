@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -221,4 +220,3 @@ def decoded(column: CodedColumn, rows: np.ndarray) -> list[object]:
 
 
 TestColumnsFollow = ColumnsFollow.TestCase
-TestColumnsFollow.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -160,7 +160,7 @@ class AnswersMachine(RuleBasedStateMachine):
 
 
 TestAnswersMachine = AnswersMachine.TestCase
-TestAnswersMachine.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+TestAnswersMachine.settings = settings(max_examples=25, stateful_step_count=40)
 
 
 class UserPluginMachine(AnswersMachine):
@@ -170,4 +170,4 @@ class UserPluginMachine(AnswersMachine):
 
 
 TestUserPluginMachine = UserPluginMachine.TestCase
-TestUserPluginMachine.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestUserPluginMachine.settings = settings(max_examples=15, stateful_step_count=30)

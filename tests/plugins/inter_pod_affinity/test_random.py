@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugins.clusters import (
     NAMESPACES,
@@ -43,7 +43,6 @@ def expected_statuses(pod: Pod, world: reference.World) -> dict[str, tuple[str, 
     return {n.name: reference.filter_node(pod, n, world) for n in world.nodes}
 
 
-@settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: int) -> None:
     random = Random(seed)
@@ -68,7 +67,6 @@ def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: in
         change_at_random(random, cluster)
 
 
-@settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
     random = Random(seed)

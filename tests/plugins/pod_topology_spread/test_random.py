@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugins.clusters import (
     HOSTNAME,
@@ -68,7 +68,6 @@ def expected_statuses(pod: Pod, world: World) -> dict[str, tuple[str, str]] | No
     return {n.name: reference.filter_node(pod, n, rules, world) for n in world.nodes}
 
 
-@settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: int) -> None:
     random = Random(seed)
@@ -88,7 +87,6 @@ def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: in
         change_at_random(random, cluster)
 
 
-@settings(max_examples=100, deadline=None)
 @given(seeds, st.booleans())
 def test_default_constraints_follow_services(seed: int, system: bool) -> None:
     random = Random(seed)
@@ -117,7 +115,6 @@ def test_default_constraints_follow_services(seed: int, system: bool) -> None:
         change_at_random(random, cluster)
 
 
-@settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
     random = Random(seed)
