@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from bayplan.cli.app import app
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = Path(__file__).parent.parent / "simulation" / "clusters"
 RAW, PREEMPTION = CLUSTERS / "raw.yaml", CLUSTERS / "preemption.yaml"
 
@@ -441,3 +442,20 @@ def test_resources_that_no_node_has_any_of_have_no_share(bayplan: Bayplan, tmp_p
     assert rows["cpu"] == ["cpu", "0", "0", "-", "0", "-"]
     assert rows["memory"][1] == "8.0Gi"
     assert rows["example.com/gpu"][1] == "2"
+
+
+def test_text_says_what_stands_against_the_devices_that_a_claim_asks_for(bayplan: Bayplan) -> None:
+    result = bayplan("explain", "-f", EXAMPLES / "devices.yaml")
+    told = " ".join(result.stdout.split())
+    assert "default/inference goes to one of gpu-a, gpu-b" in told
+    assert (
+        "claim default/training-gpus, request gpus (2 of class gpu.example.com), 2 nodes: "
+        '2 not selected by the request (device.capacity["gpu.example.com"].memory'
+        '.compareTo(quantity("40Gi")) >= 0), 1 tainted, 1 free'
+    ) in told
+    assert result.stderr == ""
+
+
+def test_data_leaves_out_what_only_people_read(bayplan: Bayplan) -> None:
+    result = bayplan("explain", "-f", EXAMPLES / "devices.yaml", "-o", "json")
+    assert not any("details" in verdict for verdict in json.loads(result.stdout))

@@ -16,6 +16,7 @@ from bayplan.cli import offline, plugins
 from bayplan.cli.explain_text import print_verdict
 from bayplan.cli.offline import Output
 from bayplan.explain.explanation import explain as explain_pod
+from bayplan.explain.explanation import filter_details
 from bayplan.simulation import Cluster, ClusterFileError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
@@ -52,7 +53,7 @@ def explain(
     with offline.reporting():
         only = _key(pod, namespace)
         cluster, core = offline.load(file, config, plugin_dir, namespace, only, feature_gates)
-        verdicts = _explain(cluster, core, only)
+        verdicts = _explain(cluster, core, only, details=output is Output.TEXT)
     offline.print_notes(cluster)
     if output is Output.TEXT:
         console = offline.console()
@@ -86,13 +87,18 @@ def _key(pod: str | None, namespace: str) -> str | None:
     return f"{namespace}/{pod}" if pod and "/" not in pod else pod
 
 
-def _explain(cluster: Cluster, core: Core, only: str | None) -> list[Verdict]:
+def _explain(
+    cluster: Cluster, core: Core, only: str | None, *, details: bool = False
+) -> list[Verdict]:
     pods = judged(cluster, core)
     commit = Commit(core.world.cache, core.world.queue.nominator)
 
     def verdict_on(pod: Pod) -> Verdict:
         framework = core.profiles[pod.spec.scheduler_name]
-        return explain_pod(framework, core.selector, commit, pod)
+        verdict = explain_pod(framework, core.selector, commit, pod)
+        if details and "nodes" in verdict:
+            verdict["details"] = filter_details(framework, pod)
+        return verdict
 
     if only is None:
         return [verdict_on(pod) for pod in pods]

@@ -32,6 +32,8 @@ def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
     rejected = _rejections(verdict.get("nodes", {}))
     if rejected.row_count:
         _indented(console, rejected)
+    for line in verdict.get("details", ()):
+        _indented(console, Text(line))
     console.print()
 
 

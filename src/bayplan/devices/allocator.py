@@ -21,6 +21,7 @@ from bayplan.devices.result import allocation
 from bayplan.devices.search import Choice, ClaimToAllocate, Search
 from bayplan.devices.selectors import Selectors
 from bayplan.devices.table import DeviceTable
+from bayplan.devices.tally import Tally, tally
 
 Choices = list[list[Choice]]
 
@@ -70,7 +71,29 @@ class Allocator:
         self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
     ) -> Choices | None:
         """The devices for claims of these names and shapes; None where they do not fit."""
-        claims = [
+        search = self._search(devices, self._collected(devices, names, shapes))
+        if search.run():
+            return search.chosen
+        if any(pool.invalid for pool in devices.pools):
+            raise NodeAllocationError("invalid resource pools were encountered")
+        return None
+
+    def tallies(
+        self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
+    ) -> list[Tally]:
+        """What stands against each device, per request; see `bayplan.devices.tally`.
+
+        Raises:
+            AllocationError: a request is at fault, so that nothing can be said of devices.
+        """
+        claims = self._collected(devices, names, shapes)
+        search = self._search(devices, claims)
+        return list(tally(search, claims, self._table, devices, self._selectors))
+
+    def _collected(
+        self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
+    ) -> list[ClaimToAllocate]:
+        return [
             ClaimToAllocate(
                 name,
                 collect(name, shape, self._table, devices, self._selectors, self._needs),
@@ -78,12 +101,9 @@ class Allocator:
             )
             for name, shape in zip(names, shapes, strict=True)
         ]
-        search = Search(self._table, devices, claims, self._needs, self._counters, self._expired)
-        if search.run():
-            return search.chosen
-        if any(pool.invalid for pool in devices.pools):
-            raise NodeAllocationError("invalid resource pools were encountered")
-        return None
+
+    def _search(self, devices: NodeDevices, claims: Sequence[ClaimToAllocate]) -> Search:
+        return Search(self._table, devices, claims, self._needs, self._counters, self._expired)
 
     def results(
         self,

@@ -28,6 +28,7 @@ from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup
 from bayplan.devices.selectors import Selectors
 from bayplan.devices.signature import Signatures
 from bayplan.devices.table import DeviceRow, DeviceTable
+from bayplan.devices.tally import Tally
 
 FITS, DOES_NOT_FIT, INVALID_POOLS = 0, 1, 2
 ERROR, TIMEOUT = -1, -2
@@ -194,6 +195,11 @@ class Fleet:
         """One node by itself, to get results or the text of an error; see `Allocator.allocate`."""
         self._start_clock()
         return self._allocator.allocate(node, claims)
+
+    def tallies(self, node: Node, claims: Sequence[ResourceClaim]) -> list[Tally]:
+        """What stands against each device of a node, per request; see `Allocator.tallies`."""
+        names = [claim.key for claim in claims]
+        return self._allocator.tallies(self.devices(node), names, self.shapes(claims))
 
     def results(
         self, node: Node, claims: Sequence[ResourceClaim], choices: Choices

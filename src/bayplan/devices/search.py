@@ -12,6 +12,7 @@ Everything that a step changes is undone in reverse order when the search steps 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,18 @@ from bayplan.devices.table import DeviceState, DeviceTable
 
 _CLOCK_EVERY = 64
 """Devices tried between two looks at the clock."""
+
+
+class Obstacle(enum.Enum):
+    """What keeps a device from a request when nothing else is chosen; the value is for people."""
+
+    IN_USE = "in use"
+    NOT_SELECTED = "not selected"
+    NO_CAPACITY = "short of capacity"
+    NO_COUNTERS = "short of counters"
+    TAINTED = "tainted"
+    CONSTRAINT = "against a constraint"
+    ERROR = "in error"
 
 
 class _TooManyError(Exception):
@@ -110,6 +123,33 @@ class Search:
             return not self._bounds.hopeless and self._claim(0)
         except _TooManyError:
             raise AllocationError("allocation max size exceeded") from None
+
+    def obstacle(self, claim: int, wanted: Candidates, position: int) -> Obstacle | None:
+        """What the search would meet first at this device. Not for a search that has run."""
+        try:
+            return self._obstacle(claim, wanted, position)
+        except AllocationError:
+            return Obstacle.ERROR
+
+    def _obstacle(self, claim: int, wanted: Candidates, position: int) -> Obstacle | None:
+        if self._is_used(claim, wanted.request, position):
+            return Obstacle.IN_USE
+        if not wanted.selected(position):
+            return Obstacle.NOT_SELECTED
+        if not self._has_capacity(wanted, position):
+            return Obstacle.NO_CAPACITY
+        drawn = self._draw(position)
+        if drawn is None:
+            return Obstacle.NO_COUNTERS
+        if drawn:
+            self._undraw(position)
+        if not wanted.tolerated(position):
+            return Obstacle.TAINTED
+        if not self._constrain(claim, wanted, position, must=False):
+            return Obstacle.CONSTRAINT
+        for constraint in self._claims[claim].constraints:
+            constraint.remove(wanted.request)
+        return None
 
     def _claim(self, claim: int) -> bool:
         return claim == len(self._claims) or self._request(claim, 0)

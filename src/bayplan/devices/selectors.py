@@ -154,6 +154,14 @@ class Selectors:
             mask = self._masks[selectors] = Mask(selectors, answers)
         return mask
 
+    def refusing(self, selectors: tuple[Selector, ...], content: Content) -> Selector | None:
+        """The first of ``selectors`` that says no; None where none does."""
+        for selector in selectors:
+            answers = self._of(selector.expression)
+            if not answers.fault and answers.of(content) is False:
+                return selector
+        return None
+
     def _of(self, expression: str) -> _Answers:
         if expression not in self._answers:
             self._answers[expression] = _Answers(expression)

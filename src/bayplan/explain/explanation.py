@@ -40,6 +40,14 @@ class ExplainsPostFilter(Protocol):
         """Plain data that is added to ``postFilter`` of the explanation. Changes nothing."""
 
 
+@runtime_checkable
+class ExplainsFilter(Protocol):
+    """A Filter plugin that can say more about its rejections than their reasons."""
+
+    def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray) -> list[str]:
+        """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
+
+
 def explain(framework: Framework, selector: NodeSelector, commit: Commit, pod: Pod) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere."""
     verdict: Verdict = {"pod": pod.key}
@@ -60,6 +68,28 @@ def explain(framework: Framework, selector: NodeSelector, commit: Commit, pod: P
     else:
         _add_rejection(verdict, framework, state, pod, outcome)
     return verdict
+
+
+def filter_details(framework: Framework, pod: Pod) -> list[str]:
+    """What Filter plugins can say of the nodes that they reject, besides their reasons."""
+    state = CycleState(dry_run=True)
+    try:
+        diagnosis, rejection = framework.search.diagnose(state, pod, with_nominated=False)
+    except AttemptFault:
+        return []
+    if rejection is not None:
+        return []
+    rejected: dict[str, list[IntArray]] = {}
+    for status, rows in diagnosis.groups():
+        rejected.setdefault(status.plugin, []).append(rows)
+    return [
+        line
+        for plugin in framework.plugins.filter
+        if isinstance(plugin, ExplainsFilter) and plugin.name in rejected
+        for line in plugin.explain_filter(
+            state, pod, np.sort(np.concatenate(rejected[plugin.name]))
+        )
+    ]
 
 
 def gate_status(framework: Framework, pod: Pod) -> Status | None:

@@ -15,7 +15,7 @@ from bayplan.api.resource import FINALIZER, ResourceClaim
 from bayplan.binding.preparing import PreparingPods
 from bayplan.client.errors import ApiError, Conflict
 from bayplan.framework.cluster_events import Hint
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import FilterFailure, NodeStatuses
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.testing import make_pod
@@ -190,6 +190,22 @@ def test_a_node_without_devices_cannot_be_reserved() -> None:
     world.filter(pod, state)
     status = world.plugin.reserve(state, pod, "n2")
     assert status == Status.error("claim allocation not found for node")
+
+
+def test_a_profile_without_it_at_filter_scores_0_and_reserves_nothing() -> None:
+    world, pod, state = one_gpu(), pod_with("c"), CycleState()
+    assert world.plugin.pre_filter(state, pod, world.nodes) is None
+    scores = world.plugin.score_nodes(state, pod, world.nodes)
+    assert scores is not None
+    assert not scores.any()
+    missing = Status.error("claim allocation not found for node")
+    assert world.plugin.reserve(state, pod, "n1") == missing
+
+
+def test_a_profile_with_nothing_but_its_score_is_an_error() -> None:
+    world = one_gpu()
+    with pytest.raises(MissingStateError, match="not found"):
+        world.plugin.score_nodes(CycleState(), pod_with("c"), world.nodes)
 
 
 # PreBind

@@ -31,8 +31,9 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
+from bayplan.devices.tally import merge
 from bayplan.framework.cluster_events import EventRegistration
-from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.handle import InTreeHandle, PluginMetrics, plugin_logger
 from bayplan.framework.interface import (
     FilterFailure,
@@ -72,6 +73,8 @@ from bayplan.plugins.dynamic_resources.state import PodDevices
 from bayplan.plugins.dynamic_resources.tracker import Tracker
 from bayplan.plugins.shared.node_selectors import compile_selector
 
+_NOT_PREPARED = PodDevices([])
+"""In place of a state that PreFilter has not written."""
 _NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
 _NO_STATE = PostFilterResult(Status.error("not found"))
 _REASONS = {
@@ -190,6 +193,19 @@ class DynamicResources(Plugin):
         mine: PodDevices = state.read(self.name)
         return self._error(mine, -_FIRST_ERROR - code)
 
+    def explain_filter(self, state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
+        """Per request, what stands against the devices of the nodes where the claims do not fit."""
+        mine: PodDevices | None = state.get(self.name)
+        tallies = []
+        for row in rows.tolist():
+            option = mine.option_at(row) if mine is not None else None
+            node = self.handle.nodes.nodes[row]
+            if option is None or option.answers is None or node is None:
+                continue
+            if option.answers.codes[row] in (DOES_NOT_FIT, INVALID_POOLS):
+                tallies += self._tracker.fleet.tallies(node, option.claims)
+        return [one.describe() for one in merge(tallies)]
+
     def _error(self, mine: PodDevices, row: int) -> Status:
         option, node = mine.option_at(row), self.handle.nodes.nodes[row]
         assert option is not None
@@ -236,8 +252,13 @@ class DynamicResources(Plugin):
         return _NOTHING_TO_DO
 
     def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
-        """How early in their prioritized lists the alternatives stand that the nodes have."""
-        mine: PodDevices | None = state.get(self.name)
+        """How early in their prioritized lists the alternatives stand that the nodes have.
+
+        Nothing counts where a profile has no DynamicResources at Filter.
+        """
+        mine: PodDevices | None = state.get(self.name, _NOT_PREPARED)
+        if mine is _NOT_PREPARED:
+            raise MissingStateError("not found")
         if mine is None or not mine.options:
             return None
         rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
@@ -245,9 +266,9 @@ class DynamicResources(Plugin):
         scores = np.zeros(len(nodes), np.int64)
         given = sum(_preference(claim) for claim in mine.claims)
         for index, option in enumerate(mine.options):
-            assert option.answers is not None
-            here = option_of == index
-            scores[here] = option.answers.scores[rows[here]] + given
+            if option.answers is not None:
+                here = option_of == index
+                scores[here] = option.answers.scores[rows[here]] + given
         return scores
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -258,7 +279,10 @@ class DynamicResources(Plugin):
         if mine is None or option is None or row is None:
             return None
         node = self.handle.nodes.nodes[row]
-        choices = fleet.answers(option.shapes).choices(row)
+        if option.answers is None and all(map(is_special, option.claims)):
+            # The profile has no DynamicResources at Filter, so the node has to offer the resources.
+            return None
+        choices = fleet.answers(option.shapes).choices(row) if option.answers is not None else None
         if node is None or choices is None:
             return Status.error("claim allocation not found for node")
         results = fleet.results(node, option.claims, choices)
