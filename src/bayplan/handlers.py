@@ -79,10 +79,10 @@ class Handlers:
             case Removed(kind=kind, object=obj):
                 self._remove_object(kind, obj.key)
             case Replaced(kind=kind, objects=objects):
-                known = self._cache.objects.keys(kind)
+                previous = self._cache.objects.keys(kind)
                 self._replace(
                     objects,
-                    known,
+                    previous,
                     lambda obj: self._set_object(kind, obj),
                     lambda key: self._remove_object(kind, key),
                 )
@@ -90,12 +90,12 @@ class Handlers:
     def _replace(
         self,
         objects: list[Any],
-        known: set[str],
+        previous: set[str],
         set_: Callable[[Any], None],
         remove: Callable[[str], None],
     ) -> None:
-        """A fresh list: what is known but not in it is gone, the rest is as it says."""
-        for key in known - {obj.key for obj in objects}:
+        """Apply a whole list: objects of ``previous`` that it lacks are gone."""
+        for key in previous - {obj.key for obj in objects}:
             remove(key)
         for obj in objects:
             set_(obj)

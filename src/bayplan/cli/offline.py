@@ -135,5 +135,5 @@ def print_data(data: Any, output: Output) -> None:
 
 def console() -> Console:
     """Where text goes."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=WIDTH)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)

@@ -189,9 +189,9 @@ def from_status(
 
 
 def _class(status: int, reason: str) -> type[ApiError]:
-    known = _BY_REASON.get(reason) or _BY_STATUS.get(status)
-    if known is not None:
-        return known
+    error_type = _BY_REASON.get(reason) or _BY_STATUS.get(status)
+    if error_type is not None:
+        return error_type
     return ServerError if status >= 500 else Invalid
 
 

@@ -41,13 +41,13 @@ def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any
     """
     if path is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return _load_in_cluster(), None
-    wanted = path or environ.get("KUBECONFIG") or DEFAULT_PATH
-    files = [Path(p).expanduser() for p in wanted.split(os.pathsep) if p]
-    found = [f for f in files if f.is_file()]
-    if not found:
+    paths = path or environ.get("KUBECONFIG") or DEFAULT_PATH
+    files = [Path(p).expanduser() for p in paths.split(os.pathsep) if p]
+    existing = [f for f in files if f.is_file()]
+    if not existing:
         hint = "" if path else " (and this is no Pod: KUBERNETES_SERVICE_HOST is not set)"
-        raise KubeconfigError(f"kubeconfig {wanted}: no such file{hint}")
-    return _load_files(wanted, found)
+        raise KubeconfigError(f"kubeconfig {paths}: no such file{hint}")
+    return _load_files(paths, existing)
 
 
 def _load_in_cluster() -> Any:

@@ -120,8 +120,8 @@ def _filter_by(
     extender: HttpExtender, pod: Pod, nodes: NodeTable, rows: IntArray
 ) -> tuple[list[int], dict[int, Status]]:
     """Rows that the extender keeps, and the statuses of those it rejects."""
-    asked = {nodes.names[row] or "": row for row in rows.tolist()}
-    candidates = [node for r in asked.values() if (node := nodes.nodes[r]) is not None]
+    row_by_name = {nodes.names[row] or "": row for row in rows.tolist()}
+    candidates = [node for r in row_by_name.values() if (node := nodes.nodes[r]) is not None]
     result = extender.filter(pod, candidates)
     if extender.config.node_cache_capable and result.node_names is not None:
         names = result.node_names
@@ -129,7 +129,7 @@ def _filter_by(
         items = result.nodes.items if result.nodes else None
         names = [node.metadata.name for node in items or ()]
     for name in names:
-        if name not in asked:
+        if name not in row_by_name:
             raise ExtenderError(
                 f'extender "{extender.name}" claims a filtered node "{name}" which is not found in '
                 "the input node list"
@@ -137,5 +137,7 @@ def _filter_by(
     failed = {n: Status.unschedulable(m) for n, m in (result.failed_nodes or {}).items()}
     hopeless = result.failed_and_unresolvable_nodes or {}
     failed.update({n: Status.unresolvable(m) for n, m in hopeless.items()})
-    statuses = {asked[name]: s.by(REJECTOR) for name, s in failed.items() if name in asked}
-    return sorted({asked[name] for name in names}), statuses
+    statuses = {
+        row_by_name[name]: s.by(REJECTOR) for name, s in failed.items() if name in row_by_name
+    }
+    return sorted({row_by_name[name] for name in names}), statuses

@@ -42,10 +42,10 @@ class FullObjects:
 
     def nodes(self, nodes: Iterable[Node]) -> list[msgspec.Raw]:
         """The nodes' JSON, in their order; those that are gone meanwhile are left out."""
-        wanted = [(n.name, n.metadata.resource_version) for n in nodes]
-        if any(self._nodes.get(name, ("",))[0] != version for name, version in wanted):
+        versions = [(n.name, n.metadata.resource_version) for n in nodes]
+        if any(self._nodes.get(name, ("",))[0] != version for name, version in versions):
             self._fetch()
-        return [self._nodes[name][1] for name, _ in wanted if name in self._nodes]
+        return [self._nodes[name][1] for name, _ in versions if name in self._nodes]
 
     def _fetch(self) -> None:
         listed = msgspec.json.decode(self._http.get(NODE.path()), type=_List)

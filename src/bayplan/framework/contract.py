@@ -41,18 +41,18 @@ _NEAR = 0.85
 def problems(cls: type[Plugin]) -> list[str]:
     """What is wrong with ``cls``, each with class, member and what is expected."""
     members = dict(_own_members(cls))
-    found = [
+    errors = [
         f"{cls.__name__}.{name}{_line(value)}: {problem}"
         for name, value in members.items()
         if (problem := _member_problem(name, value))
     ]
-    found += [f"{cls.__name__}: {problem}" for problem in _missing(cls)]
-    if not extension_points(cls) and not found:
-        found.append(
+    errors += [f"{cls.__name__}: {problem}" for problem in _missing(cls)]
+    if not extension_points(cls) and not errors:
+        errors.append(
             f'{cls.__name__}: plugin "{cls.name}" has no method of any extension point (filter, '
             "score, permit, ...)"
         )
-    return found
+    return errors
 
 
 def expected(method: str) -> str:

@@ -42,16 +42,16 @@ class NodeSampler:
         """
         everything = self._current_order()
         order = everything if among is None else everything[among[everything]]
-        wanted = nodes_to_find(percentage, len(order))
-        turned = np.roll(order, -(self._start % max(len(order), 1)))
-        found = np.cumsum(feasible[turned])
-        looked_at = len(turned)
-        if len(found) and found[-1] > wanted:
-            looked_at = int(np.searchsorted(found, wanted)) + 1
+        limit = nodes_to_find(percentage, len(order))
+        rotated = np.roll(order, -(self._start % max(len(order), 1)))
+        feasible_so_far = np.cumsum(feasible[rotated])
+        looked_at = len(rotated)
+        if len(feasible_so_far) and feasible_so_far[-1] > limit:
+            looked_at = int(np.searchsorted(feasible_so_far, limit)) + 1
         if advance:
             self._start = (self._start + looked_at) % max(len(everything), 1)
         sample = np.zeros_like(feasible)
-        sample[turned[:looked_at]] = True
+        sample[rotated[:looked_at]] = True
         return feasible & sample, looked_at
 
     def _current_order(self) -> IntArray:

@@ -144,13 +144,13 @@ class WhatIf:
         """Row -> Pods of equal or higher priority that are nominated to that node."""
         nominator, rivals = self._nominator, {}
         for row, name in self._nominated_rows(nodes):
-            found = [
+            pods = [
                 p
                 for p in nominator.nominated_pods(name)
                 if p.priority >= pod.priority and p.uid != pod.uid
             ]
-            if found:
-                rivals[row] = found
+            if pods:
+                rivals[row] = pods
         return rivals
 
     def _nominated_rows(self, nodes: NodeTable) -> list[tuple[int, str]]:

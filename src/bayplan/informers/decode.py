@@ -99,8 +99,8 @@ class ObjectDecoder:
             page = _decode_page(body)
         except msgspec.DecodeError as error:
             raise ServerError(f"the list of {self._kind} cannot be read: {error}") from error
-        found = (self._object(item) for item in page.items or ())
-        objects = [o for o in found if o is not None]
+        decoded = (self._object(item) for item in page.items or ())
+        objects = [o for o in decoded if o is not None]
         return Page(objects, page.metadata.resource_version, page.metadata.continue_)
 
     def event(self, line: bytes) -> Event:
@@ -112,8 +112,8 @@ class ObjectDecoder:
         try:
             event = _decode_event(line)
             if event.type in CHANGES:
-                found = self._object(event.object)
-                return Event(event.type, found, _version(found, event.object))
+                obj = self._object(event.object)
+                return Event(event.type, obj, _version(obj, event.object))
             if event.type == "BOOKMARK":
                 return _bookmark(event.object)
         except msgspec.DecodeError as error:

@@ -37,10 +37,10 @@ class Informers:
         Kinds that are watched already go on undisturbed. Of one that is watched no longer, all
         objects count as gone.
         """
-        wanted = tuple(kinds)
+        all_kinds = tuple(kinds)
         with self._lock:
-            dropped = [self._reflectors.pop(k) for k in set(self._reflectors).difference(wanted)]
-            added = [k for k in dict.fromkeys(wanted) if k not in self._reflectors]
+            dropped = [self._reflectors.pop(k) for k in set(self._reflectors).difference(all_kinds)]
+            added = [k for k in dict.fromkeys(all_kinds) if k not in self._reflectors]
             for kind in added:
                 self._reflectors[kind] = Reflector(
                     self._connection, kind, self._deliver, on_error=self._note

@@ -36,13 +36,13 @@ class ImageLocality(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """0 to 100, linear in the sum of the image sizes."""
-        wanted = pod.shape.constraints.memo(_wanted)
+        images = pod.shape.constraints.memo(_wanted)
         total = np.zeros(len(nodes), np.int64)
         for image, value in self._values(pod).items():
             has = self._has(image, nodes)
-            total[has] += wanted.images[image] * value
-        bounded = np.maximum(np.minimum(total, wanted.most), _LEAST)
-        return MAX_NODE_SCORE * (bounded - _LEAST) // (wanted.most - _LEAST)
+            total[has] += images.images[image] * value
+        bounded = np.maximum(np.minimum(total, images.most), _LEAST)
+        return MAX_NODE_SCORE * (bounded - _LEAST) // (images.most - _LEAST)
 
     def _values(self, pod: Pod) -> dict[str, int]:
         """What each image counts: its size times the share of nodes that have it."""

@@ -41,10 +41,10 @@ class NodePorts(Plugin):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a port is taken."""
-        wanted = pod.shape.constraints.memo(host_ports)
+        ports = pod.shape.constraints.memo(host_ports)
         codes = np.zeros(len(nodes), np.int64)
-        taken = [r for r, used in enumerate(nodes.host_ports) if used and _conflict(wanted, used)]
-        codes[taken] = 1
+        rows = [r for r, used in enumerate(nodes.host_ports) if used and _conflict(ports, used)]
+        codes[rows] = 1
         return codes
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:

@@ -125,9 +125,9 @@ class NodeResourcesFit(Plugin):
         return scored_resources(self._specs, requests)
 
     def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
-        wanted = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
-        names = [n for n in wanted if _offered(new, n) or self._classes.behind(n) is None]
-        if any(_offered(new, n) < wanted[n] for n in names):
+        requested = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
+        names = [n for n in requested if _offered(new, n) or self._classes.behind(n) is None]
+        if any(_offered(new, n) < requested[n] for n in names):
             return Hint.SKIP
         more = old is None or any(_offered(new, n) > _offered(old, n) for n in names)
         return Hint.QUEUE if more else Hint.SKIP

@@ -186,10 +186,10 @@ class VolumeRestrictions(Plugin):
         """1 where a disk is in the way, 2 where a claim is."""
         conflicts = state.read(self.name).conflicts
         codes = np.broadcast_to(np.where(conflicts > 0, 2, 0), (len(nodes),)).astype(np.int64)
-        wanted = pod.shape.constraints.memo(disks)
-        if wanted:
+        pod_disks = pod.shape.constraints.memo(disks)
+        if pod_disks:
             full = nodes.origin is None
-            for row in self._use.rows(wanted) if full else range(len(nodes)):
+            for row in self._use.rows(pod_disks) if full else range(len(nodes)):
                 if disks_conflict(pod, nodes.pods[row].values()):
                     codes[row] = 1
         return codes

@@ -49,13 +49,13 @@ class Topology(NamedTuple):
 
 def topologies(volume: PersistentVolume) -> list[Topology]:
     """What the zone and region labels of ``volume`` demand; labels with an empty part do not."""
-    found = []
+    demands = []
     for key in _TOPOLOGY_LABELS:
         if key in volume.labels:
             parts = [part.strip() for part in volume.labels[key].split(ZONE_DELIMITER)]
             if all(parts):
-                found.append(Topology(key, frozenset(parts)))
-    return found
+                demands.append(Topology(key, frozenset(parts)))
+    return demands
 
 
 class VolumeZone(Plugin):

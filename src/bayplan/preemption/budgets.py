@@ -56,7 +56,7 @@ class Budgets:
         A Pod that the API server counts as disrupted already costs its budget nothing, and one that
         violates a budget costs those after it, by name, nothing.
         """
-        found: set[str] = set()
+        violators: set[str] = set()
         left: dict[str, int] = {}
         for pod in pods:
             for budget in self._of(pod.shape):
@@ -64,22 +64,22 @@ class Budgets:
                     continue
                 left[budget.key] = left.get(budget.key, budget.allowed) - 1
                 if left[budget.key] < 0:
-                    found.add(pod.uid)
+                    violators.add(pod.uid)
                     break
-        return found
+        return violators
 
     def _of(self, shape: PodShape) -> tuple[_Budget, ...]:
         budgets = self._of_shape.get(shape.id)
         if budgets is None:
-            known = self._by_namespace.get(shape.namespace, {}).values() if shape.labels else ()
-            selecting = [b for b in known if b.selects(shape.labels)]
+            in_namespace = self._by_namespace.get(shape.namespace, {}) if shape.labels else {}
+            selecting = [b for b in in_namespace.values() if b.selects(shape.labels)]
             budgets = tuple(sorted(selecting, key=lambda budget: budget.key))
             self._of_shape[shape.id] = budgets
         return budgets
 
 
 def _selects(budget: PodDisruptionBudget) -> Predicate:
-    """To a scheduler an empty selector selects nothing, as does one that makes no sense."""
+    """An empty selector selects nothing here, as does an invalid one."""
     selector = budget.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return nothing

@@ -111,21 +111,21 @@ class Evaluator:
         rows = failure.candidates
         if self._handle.counters.any_below(pod.priority):
             dry_run = DryRun(self._handle.what_if, self._budgets, state, pod, self._nodes)
-            wanted = len(rows) if every_node else self._wanted(len(rows))
-            last = self._try(dry_run, outcomes, rows, wanted)
+            limit = len(rows) if every_node else self._candidate_limit(len(rows))
+            last = self._try(dry_run, outcomes, rows, limit)
             if not state.dry_run:
                 self._next_row = last + 1
         else:  # no Pod has a lower priority
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
-        found = rows[outcomes.possible[rows]]
-        if not len(found):
+        candidate_rows = rows[outcomes.possible[rows]]
+        if not len(candidate_rows):
             return self._no_candidates(outcomes, rows)
         preemptors = self._handle.extenders.preemptors(pod)
         if preemptors:
-            return self._ask(preemptors, pod, _candidates(outcomes, found))
+            return self._ask(preemptors, pod, _candidates(outcomes, candidate_rows))
         now = self._handle.now()
-        tied = _candidates(outcomes, found[best(outcomes.ranks[found], now)])
-        return _room(_candidates(outcomes, found), tied)
+        tied = _candidates(outcomes, candidate_rows[best(outcomes.ranks[candidate_rows], now)])
+        return _room(_candidates(outcomes, candidate_rows), tied)
 
     # Eligibility
 
@@ -145,7 +145,7 @@ class Evaluator:
 
     # Dry runs
 
-    def _wanted(self, nodes: int) -> int:
+    def _candidate_limit(self, nodes: int) -> int:
         """How many candidates are enough among ``nodes`` nodes."""
         share = nodes * self._args.min_candidate_nodes_percentage // 100
         return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
@@ -160,7 +160,7 @@ class Evaluator:
         first = int(np.searchsorted(rows, self._next_row))
         rows = np.concatenate([rows[first:], rows[:first]])
         while (missing := _missing(outcomes, rows, wanted)) > 0:
-            untried = rows[~outcomes.known[rows]][:missing]
+            untried = rows[~outcomes.valid[rows]][:missing]
             if not len(untried):
                 break
             outcomes.record(dry_run.run(untried))
@@ -203,10 +203,10 @@ class Evaluator:
         self, extender: PreemptionExtender, pod: Pod, by_node: dict[str, Candidate]
     ) -> dict[str, Candidate]:
         """The nodes that ``extender`` agrees to, with the victims that it names."""
-        asked = {name: (list(c.victims), c.violations) for name, c in by_node.items()}
+        proposed = {name: (list(c.victims), c.violations) for name, c in by_node.items()}
         ignorable = extender.ignorable
         try:
-            answer = extender.preempt(pod, asked)
+            answer = extender.preempt(pod, proposed)
             chosen = {name: self._named(extender, name, meta) for name, meta in answer.items()}
         except ExtenderError as error:
             if ignorable:
@@ -239,8 +239,8 @@ def _being_preempted(pod: Pod) -> bool:
     """Whether ``pod`` is terminating because a scheduler has preempted it."""
     if pod.deleted is None:
         return False
-    found = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
-    condition = next(found, None)
+    disruptions = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
+    condition = next(disruptions, None)
     return (
         condition is not None
         and condition.status == "True"
@@ -248,12 +248,12 @@ def _being_preempted(pod: Pod) -> bool:
     )
 
 
-def _missing(outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
+def _missing(outcomes: Outcomes, rows: IntArray, limit: int) -> int:
     """How many more candidates to look for."""
-    found = rows[outcomes.possible[rows]]
-    harmless = bool((outcomes.ranks[found, 0] == 0).any())
-    missing = wanted - len(found)
-    return missing if harmless or missing > 0 else wanted
+    candidate_rows = rows[outcomes.possible[rows]]
+    harmless = bool((outcomes.ranks[candidate_rows, 0] == 0).any())
+    missing = limit - len(candidate_rows)
+    return missing if harmless or missing > 0 else limit
 
 
 def _candidates(outcomes: Outcomes, rows: IntArray) -> tuple[Candidate, ...]:
@@ -270,8 +270,8 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
 def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Analysis:
     by_name = tuple(sorted(tied, key=lambda c: c.node_name))
     chosen = by_name[0]
-    found = f"found a potential placement for pod on node {chosen.node_name}"
-    text = f"preemption: {found}, preempting {len(chosen.victims)} victims"
+    placement = f"found a potential placement for pod on node {chosen.node_name}"
+    text = f"preemption: {placement}, preempting {len(chosen.victims)} victims"
     result = PostFilterResult(Status(reasons=(text,)), chosen.node_name)
     return Analysis(result, candidates, by_name)
 

@@ -31,21 +31,21 @@ class Outcomes:
     """Outcomes by row.
 
     Attributes:
-        known: (n,) rows with an outcome.
+        valid: (n,) rows with an outcome.
         possible: (n,) rows where it is a candidate.
         ranks: (n, 5), the candidates' ranks.
     """
 
     def __init__(self, n: int) -> None:
-        self.known: BoolArray = np.zeros(n, np.bool_)
+        self.valid: BoolArray = np.zeros(n, np.bool_)
         self.possible: BoolArray = np.zeros(n, np.bool_)
         self.ranks: IntArray = np.zeros((n, 5), np.int64)
-        self._found: dict[int, Outcome] = {}
+        self._by_row: dict[int, Outcome] = {}
 
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
         """Store the results of a dry run."""
-        self._found.update(outcomes)
-        self.known[list(outcomes)] = True
+        self._by_row.update(outcomes)
+        self.valid[list(outcomes)] = True
         candidates = [c for c in outcomes.values() if isinstance(c, Candidate)]
         if candidates:
             rows = [c.row for c in candidates]
@@ -55,12 +55,12 @@ class Outcomes:
     def forget(self, rows: Iterable[int]) -> None:
         """Invalidate these rows."""
         moved = list(rows)
-        self.known[moved] = False
+        self.valid[moved] = False
         self.possible[moved] = False
 
     def __getitem__(self, row: int) -> Outcome:
-        """The outcome of a row that is in `known`."""
-        return self._found[row]
+        """The outcome of a row that is in `valid`."""
+        return self._by_row[row]
 
 
 class _Kept:

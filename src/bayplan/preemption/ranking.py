@@ -90,5 +90,5 @@ def best(ranks: IntArray, now: float) -> IntArray:
 def best_candidates(candidates: Sequence[Candidate], now: float) -> list[Candidate]:
     """The best of ``candidates``, by node name; several where no criterion decides."""
     ranks = np.array([c.rank for c in candidates], np.int64)
-    found = [candidates[index] for index in best(ranks, now).tolist()]
-    return sorted(found, key=lambda c: c.node_name)
+    best_candidates = [candidates[index] for index in best(ranks, now).tolist()]
+    return sorted(best_candidates, key=lambda c: c.node_name)

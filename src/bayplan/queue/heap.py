@@ -51,9 +51,9 @@ class PodHeap:
 
     def discard(self, queued: QueuedPod) -> bool:
         """Take the Pod out; whether it was in."""
-        found = self._entries.pop(queued.uid, None) is not None
+        existed = self._entries.pop(queued.uid, None) is not None
         self._shrink()
-        return found
+        return existed
 
     def peek(self) -> QueuedPod | None:
         """The first Pod."""

@@ -62,9 +62,9 @@ class InFlightPods:
 
     def discard(self, queued: QueuedPod) -> bool:
         """The Pod is back or gone; forget the events that only it could have needed."""
-        found = self._flights.pop(queued.uid, None) is not None
+        existed = self._flights.pop(queued.uid, None) is not None
         self._forget()
-        return found
+        return existed
 
     def _forget(self) -> None:
         if not self._flights:

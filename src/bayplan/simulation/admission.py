@@ -93,14 +93,14 @@ class PodAdmission:
             return
         if "overhead" in runtime.data and "overhead" not in pod.spec:
             pod.spec["overhead"] = dict(runtime.data["overhead"].get("podFixed", {}))
-        wanted = runtime.data.get("scheduling", {})
-        if wanted.get("nodeSelector"):
+        scheduling = runtime.data.get("scheduling", {})
+        if scheduling.get("nodeSelector"):
             pod.spec["nodeSelector"] = {
-                **wanted["nodeSelector"],
+                **scheduling["nodeSelector"],
                 **pod.spec.get("nodeSelector", {}),
             }
         tolerations = pod.spec.setdefault("tolerations", [])
-        tolerations += [t for t in wanted.get("tolerations", []) if not _listed(t, tolerations)]
+        tolerations += [t for t in scheduling.get("tolerations", []) if not _listed(t, tolerations)]
 
     def _set_priority(self, pod: Entry) -> None:
         priority = self._priority(pod)
@@ -174,9 +174,9 @@ def _merge_keys(holder: Json, field: str, operator: str, labels: dict[str, str])
     expressions = selector.get("matchExpressions", [])
     for key in holder.get(field, []):
         if key in labels:
-            wanted = {"key": key, "operator": operator, "values": [labels[key]]}
-            if wanted not in expressions:
-                expressions = selector["matchExpressions"] = [*expressions, wanted]
+            requirement = {"key": key, "operator": operator, "values": [labels[key]]}
+            if requirement not in expressions:
+                expressions = selector["matchExpressions"] = [*expressions, requirement]
 
 
 def by_kind(entries: Iterable[Entry]) -> Objects:

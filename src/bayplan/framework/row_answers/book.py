@@ -72,8 +72,13 @@ class AnswerBook:
         self._nodes = nodes
         self._filters = [f for f in filters if f.name in plugins.local]
         self._scores = [s for s in scores if s.name in plugins.local]
-        asked = (*plugins.pre_filter, *plugins.filter, *plugins.pre_score, *plugins.score)
-        in_use = {plugins.local[p.name] for p in asked if p.name in plugins.local}
+        instances = (
+            *plugins.pre_filter,
+            *plugins.filter,
+            *plugins.pre_score,
+            *plugins.score,
+        )
+        in_use = {plugins.local[p.name] for p in instances if p.name in plugins.local}
         self._shared = [part for part in PodPart if part in in_use and part is not PodPart.SHAPE]
         self._own = PodPart.SHAPE in in_use
         self._parts = LruEntries[int, PartAnswers]()

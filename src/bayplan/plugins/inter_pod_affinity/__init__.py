@@ -115,8 +115,8 @@ class InterPodAffinity(Plugin):
         return _REASONS[code]
 
     def _filter_state(self, state: CycleState) -> AffinityState:
-        found: AffinityState = state.read(self.name)
-        return found
+        affinity: AffinityState = state.read(self.name)
+        return affinity
 
     # Score
 
@@ -148,8 +148,8 @@ class InterPodAffinity(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Normalized already: PreScore has seen the feasible nodes."""
-        found: AffinityScore = state.read(_SCORE_KEY)
-        return found.normalized(nodes)
+        score: AffinityScore = state.read(_SCORE_KEY)
+        return score.normalized(nodes)
 
     # Queueing hints
 

@@ -128,14 +128,14 @@ class NodeVolumeLimits(Plugin):
         if not pod.spec.volumes or not pod.shape.constraints.memo(is_attachable):
             return SKIP
         mine = _State()
-        found = self._new_volumes(pod, migrated=True)
-        if isinstance(found, Status):
-            mine.migrated_code = mine.code(found)
+        new_volumes = self._new_volumes(pod, migrated=True)
+        if isinstance(new_volumes, Status):
+            mine.migrated_code = mine.code(new_volumes)
             other = self._new_volumes(pod, migrated=False)
             mine.other_code = mine.code(other) if isinstance(other, Status) else 0
         else:
             by_driver = defaultdict(set)
-            for volume in found:
+            for volume in new_volumes:
                 by_driver[volume.driver].add(volume)
             mine.volumes = dict(by_driver)
         if self._drivers_must_be_there:
@@ -151,19 +151,19 @@ class NodeVolumeLimits(Plugin):
         """
         inline = {v.name: v for v in pod.shape.constraints.memo(inline_volumes)} if migrated else {}
         uses = iter(claim_uses(pod))
-        found: set[CsiVolume] = set()
+        volumes: set[CsiVolume] = set()
         for volume in pod.spec.volumes:
             try:
                 if volume.name in inline:
-                    found.add(inline_volume(volume))
+                    volumes.add(inline_volume(volume))
                 elif volume.persistent_volume_claim is not None or volume.ephemeral is not None:
                     csi = self._claimed(pod, *next(uses), migrated=migrated)
                     if isinstance(csi, Status):
                         return csi
-                    found |= {csi} if csi else set()
+                    volumes |= {csi} if csi else set()
             except (InlineError, NotOwnerError) as error:
                 return Status.error(str(error))
-        return found
+        return volumes
 
     def _claimed(
         self, pod: Pod, name: str, ephemeral: bool, *, migrated: bool

@@ -129,7 +129,7 @@ class AttachedVolumes:
             NotOwnerError: an ephemeral volume's claim belongs to another.
             InlineError: an inline volume cannot be translated.
         """
-        found = {inline_volume(v) for v in pod.shape.constraints.memo(inline_volumes)}
+        volumes = {inline_volume(v) for v in pod.shape.constraints.memo(inline_volumes)}
         for use in claim_uses(pod):
             key = f"{pod.namespace}/{use.name}"
             if claims is not None:
@@ -140,8 +140,8 @@ class AttachedVolumes:
             if use.ephemeral and (trouble := not_owner(claim, pod)):
                 raise NotOwnerError(trouble)
             if (volume := self.claimed(claim)) is not None:
-                found.add(volume)
-        return frozenset(found)
+                volumes.add(volume)
+        return frozenset(volumes)
 
     def claimed(self, claim: PersistentVolumeClaim, *, migrated: bool = True) -> CsiVolume | None:
         """The CSI volume behind ``claim``, or a stand-in for the one to be provisioned.

@@ -90,16 +90,16 @@ class PodTopologySpread(Plugin):
 
     def _constraints(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
         own = shape.spec.topology_spread_constraints
-        found = compile_constraints(own or self._defaults, shape.labels, action)
-        if own or not found:
-            return found
-        return with_selector(found, self._selectors.of(shape))
+        constraints = compile_constraints(own or self._defaults, shape.labels, action)
+        if own or not constraints:
+            return constraints
+        return with_selector(constraints, self._selectors.of(shape))
 
     def _hard_view(self, shape: PodShape) -> SpreadView:
         view, version = self._hard.get(shape), self._version(shape)
         if view is None or view.version != version:
-            found = self._constraints(shape, HARD)
-            view = SpreadView.hard(shape, found, self._counters, version)
+            constraints = self._constraints(shape, HARD)
+            view = SpreadView.hard(shape, constraints, self._counters, version)
             self._hard.put(shape, view)
         return view
 
@@ -107,8 +107,8 @@ class PodTopologySpread(Plugin):
         view, version = self._soft.get(shape), self._version(shape)
         if view is None or view.version != version:
             strict = bool(shape.spec.topology_spread_constraints) or not self._system
-            found = self._constraints(shape, SOFT)
-            view = SpreadView.soft(shape, found, self._counters, version, strict)
+            constraints = self._constraints(shape, SOFT)
+            view = SpreadView.soft(shape, constraints, self._counters, version, strict)
             self._soft.put(shape, view)
         return view
 
@@ -147,8 +147,8 @@ class PodTopologySpread(Plugin):
         return _REASONS[code]
 
     def _filter_state(self, state: CycleState) -> FilterState:
-        found: FilterState = state.read(self.name)
-        return found
+        spread: FilterState = state.read(self.name)
+        return spread
 
     # Score
 
@@ -173,8 +173,8 @@ class PodTopologySpread(Plugin):
 
         Normalized already: PreScore has seen the feasible nodes.
         """
-        found: ScoreState = state.read(_SCORE_KEY)
-        return found.normalized(nodes)
+        score: ScoreState = state.read(_SCORE_KEY)
+        return score.normalized(nodes)
 
     # Queueing hints
 

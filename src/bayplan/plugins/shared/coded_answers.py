@@ -49,6 +49,6 @@ class CodedAnswers:
             self._answers, self._known = self._absent, 0
         new = [self._ask(value) for value in values[self._known :]]
         # The answer for absent values stands last: that is where their code, -1, points.
-        known = self._answers[:-1]
-        self._answers = np.concatenate([known, np.array(new, known.dtype), self._absent])
+        previous = self._answers[:-1]
+        self._answers = np.concatenate([previous, np.array(new, previous.dtype), self._absent])
         self._values, self._known = values, len(values)

@@ -221,10 +221,10 @@ def migrated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
 def _topology_keys(volume: PersistentVolume) -> tuple[str, str]:
     """The zone and region labels that ``volume`` is written with: beta ones or not."""
     keys = {r.key for term in _terms(volume.spec.node_affinity) for r in term.match_expressions}
-    for known in (keys, volume.labels):
-        if ZONE in known:
+    for labels in (keys, volume.labels):
+        if ZONE in labels:
             return ZONE, REGION
-        if BETA_ZONE in known:
+        if BETA_ZONE in labels:
             return BETA_ZONE, BETA_REGION
     return ZONE, REGION
 

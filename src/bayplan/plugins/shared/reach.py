@@ -103,13 +103,13 @@ def includes(reach: Reach, labels: Mapping[str, str]) -> bool:
 
 def rows(reach: Reach, nodes: NodeTable) -> BoolArray:
     """Which rows are within ``reach``, ``(n,)``."""
-    found = np.zeros(len(nodes), np.bool_)
+    reachable = np.zeros(len(nodes), np.bool_)
     for term in reach:
         fits = np.ones(len(nodes), np.bool_)
         for requirement in term:
             fits &= _requirement_rows(requirement, nodes)
-        found |= fits
-    return found
+        reachable |= fits
+    return reachable
 
 
 def _requirement_rows(requirement: Requirement, nodes: NodeTable) -> BoolArray:
@@ -129,10 +129,8 @@ def _requirement_rows(requirement: Requirement, nodes: NodeTable) -> BoolArray:
 
 def rows_with(column: CodedColumn, values: Iterable[str]) -> BoolArray:
     """Which rows have one of ``values``, ``(n,)``."""
-    wanted = [code for code in map(column.find, values) if code != ABSENT]
-    same: BoolArray = (
-        column.codes == wanted[0] if len(wanted) == 1 else np.isin(column.codes, wanted)
-    )
+    codes = [code for code in map(column.find, values) if code != ABSENT]
+    same: BoolArray = column.codes == codes[0] if len(codes) == 1 else np.isin(column.codes, codes)
     return same
 
 

@@ -163,10 +163,10 @@ class VolumeBinding(Plugin):
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes of `FoundVolumes`."""
         mine: _State = state.read(self.name)
-        found = self._find(mine, nodes)
+        volumes = self._find(mine, nodes)
         if mine.found is None or nodes is self.handle.nodes:
-            mine.found = found
-        return found.codes
+            mine.found = volumes
+        return volumes.codes
 
     def _find(self, mine: _State, nodes: NodeTable) -> FoundVolumes:
         return FoundVolumes(mine.claims, nodes, self._volumes, self._csi_nodes)
@@ -199,10 +199,10 @@ class VolumeBinding(Plugin):
         mine: _State | None = state.get(self.name)
         if mine is None or mine.found is None or self._curve is None:
             return None
-        found = mine.found if mine.found.nodes is nodes else self._find(mine, nodes)
-        if not (found.static or found.capacity):
+        volumes = mine.found if mine.found.nodes is nodes else self._find(mine, nodes)
+        if not (volumes.static or volumes.capacity):
             return None
-        return scoring.scores(found, self._curve)
+        return scoring.scores(volumes, self._curve)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume what the Pod's unbound claims get on the node."""
@@ -210,17 +210,17 @@ class VolumeBinding(Plugin):
         row = self.handle.nodes.row(node_name)
         if mine is None or not mine.claims.delayed or row is None:
             return None
-        node, found = self.handle.nodes.nodes[row], mine.found
+        node, volumes = self.handle.nodes.nodes[row], mine.found
         assert node is not None
-        if found is None:
+        if volumes is None:
             # The profile has no VolumeBinding at Filter, so no volumes were looked up.
             return None
-        if found.nodes is not self.handle.nodes:
-            found, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0
-        if found.codes[row]:
-            return found.status(int(found.codes[row]))
+        if volumes.nodes is not self.handle.nodes:
+            volumes, row = self._find(mine, self.handle.nodes.take(np.array([row]))), 0
+        if volumes.codes[row]:
+            return volumes.status(int(volumes.codes[row]))
         csi_node = self.handle.objects.get(CSI_NODE, node_name)
-        task = mine.task = BindingTask(pod, node, csi_node, found.at(row))
+        task = mine.task = BindingTask(pod, node, csi_node, volumes.at(row))
         for volume in task.volumes:
             self._volumes.volumes.assume(volume)
         for claim in task.claims:

@@ -94,16 +94,16 @@ class Volumes:
         names = dict(self._names.get((class_name, _NO_CLAIM), ()))
         for claim in claims:
             names.update(self._names.get((class_name, claim.key), ()))
-        found = map(self.volumes.get, names)
-        return [volume for volume in found if volume is not None]
+        volumes = map(self.volumes.get, names)
+        return [volume for volume in volumes if volume is not None]
 
     def reach_of(self, volume: PersistentVolume) -> Reach:
         """From where ``volume`` can be reached; computed once per volume."""
         affinity = volume.spec.node_affinity
-        known = self._reaches.get(volume.name)
-        if known is None or known[0] is not affinity:
-            known = self._reaches[volume.name] = (affinity, reach.of_affinity(affinity))
-        return known[1]
+        cached = self._reaches.get(volume.name)
+        if cached is None or cached[0] is not affinity:
+            cached = self._reaches[volume.name] = (affinity, reach.of_affinity(affinity))
+        return cached[1]
 
     def capacities(self, class_name: str) -> list[PlacedCapacity]:
         """What CSI drivers have published of the class."""

@@ -160,9 +160,13 @@ class FoundVolumes:
         for claim in sorted(claims, key=lambda c: size(c.spec.resources.requests)):
             name = claim_class(claim)
             volumes = of_class[name]
-            taken = [chosen for c, _, chosen in self.static if claim_class(c) == name]
+            chosen_already = [chosen for c, _, chosen in self.static if claim_class(c) == name]
             self.static.append(
-                (claim, volumes, match(claim, volumes, self._volumes.reach_of, self.nodes, taken))
+                (
+                    claim,
+                    volumes,
+                    match(claim, volumes, self._volumes.reach_of, self.nodes, chosen_already),
+                )
             )
         for claim in self._selected:
             here = self._provision(claim, here, here)
@@ -210,15 +214,15 @@ class FoundVolumes:
         requested = claim.spec.resources.requests.get("storage")
         if requested is None or driver is None or not driver.spec.storage_capacity:
             return np.ones(len(self.nodes), np.bool_)
-        wanted = quantity.value(requested)
+        requested_bytes = quantity.value(requested)
         large = [
             each
             for each in self._volumes.capacities(storage_class.name)
-            if (limit := volume_limit(each[0])) is not None and limit >= wanted
+            if (limit := volume_limit(each[0])) is not None and limit >= requested_bytes
         ]
-        found = FirstReach(self.nodes, (reached for _, reached in large)).best()
-        self.capacity.append((claim, [c for c, _ in large], found, needed))
-        enough: BoolArray = found >= 0
+        first = FirstReach(self.nodes, (reached for _, reached in large)).best()
+        self.capacity.append((claim, [c for c, _ in large], first, needed))
+        enough: BoolArray = first >= 0
         return enough
 
 

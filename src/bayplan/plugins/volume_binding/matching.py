@@ -82,10 +82,10 @@ def match(
 
 
 def _among(index: int, taken: Sequence[IntArray], n: int) -> np.ndarray:
-    found = np.zeros(n, np.bool_)
+    satisfied = np.zeros(n, np.bool_)
     for others in taken:
-        found |= others == index
-    return found
+        satisfied |= others == index
+    return satisfied
 
 
 def _smallest(
@@ -144,5 +144,5 @@ def _available(
             and (selected is None or selected(volume.labels))
         )
 
-    found = [i for i in usable if offers(volumes[i])]
-    return sorted(found, key=lambda i: size(volumes[i].spec.capacity))
+    candidates = [i for i in usable if offers(volumes[i])]
+    return sorted(candidates, key=lambda i: size(volumes[i].spec.capacity))
