@@ -132,7 +132,6 @@ class CoreBench:
             world.feed(objects.measured())
             with self._profiled():
                 placing = world.place(measured, SECONDS)
-        world.close()
         return CoreFigures(
             nodes=workload.node_count,
             placed=workload.placed_count,

@@ -19,15 +19,22 @@ from bench.workloads import Catalog, NodeGroup, PodBatch, Workload
 
 COLLECTIONS = {
     "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "DeviceTaintRule": "/apis/resource.k8s.io/v1/devicetaintrules",
     "Namespace": "/api/v1/namespaces",
     "Node": "/api/v1/nodes",
     "PersistentVolume": "/api/v1/persistentvolumes",
     "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
     "Pod": "/api/v1/pods",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "Service": "/api/v1/services",
 }
 """Paths of the kinds that workloads are made of."""
-NAMESPACED = frozenset({"Pod", "Service", "PersistentVolumeClaim"})
+NAMESPACED = frozenset(
+    {"Pod", "Service", "PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate"}
+)
 MEASURED = "measured-"
 PLACED = "placed-"
 ZONE = "topology.kubernetes.io/zone"
@@ -188,7 +195,7 @@ def _size(name: str) -> int:
 
 
 def _names(group: NodeGroup) -> list[str]:
-    return [group.name] if group.name else [f"node-{i}" for i in range(group.count)]
+    return [group.name] if group.name else [f"{group.prefix}{i}" for i in range(group.count)]
 
 
 def _zone(zone: str) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, NODE, POD
+from bayplan.api.kinds import KINDS, NODE, POD, RESOURCE_CLAIM
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
@@ -25,6 +24,8 @@ from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
 from bayplan.telemetry.metrics import Metrics
+from bayplan.testing.ports import InlineExecutor
+from bench.claims import ClaimController, ClaimStore
 from bench.objects import PLACED, Item, Objects
 from bench.workloads import Churn, Workload
 
@@ -40,9 +41,11 @@ class RecordingClient:
     Attributes:
         echo: messages that are due.
         bound: how many Pods were bound.
+        claims: the ResourceClaims of the cluster.
     """
 
     def __init__(self) -> None:
+        self.claims = ClaimStore()
         self.echo: list[WatchMessage] = []
         self.bound = 0
 
@@ -62,17 +65,19 @@ class RecordingClient:
             self.echo.append(Changed(POD, nominee))
         on_done(None)
 
-    def patch(self, path: str, _body: bytes, _content_type: str) -> bytes:
-        """As `Writer.patch`; no workload of the core writes other objects."""
-        raise AssertionError(f"{path} is patched")
+    def patch(self, path: str, body: bytes, _content_type: str) -> bytes:
+        """As `Writer.patch`, of claims; nobody here reads which claim a Pod's status names."""
+        if f"/{RESOURCE_CLAIM.plural}/" not in path:
+            return body
+        return self._stored(self.claims.patch(path, body))
 
     def read(self, path: str) -> bytes:
         """As `Writer.read`; no workload of the core reads objects."""
         raise AssertionError(f"{path} is read")
 
-    def create(self, path: str, _body: bytes) -> bytes:
-        """As `Writer.create`; no workload of the core creates objects."""
-        raise AssertionError(f"an object is created in {path}")
+    def create(self, path: str, body: bytes) -> bytes:
+        """As `Writer.create`, of a claim for extended resources."""
+        return self._stored(self.claims.create(path, body))
 
     def delete_later(self, path: str, _uid: str, _on_done: Done) -> None:
         """As `Writer.delete_later`; no workload of the core deletes other objects."""
@@ -86,6 +91,10 @@ class RecordingClient:
         """As `Writer.delete_pod`."""
         self.echo.append(Removed(POD, pod))
         on_done(None)
+
+    def _stored(self, claim: bytes) -> bytes:
+        self.echo.append(Changed(RESOURCE_CLAIM, RESOURCE_CLAIM.decode(claim)))
+        return claim
 
 
 class StatusWriter:
@@ -127,15 +136,14 @@ class CoreWorld:
         self.client = RecordingClient()
         self._objects = objects
         self._inbox = Inbox()
-        self._pool = ThreadPoolExecutor(2)
+        self._claims = ClaimController()
         ports = Ports(
             events=NoEvents(),
             writer=self.client,
             statuses=StatusWriter(self.client),
             inbox=self._inbox,
             instrument=Metrics(),
-            plugin_workers=self._pool,
-            binding_workers=self._pool,
+            binding_workers=InlineExecutor(),
         )
         self._core = build(config, registry, ports)
         self._scheduler = self._core.scheduler
@@ -151,7 +159,7 @@ class CoreWorld:
     def feed(self, items: Iterator[Item]) -> None:
         """Apply objects as if they had just been created."""
         for item in items:
-            self._apply(Changed(KINDS[item.kind], _object(item)))
+            self._create(item)
 
     def place(self, pods: int, seconds: float) -> Placing:
         """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
@@ -169,17 +177,13 @@ class CoreWorld:
             self._keep_churning()
         return Placing(client.bound - before, perf_counter() - started, process_time() - cpu)
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
-
     def _fill(self) -> None:
         nodes = []
         for item in self._objects.surroundings():
             if item.kind == "Node":
                 nodes.append(_object(item))
             else:
-                self._apply(Changed(KINDS[item.kind], _object(item)))
+                self._create(item)
         self._apply(Replaced(NODE, nodes))
         for item in self._objects.placed():
             obj = _object(item)
@@ -187,6 +191,12 @@ class CoreWorld:
             if self._churn and item.kind == "Pod":
                 self._placed[item.name] = obj
         self.feed(self._objects.gated())
+
+    def _create(self, item: Item) -> None:
+        for each in self._claims.expanded(item):
+            if each.kind == RESOURCE_CLAIM.name:
+                self.client.claims.add(each)
+            self._apply(Changed(KINDS[each.kind], _object(each)))
 
     def _apply(self, message: WatchMessage) -> None:
         self._core.world.handlers.apply(message)

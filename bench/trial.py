@@ -22,7 +22,7 @@ from bayplan.client.connection import Connection
 from bench import schedulers
 from bench.api import BoundWatch, BulkClient
 from bench.churn import ChurnThread
-from bench.objects import MEASURED, Item, Objects
+from bench.objects import COLLECTIONS, MEASURED, Item, Objects
 from bench.placement import quality
 from bench.results import FOLDER, Run
 from bench.usage import CpuMeter, CpuTimes, own_figures, peak_rss
@@ -34,6 +34,9 @@ POINTS = 200
 """Points of a timeline that are kept."""
 WARM = "warm-"
 EVENTS = "/apis/events.k8s.io/v1/events"
+CLAIMS = COLLECTIONS["ResourceClaim"]
+CONTROLLER_SECONDS = 600.0
+"""Time that the controllers may take for the claims of all Pods."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,21 @@ class Trial:
     def _populate(self) -> None:
         workload = self._plan.workload
         self._create("nodes", self._objects.surroundings(), workload.node_count)
+        claims = [i for i in self._objects.surroundings() if i.kind == "ResourceClaim"]
+        self._client.put_statuses(claims)
+        if workload.controllers:
+            self._cluster.start_controller_manager(",".join(workload.controllers))
         self._create("placed Pods", self._objects.placed(), workload.placed_count)
         self._create("gated Pods", self._objects.gated(), sum(g.count for g in workload.gated))
         if not self._plan.arrival:
             self._create("Pods to place", self._objects.measured(), self._total)
+            if workload.controllers:
+                self._await_claims(len(claims) + self._total)
+
+    def _await_claims(self, count: int) -> None:
+        """Wait for the claim of every Pod: how fast these are made is not what is measured."""
+        what = f"{count} ResourceClaims"
+        wait_until(lambda: self._client.count(CLAIMS) >= count, CONTROLLER_SECONDS, what)
 
     def _create(self, what: str, items: Iterable[Item], count: int) -> None:
         with self._bar(what, count) as bar:

@@ -37,12 +37,14 @@ class NodeGroup(Data, frozen=True):
     """Nodes of one template; a group with a ``name`` is one node of that name.
 
     Attributes:
+        prefix: what the names of the others begin with; one group of them is enough for most.
         beside: templates of objects that every node has beside it, of the same name.
     """
 
     template: str = "node"
     count: int = 1
     name: str = ""
+    prefix: str = "node-"
     zones: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
@@ -87,6 +89,7 @@ class Workload(Data, frozen=True):
     placed: tuple[PodBatch, ...] = ()
     gated: tuple[PodBatch, ...] = ()
     churn: tuple[Churn, ...] = ()
+    controllers: tuple[str, ...] = ()
     fill: str = "plain"
     aim: float = 0.0
     since: Literal["start", "first binding"] = "first binding"

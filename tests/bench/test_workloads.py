@@ -25,7 +25,6 @@ def test_every_measured_pod_of_a_workload_gets_a_node(name: Any) -> None:
     world = CoreWorld(parse_config(CONFIG, registry.known), registry, workload, objects)
     world.feed(objects.measured())
     placing = world.place(workload.measured.count, SECONDS)
-    world.close()
     assert placing.pods == workload.measured.count
 
 
@@ -38,6 +37,10 @@ def test_every_promised_workload_is_there() -> None:
         " DefaultTopologySpreading MixedSchedulingBasePod SchedulingDaemonset SchedulingCSIPVs"
         " PreemptionBasic PreemptionAsync Unschedulable SchedulingWithMixedChurn"
         " SchedulingWhileGated Heterogeneous OwnLabels OwnLabelsSpreading OwnSizes"
+        " SchedulingWithResourceClaimTemplate ResourceClaimTemplateLarge"
+        " ResourceClaimTemplateSelector ResourceClaimTemplateMatch ResourceClaimTemplateHalfFull"
+        " ResourceClaimTemplateFull FirstAvailable Partitionable PartitionableBacktracking"
+        " ConsumableCapacity DeviceTaintToleration SchedulingWithExtendedResource"
     )
     assert set(CATALOG.workloads) == set(names.split())
 

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -156,15 +157,12 @@ class DynamicResources(Plugin):
         return codes
 
     def _allocation_codes(self, mine: PodDevices, nodes: NodeTable) -> IntArray:
-        rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
-        codes = np.zeros(len(nodes), np.int64)
-        option_of = np.zeros(len(nodes), np.int64)
-        if mine.option_of is not None:
-            option_of = mine.option_of[rows]
-        for index, option in enumerate(mine.options):
-            here = option_of == index
+        for option in mine.options:
             option.answers = self._tracker.fleet.answers(option.shapes)
-            codes[here] = option.answers.codes[rows[here]]
+        codes = _by_option(mine, nodes, [option.of_all.codes for option in mine.options])
+        if mine.lacking is None and codes.min(initial=FITS) >= FITS:
+            return codes
+        rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
         errors = codes < FITS
         codes[errors] = -_FIRST_ERROR - rows[errors]
         if mine.lacking is not None:
@@ -209,9 +207,8 @@ class DynamicResources(Plugin):
     def _error(self, mine: PodDevices, row: int) -> Status:
         option, node = mine.option_at(row), self.handle.nodes.nodes[row]
         assert option is not None
-        assert option.answers is not None
         assert node is not None
-        late = option.answers.late_node
+        late = option.of_all.late_node
         if not late:
             try:
                 self._tracker.fleet.allocate(node, option.claims)
@@ -261,15 +258,10 @@ class DynamicResources(Plugin):
             raise MissingStateError("not found")
         if mine is None or not mine.options:
             return None
-        rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
-        option_of = mine.option_of[rows] if mine.option_of is not None else 0 * rows
-        scores = np.zeros(len(nodes), np.int64)
+        if any(option.answers is None for option in mine.options):
+            return np.zeros(len(nodes), np.int64)
         given = sum(_preference(claim) for claim in mine.claims)
-        for index, option in enumerate(mine.options):
-            if option.answers is not None:
-                here = option_of == index
-                scores[here] = option.answers.scores[rows[here]] + given
-        return scores
+        return _by_option(mine, nodes, [option.of_all.scores + given for option in mine.options])
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the devices that the node has for the Pod."""
@@ -352,6 +344,21 @@ class DynamicResources(Plugin):
             waiting.reject(self.name, reason)
         elif preparing is not None:
             preparing.call_back(reason)
+
+
+def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[IntArray]) -> IntArray:
+    """Per node of ``nodes`` the answer for its option, 0 where it has none.
+
+    ``answers`` are per option, by row of the live table.
+    """
+    if mine.option_of is None:
+        every = answers[0] if answers else np.zeros(len(nodes), np.int64)
+        return every.copy() if nodes.origin is None or not answers else every[nodes.origin]
+    every = np.zeros(len(mine.option_of), np.int64)
+    for index, answer in enumerate(answers):
+        here = mine.option_of == index
+        every[here] = answer[here]
+    return every if nodes.origin is None else every[nodes.origin]
 
 
 def _preference(claim: ResourceClaim) -> int:

@@ -27,6 +27,12 @@ class Option:
     mappings: Sequence[Mapping] = ()
     answers: Answers | None = None
 
+    @property
+    def of_all(self) -> Answers:
+        """The answers, which Filter has asked for."""
+        assert self.answers is not None
+        return self.answers
+
 
 @dataclass(slots=True)
 class PodDevices:
