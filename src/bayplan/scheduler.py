@@ -26,7 +26,7 @@ from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.report import Report
-from bayplan.attempt.selection import NodeSelector
+from bayplan.attempt.selection import NodeChooser
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
@@ -74,7 +74,7 @@ class Scheduler:
         self,
         world: World,
         profiles: Profiles,
-        selector: NodeSelector,
+        selector: NodeChooser,
         inbox: Inbox,
         binder: Binder,
         report: Report,

@@ -157,7 +157,7 @@ def test_a_pod_that_is_called_back_during_pre_bind_is_not_bound() -> None:
     cluster.workers.held = True
     cluster.add(make_node("n1").capacity(pods=10), pod)
     cluster.run()
-    assert cluster.core.world.preparing[uid_of(pod)].call_back("preempted by Somebody")
+    assert cluster.core.world.preparing[uid_of(pod)].cancel("preempted by Somebody")
     cluster.workers.release()
     cluster.take_in()
     assert not cluster.bound

@@ -237,7 +237,7 @@ def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:
     prepared = preparing(world, a)
     pod = as_preemptor(preemptor())
     world.preempt(pod)
-    assert prepared.called_back == "preempted by DefaultPreemption"
+    assert prepared.cancelled == "preempted by DefaultPreemption"
     assert world.client.calls == []
     note = f"Preempted by pod {pod.uid} on node n1 (in kube-scheduler memory)."
     assert [(e[0], e[5]) for e in world.events.told] == [(a, note)]

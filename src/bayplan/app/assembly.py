@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.attempt.report import Report, StatusWriter
-from bayplan.attempt.selection import NodeSelector, TieBreak, pick_at_random
+from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.config.feature_gates import FeatureGates
@@ -102,7 +102,7 @@ class Core:
     """
 
     world: World
-    selector: NodeSelector
+    selector: NodeChooser
     scheduler: Scheduler
 
     @property
@@ -118,7 +118,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ConfigError: see `make_profiles`.
     """
     world = World(ports.clock, ports.instrument)
-    selector = NodeSelector(world.cache.nodes, ports.extenders, ports.tie_break)
+    selector = NodeChooser(world.cache.nodes, ports.extenders, ports.tie_break)
     binder = Binder(
         ports.binding_workers,
         ports.inbox,

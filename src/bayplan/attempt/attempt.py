@@ -14,7 +14,7 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Placement, Reason, Rejection
-from bayplan.attempt.selection import NodeSelector, Selection
+from bayplan.attempt.selection import NodeChooser, Selection
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
@@ -23,7 +23,7 @@ log = structlog.get_logger("attempt")
 
 
 def attempt(
-    framework: Framework, selector: NodeSelector, state: CycleState, pod: Pod
+    framework: Framework, selector: NodeChooser, state: CycleState, pod: Pod
 ) -> Placement | Rejection:
     """Look for a node for ``pod``; fills in ``state``. Never raises."""
     try:

@@ -56,7 +56,7 @@ class Selection:
     rejection: Status | None = None
 
 
-class NodeSelector:
+class NodeChooser:
     """Selects nodes. One per scheduler."""
 
     def __init__(

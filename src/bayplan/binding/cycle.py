@@ -164,7 +164,7 @@ class Binder:
             status, prepared = _failure(binding, exc), False
         preparing = self._preparing.end(pod.uid)
         if prepared and preparing is not None and not preparing.finish():
-            status, prepared = Status.error(preparing.called_back), False
+            status, prepared = Status.error(preparing.cancelled), False
         if prepared:
             self._bind(binding)
         else:

@@ -13,48 +13,48 @@ class PreparingPod:
     """One Pod, from the moment that it is handed to a worker until its PreBind is over.
 
     Attributes:
-        called_back: why it was called back; "" while it was not.
+        cancelled: the reason; "" if it was not cancelled.
     """
 
     def __init__(self) -> None:
-        self.called_back = ""
+        self.cancelled = ""
         self._over = False
         self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    def call_back(self, reason: str) -> bool:
-        """Let its preparation come to nothing: it goes back to the queue.
+    def cancel(self, reason: str) -> bool:
+        """Cancel the binding: the Pod returns to the queue.
 
-        False when it is too late for that.
+        False if PreBind is over.
         """
         with self._lock:
             if self._over:
                 return False
             callbacks, self._callbacks = self._callbacks, []
-            self.called_back = self.called_back or reason
+            self.cancelled = self.cancelled or reason
         for callback in callbacks:
             callback()
         return True
 
-    def on_call_back(self, callback: Callable[[], None]) -> None:
-        """Have a PreBind plugin told, which then need not go on; at once if it has happened."""
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` on cancellation, so that PreBind can stop; at once if cancelled."""
         with self._lock:
-            if not self.called_back:
+            if not self.cancelled:
                 self._callbacks.append(callback)
                 return
         callback()
 
     def finish(self) -> bool:
-        """PreBind is over; False when the Pod was called back before."""
+        """PreBind is over; False if the Pod was cancelled before."""
         with self._lock:
-            self._over = not self.called_back
+            self._over = not self.cancelled
             return self._over
 
 
 class PreparingPods(Mapping[str, PreparingPod]):
     """All Pods in PreBind, by uid. Any thread.
 
-    With a lock: binding workers take Pods in and out while the scheduling thread looks for victims.
+    It has a lock: binding workers change it while the scheduling thread looks for victims.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ import structlog
 from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
-from bayplan.client.lanes import LONGEST_PAUSE, Lanes, Statistics
+from bayplan.client.lanes import LONGEST_PAUSE, Lanes, LaneStatistics
 from bayplan.client.request import Outcome, Request
 
 log = structlog.get_logger(__name__)
@@ -155,7 +155,7 @@ class Dispatcher:
         """Whether requests are being sent; false before the start, after the end or a crash."""
         return self._thread.is_alive()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> LaneStatistics:
         """A copy of the counters."""
         return self._lanes.statistics()
 

@@ -79,7 +79,7 @@ class _Series:
 
 
 @dataclass(slots=True)
-class Statistics:
+class EventStatistics:
     """Counters since the start."""
 
     waiting: int = 0
@@ -121,7 +121,7 @@ class EventRecorder:
         self._due: deque[_Series] = deque()
         self._swept_ns = self._refreshed_ns = clock_ns()
         self._last_name_ns = 0
-        self._statistics = Statistics()
+        self._statistics = EventStatistics()
         dispatcher.set_event_source(self.next_request)
 
     def event(
@@ -150,10 +150,10 @@ class EventRecorder:
         )
         self._dispatcher.announce_event()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> EventStatistics:
         """A copy of the counters."""
         now = self._statistics
-        return Statistics(
+        return EventStatistics(
             len(self._waiting), now.recorded, now.dropped, now.sent, now.failed, len(self._series)
         )
 

@@ -56,7 +56,7 @@ LONGEST_PAUSE = 1.0
 
 
 @dataclass(slots=True)
-class Statistics:
+class LaneStatistics:
     """Counters since the start, and what is under way now; lists are per `Lane`."""
 
     waiting: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -106,7 +106,7 @@ class Lanes:
         self._sequence = itertools.count()
         self._event_source: Callable[[], Request | None] | None = None
         self._ask_source_at = 0.0
-        self.counts = Statistics()
+        self.counts = LaneStatistics()
         self.ending = False
 
     # From any thread
@@ -203,9 +203,9 @@ class Lanes:
             lane.clear()
         return drained
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> LaneStatistics:
         """A copy of the counters."""
-        return Statistics(
+        return LaneStatistics(
             waiting=[len(lane) for lane in self._lanes],
             in_flight=list(self.counts.in_flight),
             to_retry=len(self._retries),

@@ -16,7 +16,7 @@ from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Committed
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.selection import NodeSelector
+from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
@@ -48,7 +48,7 @@ class ExplainsFilter(Protocol):
         """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
 
 
-def explain(framework: Framework, selector: NodeSelector, commit: Commit, pod: Pod) -> Verdict:
+def explain(framework: Framework, selector: NodeChooser, commit: Commit, pod: Pod) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere."""
     verdict: Verdict = {"pod": pod.key}
     gate = gate_status(framework, pod)

@@ -218,11 +218,11 @@ class Handle:
 class PreparingPod(Protocol):
     """A Pod in PreBind. Safe to use from any thread."""
 
-    def call_back(self, reason: str) -> bool:
-        """Let it go back to the queue; False when it is too late for that."""
+    def cancel(self, reason: str) -> bool:
+        """Cancel its binding: it returns to the queue. False if PreBind is over."""
 
-    def on_call_back(self, callback: Callable[[], None]) -> None:
-        """Be told when it is called back; at once if it has been."""
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` on cancellation; at once if it is cancelled already."""
 
 
 class HasUid(Protocol):

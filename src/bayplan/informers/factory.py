@@ -10,7 +10,7 @@ from typing import Any
 from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
 from bayplan.inbox.messages import Message, Replaced
-from bayplan.informers.reflector import Reflector, Statistics
+from bayplan.informers.reflector import Reflector, ReflectorStatistics
 
 JOIN_SECONDS = 5.0
 """How long a reflector that is stopped may take to end; its connection is shut down, so it is
@@ -68,7 +68,7 @@ class Informers:
         with self._lock:
             return dict(self._errors)
 
-    def statistics(self) -> dict[Kind[Any], Statistics]:
+    def statistics(self) -> dict[Kind[Any], ReflectorStatistics]:
         """A copy of the counters of each kind."""
         with self._lock:
             return {kind: r.statistics() for kind, r in self._reflectors.items()}

@@ -45,7 +45,7 @@ SHORT_WATCH = 1.0
 
 
 @dataclass(slots=True)
-class Statistics:
+class ReflectorStatistics:
     """Counters since the start, and how things stand.
 
     Attributes:
@@ -98,7 +98,7 @@ class Reflector:
         self._decoder = ObjectDecoder(kind)
         self._stream = Stream(connection)
         self._stop = threading.Event()
-        self._statistics = Statistics()
+        self._statistics = ReflectorStatistics()
         self._version = ""
         self._watch_list = True
         self._initial: _InitialEvents | None = None
@@ -121,7 +121,7 @@ class Reflector:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ReflectorStatistics:
         """A copy of the counters."""
         return replace(
             self._statistics, undecodable=self._decoder.undecodable, version=self._version

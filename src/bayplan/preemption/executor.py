@@ -153,7 +153,7 @@ class Executor:
         if waiting is not None:
             return waiting.preempt(self._plugin_name, "preempted")
         preparing = self._handle.preparing.get(victim.uid)
-        return preparing is not None and preparing.call_back(f"preempted by {self._plugin_name}")
+        return preparing is not None and preparing.cancel(f"preempted by {self._plugin_name}")
 
     def _tell(self, eviction: _Eviction, victim: Pod, where: str = "") -> None:
         by, node = eviction.preemptor, eviction.candidate.node_name

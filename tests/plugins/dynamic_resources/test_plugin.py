@@ -407,7 +407,7 @@ def test_a_pod_whose_device_another_claim_got_is_called_back(seen: bool) -> None
         world.see()
     world.add(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
     text = "device gpu.example.com/p/a was allocated to another claim"
-    assert prepared.called_back == text
+    assert prepared.cancelled == text
 
 
 # Score

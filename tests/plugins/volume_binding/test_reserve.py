@@ -514,9 +514,9 @@ def test_a_pod_that_is_called_back_waits_no_longer(
 ) -> None:
     preparing = world.preparing[POD.uid] = PreparingPod()
     if early:
-        preparing.call_back("preempted")
+        preparing.cancel("preempted")
     binding = dynamic(world, plugin).wait_written()
-    preparing.call_back("preempted")
+    preparing.cancel("preempted")
     assert binding.status() == failed("context canceled")
 
 
@@ -527,7 +527,7 @@ def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(
     binding = static(world, plugin).wait_written()
     world.store(bound_volume(), bound_claim())
     assert binding.status() is None
-    assert preparing.call_back("preempted")
+    assert preparing.cancel("preempted")
 
 
 def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(

@@ -319,7 +319,7 @@ class DynamicResources(Plugin):
         cancelled = threading.Event()
         preparing = self._handle.preparing.get(pod.uid)
         if preparing is not None:
-            preparing.on_call_back(cancelled.set)
+            preparing.on_cancel(cancelled.set)
         try:
             for index in range(len(mine.claims)):
                 if not cancelled.is_set():
@@ -343,7 +343,7 @@ class DynamicResources(Plugin):
         if waiting is not None:
             waiting.reject(self.name, reason)
         elif preparing is not None:
-            preparing.call_back(reason)
+            preparing.cancel(reason)
 
 
 def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[IntArray]) -> IntArray:

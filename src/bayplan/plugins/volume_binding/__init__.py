@@ -257,7 +257,7 @@ class VolumeBinding(Plugin):
         task = mine.task
         preparing = self._preparing.get(pod.uid)
         if preparing is not None:
-            preparing.on_call_back(task.give_up)
+            preparing.on_cancel(task.give_up)
         writer = self.handle.writer
         assert writer is not None, "without a cluster nothing is bound"
         trouble = task.run(writer, self.args.bind_timeout_seconds)
