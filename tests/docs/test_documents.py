@@ -70,7 +70,7 @@ def test_the_table_of_plugin_methods_is_made_from_the_protocols() -> None:
 
 def test_the_list_of_metrics_is_what_there_is() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
-    prefixes = "scheduler|bayplan|rest|process|leader|kubernetes"
+    prefixes = "scheduler|bayplan|dynamic_resource|rest|process|leader|kubernetes"
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
     assert listed == {*served, *(family.name for family in POLLED)}
@@ -145,7 +145,8 @@ def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: 
     (tmp_path / "my-plugins").mkdir()
     (tmp_path / "my-plugins" / "avoid_node.py").write_text(first_block("python", readme))
     (tmp_path / "my-config.yaml").write_text(first_block("yaml", readme, "kind:"))
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    for folder in ("docs", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     asked = [sys.executable, "-m", "bayplan", *command.removeprefix("$ bayplan ").split()]
     answer = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert stripped(answer.stdout) == stripped(expected)

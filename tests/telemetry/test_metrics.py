@@ -48,12 +48,15 @@ def used() -> Metrics:
     metrics.permit_waited("Success", 2.0)
     metrics.request("server:6443", "POST", "201")
     metrics.request("server:6443", "POST", "<error>")
+    metrics.claim_created(success=True)
+    metrics.claim_created(success=False)
     metrics.preemption(3)
     metrics.preemption(0)
     return metrics
 
 
 P = "profile=default-scheduler"
+CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=false"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +118,13 @@ P = "profile=default-scheduler"
             {
                 "scheduler_permit_wait_duration_seconds_count result=Success": 1,
                 "scheduler_permit_wait_duration_seconds_sum result=Success": 2,
+            },
+        ),
+        (
+            "dynamic_resource_allocation_resourceclaim_creates",
+            {
+                f"{CLAIMS} owner_api_group= owner_api_kind=Pod status=success": 1,
+                f"{CLAIMS} owner_api_group= owner_api_kind=Pod status=failure": 1,
             },
         ),
         ("scheduler_preemption_attempts", {"scheduler_preemption_attempts_total": 2}),

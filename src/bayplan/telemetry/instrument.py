@@ -73,6 +73,9 @@ class Instrument:
 
     # The API server
 
+    def claim_created(self, *, success: bool) -> None:
+        """A ResourceClaim for a Pod's extended resources was created, or not. Any thread."""
+
     def request(self, host: str, method: str, code: str) -> None:
         """A request to ``host`` ended; the code is ``<error>`` without an answer. Any thread.
 
@@ -152,6 +155,11 @@ class Instruments(Instrument):
         """See `Instrument`."""
         for part in self._parts:
             part.plugin_observed(plugin, name, seconds)
+
+    def claim_created(self, *, success: bool) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.claim_created(success=success)
 
     def request(self, host: str, method: str, code: str) -> None:
         """See `Instrument`."""

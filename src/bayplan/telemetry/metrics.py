@@ -125,6 +125,11 @@ class Metrics(Instrument):
         self._preemptions = counter(
             "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
         )
+        self._claims = counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Attempts to create ResourceClaims, by status, admin access and kind of the owner.",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
         self._failures = counter(
             "bayplan_plugin_failures_total",
             "Exceptions raised by plugins, and answers that they must not give.",
@@ -223,6 +228,10 @@ class Metrics(Instrument):
     def plugin_observed(self, plugin: str, name: str, seconds: float) -> None:
         """A user's plugin adds a duration."""
         self._plugin_seconds.labels(plugin, name).observe(seconds)
+
+    def claim_created(self, *, success: bool) -> None:
+        """A ResourceClaim for a Pod's extended resources was created, or not."""
+        self._claims.labels("success" if success else "failure", "false", "", "Pod").inc()
 
     def request(self, host: str, method: str, code: str) -> None:
         """A request to the API server ended; a watch counts once, when it is answered."""

@@ -15,6 +15,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.resource import DeviceClass, ResourceClaim
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.client.errors import ApiError
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.dynamic_resources.extended import special_claim
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
@@ -202,6 +203,23 @@ def test_the_claim_is_created_written_and_named_in_the_status_of_the_pod() -> No
     usage = world.plugin._tracker.fleet.table.usage
     row = world.plugin._tracker.fleet.table.row(0)
     assert usage.holders(row.id) == [stored.uid], "no claim in memory holds it any more"
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["success", "failure"])
+def test_creations_of_claims_are_counted(refused: bool) -> None:
+    world, pod = world_with("a"), pod_asking()
+    creations: list[bool] = []
+    world.handle.instrument.claim_created = (  # type: ignore[method-assign]
+        lambda *, success: creations.append(success)
+    )
+    if refused:
+        world.api.create = refuse  # type: ignore[method-assign]
+    world.pre_bind(world.reserve(pod), pod)
+    assert creations == [not refused]
+
+
+def refuse(path: str, body: bytes) -> bytes:
+    raise ApiError("refused")
 
 
 def see(world: World) -> ResourceClaim:

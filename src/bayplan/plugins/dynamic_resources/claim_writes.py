@@ -7,8 +7,9 @@ import threading
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.handle import ClusterWriter, InTreeHandle
 from bayplan.plugins.dynamic_resources.binding import (
+    BindError,
     bind_claim,
     claim_path,
     create_claim,
@@ -74,13 +75,22 @@ class ClaimWrites:
         if mine.claims[index].reserved_by(pod.uid):
             return
         if mine.claims[index].name == IN_MEMORY:
-            mine.claims[index] = create_claim(writer, mine.claims[index], pod)
+            mine.claims[index] = self._created(writer, mine.claims[index], pod)
         allocation, now = mine.allocations.get(index), self._handle.now()
         claim = bind_claim(writer, mine.claims[index], pod, allocation, now)
         mine.claims[index] = claim
         mine.written.add(index)
         if is_special(claim):
             name_claim(writer, claim, pod, mine.mappings)
+
+    def _created(self, writer: ClusterWriter, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        try:
+            stored = create_claim(writer, claim, pod)
+        except BindError:
+            self._handle.instrument.claim_created(success=False)
+            raise
+        self._handle.instrument.claim_created(success=True)
+        return stored
 
     def wait(
         self,
