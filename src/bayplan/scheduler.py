@@ -8,9 +8,10 @@ queue and runs its scheduling cycle:
     assume > Reserve > Permit                                             `bayplan.attempt.commit`
 
 The binding cycle (`bayplan.binding`) then goes on by itself and comes back through the inbox, as
-`Bound`. An attempt that fails, here or there, ends in `_fail`: the Pod returns to the queue, and
-its event and condition say why (`bayplan.attempt.report`). Answers to kube-scheduler's
-``pkg/scheduler/schedule_one.go``.
+`Bound`. A group of Pods comes from the queue as one entry and is placed as a whole
+(`bayplan.group_cycle`). An attempt that fails, here or there, ends in `_fail`: the Pod returns to
+the queue, and its event and condition say why (`bayplan.attempt.report`). Answers to
+kube-scheduler's ``pkg/scheduler/schedule_one.go``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Member
+from bayplan.attempt.group import Planner
+from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.report import Report
 from bayplan.attempt.selection import NodeChooser
@@ -32,6 +35,7 @@ from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
+from bayplan.group_cycle import GroupCycle
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import (
     Activate,
@@ -47,6 +51,7 @@ from bayplan.inbox.messages import (
 from bayplan.profiles import Profiles
 from bayplan.queue import update_events
 from bayplan.queue.places import Place
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
@@ -78,6 +83,7 @@ class Scheduler:
         inbox: Inbox,
         binder: Binder,
         report: Report,
+        group_report: GroupReport,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -88,6 +94,15 @@ class Scheduler:
         self._commit = Commit(world.cache, world.nominator)
         self._binder = binder
         self._report = report
+        self._groups = GroupCycle(
+            world.cache,
+            world.queue,
+            Planner(world.cache, self._commit, selector),
+            binder,
+            group_report,
+            instrument,
+            clock,
+        )
         self._instrument = instrument
         self._clock = clock
         self._in_flight: dict[str, tuple[QueuedPod, Binding]] = {}
@@ -164,7 +179,8 @@ class Scheduler:
         """Apply what the inbox holds, and run the timers that have expired."""
         timeout = 0.0
         if wait:
-            timers = [self._queue.next_timer() if self.active else None, self._binder.next_timer()]
+            timers = [self._binder.next_timer(), self._groups.next_timer()]
+            timers.append(self._queue.next_timer() if self.active else None)
             timeout = min([IDLE_SECONDS, *(timer for timer in timers if timer is not None)])
         waiting = timeout > 0
         if waiting:
@@ -177,6 +193,7 @@ class Scheduler:
         if waiting:
             self.pulse.step()
         self._binder.expire()
+        self._groups.expire()
         self._queue.flush()
 
     def _apply(self, message: Message) -> None:
@@ -200,11 +217,15 @@ class Scheduler:
     # The scheduling cycle
 
     def schedule_one(self, queued: QueuedPod) -> None:
-        """One attempt to place one Pod."""
+        """One attempt to place one Pod, or one group of Pods."""
         started = time.perf_counter()
         pod = queued.pod
         self.pulse.step(pod)
         framework = self.profiles.frameworks[pod.spec.scheduler_name]
+        if isinstance(queued, QueuedGroup):
+            for popped, binding in self._groups.schedule(queued, framework, started):
+                self._start(popped, binding)
+            return
         if self._skip(framework, pod):
             self._queue.done(pod.uid)
             return
@@ -238,12 +259,24 @@ class Scheduler:
         pod, framework = member.pod, member.framework
         binding = Binding(pod, framework, member.state, member.waits, started=started)
         binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
-        self._in_flight[pod.uid] = queued, binding
+        self._start(queued, binding)
+
+    def _start(self, queued: QueuedPod, binding: Binding) -> None:
+        self._in_flight[binding.pod.uid] = queued, binding
         if self._binder.pre_flight(binding):
-            self._report.nominated(pod)
+            self._report.nominated(binding.pod)
         self._binder.start(binding)
 
     def _binding_ended(self, queued: QueuedPod, binding: Binding, status: Status) -> None:
+        if binding.barrier is None:
+            self._conclude(queued, binding, status)
+        elif self._clock() < self._end_by and self._groups.retries(binding, status):
+            self._in_flight[binding.pod.uid] = queued, binding
+        else:
+            self._conclude(queued, binding, status)
+            self._groups.ended(binding, status)
+
+    def _conclude(self, queued: QueuedPod, binding: Binding, status: Status) -> None:
         if status.ok:
             self._queue.done(queued.uid)
             self._succeed(queued, binding)

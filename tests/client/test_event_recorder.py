@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.client.fault_server import FaultServer
 
+from bayplan.api.meta import ObjectReference
 from bayplan.client import errors
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import (
@@ -16,7 +17,6 @@ from bayplan.client.event_recorder import (
     SERIES_QUIET_NS,
     SERIES_REFRESH_NS,
     EventRecorder,
-    ObjectReference,
     cut,
 )
 from bayplan.client.request import Lane, Request

@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import KINDS, POD_GROUP
 from bayplan.client.permissions import ELECTION, Permissions, cluster_wide
-from bayplan.config import default_configuration, resolve_config
+from bayplan.config import default_configuration, load_config, resolve_config
 from bayplan.framework.registry import Registry
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RBAC = DEPLOY / "rbac.yaml"
 
 
 def granted(role: str) -> Permissions:
@@ -38,4 +39,10 @@ def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
 def test_the_default_configuration_watches_every_kind_that_there_is() -> None:
     registry = Registry()
     config = resolve_config(default_configuration("bayplan"), registry.known)
+    assert set(registry.kinds(config)) == set(KINDS.values()) - {POD_GROUP}
+
+
+def test_the_configuration_of_deploy_watches_pod_groups_too() -> None:
+    registry = Registry()
+    config = load_config(DEPLOY / "config.yaml", registry.known)
     assert set(registry.kinds(config)) == set(KINDS.values())

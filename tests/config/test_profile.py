@@ -287,13 +287,13 @@ profiles:
 
 def test_all_that_is_wrong_with_the_plugins_is_said_at_once() -> None:
     plugins = {
-        "multiPoint": enabled("GangScheduling", "Coscheduling"),
+        "multiPoint": enabled("GangScheduling", "CapacityScheduling"),
         "filter": enabled("NodeNmae"),
     }
     with pytest.raises(ConfigError) as caught:
         resolve_profile(profile(plugins), IN_TREE)
     lines = "\n".join(caught.value.lines())
     assert 'plugin "GangScheduling" is not part of this version of bayplan' in lines
-    assert 'unknown plugin "Coscheduling"' in lines
+    assert 'unknown plugin "CapacityScheduling"' in lines
     assert "did you mean GangScheduling" not in lines
     assert 'unknown plugin "NodeNmae" (did you mean NodeName?)' in lines

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from bayplan.api.kinds import NODE, Kind
+from bayplan.api.meta import ObjectReference
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
@@ -39,7 +40,9 @@ class Events:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def event(self, regarding: Pod, related: Pod | None, *texts: str | None) -> None:
+    def event(
+        self, regarding: Pod | ObjectReference, related: Pod | None, *texts: str | None
+    ) -> None:
         """The fourth text is the note."""
         self.notes.append(texts[3] or "")
 

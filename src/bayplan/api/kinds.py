@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.api import node, pod, resource, storage, workloads
+from bayplan.api import node, pod, resource, scheduling, storage, workloads
 from bayplan.api.meta import GenericObject
 
 T = TypeVar("T")
@@ -187,6 +187,9 @@ DEVICE_CLASS = Kind.of(
 DEVICE_TAINT_RULE = Kind.of(
     resource.DeviceTaintRule, _RESOURCE, "devicetaintrules", namespaced=False, optional=True
 )
+POD_GROUP = Kind.of(
+    scheduling.PodGroup, "scheduling.x-k8s.io/v1alpha1", "podgroups", namespaced=True, optional=True
+)
 
 CORE_KINDS: tuple[Kind[Any], ...] = (NODE, NAMESPACE, POD)
 """What the scheduler watches whatever its plugins are."""
@@ -212,6 +215,7 @@ KINDS: dict[str, Kind[Any]] = {
         DEVICE_CLASS,
         DEVICE_TAINT_RULE,
         RESOURCE_CLAIM,
+        POD_GROUP,
         POD,
     )
 }

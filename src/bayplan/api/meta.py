@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
+
+
+class ObjectReference(NamedTuple):
+    """What an event is about, where it is not a Pod."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str = "v1"
+    resource_version: str = ""
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=True):

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from bayplan.api.pod import Pod, PodCondition
+from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.binding.cycle import Binder
@@ -134,6 +135,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.inbox,
         binder,
         Report(ports.events, ports.statuses),
+        GroupReport(ports.events, ports.statuses),
         ports.instrument,
         ports.clock,
     )
@@ -259,13 +261,16 @@ def _policy(
             initial_backoff=config.config.pod_initial_backoff_seconds,
             max_backoff=config.config.pod_max_backoff_seconds,
         ),
+        {n: g for n, f in frameworks.items() if (g := f.plugins.grouping) is not None},
     )
 
 
 def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     """What may wake the Pods that this profile's plugins reject."""
     registered: list[tuple[str, EventRegistration]] = []
-    for plugin in framework.plugins.rejecting:
+    grouping = framework.plugins.grouping
+    asked = (*framework.plugins.rejecting, *([grouping] if isinstance(grouping, Plugin) else []))
+    for plugin in asked:
         try:
             registered += registrations([plugin])
         except (Exception, SystemExit) as exc:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import structlog
 
+from bayplan.api.meta import ObjectReference
 from bayplan.app.api_client import ApiClient
-from bayplan.client.event_recorder import ObjectReference
 from bayplan.client.leader import LeaderElector, Lease, LeaseLock, new_identity
 from bayplan.config import EffectiveConfig
 from bayplan.inbox.inbox import Inbox

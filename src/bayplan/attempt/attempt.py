@@ -23,14 +23,22 @@ log = structlog.get_logger("attempt")
 
 
 def attempt(
-    framework: Framework, selector: NodeChooser, state: CycleState, pod: Pod
+    framework: Framework,
+    selector: NodeChooser,
+    state: CycleState,
+    pod: Pod,
+    *,
+    make_room: bool = True,
 ) -> Placement | Rejection:
-    """Look for a node for ``pod``; fills in ``state``. Never raises."""
+    """Look for a node for ``pod``; fills in ``state``. Never raises.
+
+    Without ``make_room``, PostFilter plugins are not asked where nothing fits.
+    """
     try:
         selection = selector.select(framework, state, pod)
         if selection.fit is not None and selection.best is not None:
             return Placement(selection.node_name, selection.best, selection.fit)
-        return _rejection(framework, state, pod, selection)
+        return _rejection(framework, state, pod, selection, make_room)
     except AttemptFault as fault:
         return Rejection.by_error(str(fault), fault)
     except Exception as exc:
@@ -40,7 +48,7 @@ def attempt(
 
 
 def _rejection(
-    framework: Framework, state: CycleState, pod: Pod, selection: Selection
+    framework: Framework, state: CycleState, pod: Pod, selection: Selection, make_room: bool
 ) -> Rejection:
     """No node fits: let PostFilter plugins try to change that, and say why."""
     diagnosis = selection.diagnosis
@@ -49,7 +57,7 @@ def _rejection(
         return Rejection(Reason.UNSCHEDULABLE, selection.rejection.message)
     nominated: str | None = ""
     result = None
-    if framework.plugins.post_filter:
+    if make_room and framework.plugins.post_filter:
         result = framework.post_filter(state, pod, diagnosis)
         diagnosis.post_filter_message = result.status.message
         nominated = result.nominated_node

@@ -11,7 +11,7 @@ Answers to ``prepareForBindingCycle`` in kube-scheduler's ``pkg/scheduler/schedu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -84,20 +84,48 @@ class Commit:
     def run(self, *choices: Choice) -> Committed | Rejection:
         """Take the chosen nodes, all of them or none. Never raises."""
         members: list[Member] = []
-        try:
-            for choice in choices:
-                members.append(self._assume(choice))  # noqa: PERF401 - undone if the next one fails
-            rejection = _reserve(members) or _permit(members)
-        except AttemptFault as fault:
-            rejection = Rejection.by_error(str(fault), fault)
-        except Exception as exc:
-            # What a plugin hands out (states, statuses) may break wherever it is looked at.
-            log.exception("commit broke", pods=[choice.pod.key for choice in choices])
-            rejection = Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+        rejection = self._attempt(members, choices, _reserve, _permit)
         if rejection is None:
             return Committed(tuple(members))
         self.undo(members)
         return rejection
+
+    def _attempt(
+        self,
+        members: list[Member],
+        choices: Sequence[Choice],
+        *stages: Callable[[Sequence[Member]], Rejection | None],
+    ) -> Rejection | None:
+        """Assume the choices, which makes them ``members``, and run the stages for all of these."""
+        try:
+            for choice in choices:
+                members.append(self._assume(choice))  # noqa: PERF401 - undone if the next one fails
+            for stage in stages:
+                rejection = stage(members)
+                if rejection is not None:
+                    return rejection
+        except AttemptFault as fault:
+            return Rejection.by_error(str(fault), fault)
+        except Exception as exc:
+            # What a plugin hands out (states, statuses) may break wherever it is looked at.
+            log.exception("commit broke", pods=[choice.pod.key for choice in choices])
+            return Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+        return None
+
+    def take(self, choice: Choice) -> Member | Rejection:
+        """Assume and Reserve for one Pod of a plan; see `permit`. Never raises."""
+        nominated = self._nominator.nominated_node(choice.pod.uid)
+        members: list[Member] = []
+        rejection = self._attempt(members, (choice,), _reserve)
+        if rejection is None:
+            return members[0]
+        self.undo(members)
+        self._nominator.nominate(choice.pod, nominated)
+        return rejection
+
+    def permit(self, members: Sequence[Member]) -> Rejection | None:
+        """Ask Permit about Pods that were taken. A rejection leaves them for `undo`."""
+        return self._attempt(list(members), (), _permit)
 
     def rehearse(self, *choices: Choice) -> Committed | Rejection:
         """What `run` comes to; everything is as before afterwards, nominations included."""

@@ -9,7 +9,7 @@ ends in exactly one message `Bound`, also after a failure.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.binding.barrier import Barrier
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.framework.cycle_state import CycleState
@@ -55,6 +56,8 @@ class Binding:
         timed_out: whether it waited in Permit until its time was up.
         evaluated: how many nodes were filtered.
         feasible: how many of them fit.
+        barrier: where it waits for the other Pods of its group; None for a Pod of its own.
+        retried: whether its binding was refused once and is tried again, as that of a group is.
         started: when the attempt began, `time.perf_counter`.
     """
 
@@ -68,6 +71,8 @@ class Binding:
     timed_out: bool = False
     evaluated: int = 0
     feasible: int = 0
+    barrier: Barrier | None = None
+    retried: bool = False
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -106,8 +111,9 @@ class Binder:
 
     def start(self, binding: Binding) -> None:
         """Begin the cycle. Scheduling thread only."""
-        if binding.failure is not None:
-            self._finish(binding, binding.failure)
+        failure = binding.failure or (binding.barrier and binding.barrier.failure)
+        if failure:
+            self._finish(binding, failure)
         elif binding.waits:
             if logs.enabled(2):
                 pod, waits = binding.pod, dict(binding.waits)
@@ -118,7 +124,27 @@ class Binder:
             self._hand_over(binding)
         else:
             binding.permitted = True
+            self._prepared(binding)
+
+    def retry(self, binding: Binding) -> None:
+        """Bind once more, to the same node. Scheduling thread only."""
+        binding.retried = True
+        if self._blocks(binding):
+            self._pool.submit(self._bind, binding)
+        else:
             self._bind(binding)
+
+    def fail_group(self, bindings: Iterable[Binding], status: Status) -> None:
+        """Let none of these Pods through that wait in Permit or for each other.
+
+        One in PreBind comes back when that is over.
+        """
+        for binding in bindings:
+            if binding.barrier is not None:
+                binding.barrier.fail(status)
+            waiting = self._waiting.get(binding.pod.uid)
+            if waiting is not None:
+                waiting.reject("", status.message)
 
     def next_timer(self) -> float | None:
         """Seconds until `expire` may have something to do; None while it has not."""
@@ -166,9 +192,16 @@ class Binder:
         if prepared and preparing is not None and not preparing.finish():
             status, prepared = Status.error(preparing.cancelled), False
         if prepared:
-            self._bind(binding)
+            self._prepared(binding)
         else:
             self._finish(binding, status)
+
+    def _prepared(self, binding: Binding) -> None:
+        """Any thread: bind the Pod, or all of its group with the last one."""
+        if binding.barrier is None:
+            self._bind(binding)
+        else:
+            binding.barrier.arrive(partial(self._bind, binding), partial(self._finish, binding))
 
     def _bind(self, binding: Binding) -> None:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
@@ -189,6 +222,9 @@ class Binder:
             self._pool.submit(
                 binding.framework.lifecycle.post_bind, binding.state, pod, pod.node_name
             )
+        if not status.ok and binding.barrier is not None:
+            text = f"another Pod of the group failed: {binding.pod.key}: {status.message}"
+            binding.barrier.fail(Status.error(text))
         self._inbox.post(Bound(binding.pod, status))
 
 

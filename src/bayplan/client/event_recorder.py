@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from bayplan.api.kinds import EVENT
+from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
@@ -40,17 +41,6 @@ SERIES_QUIET_NS = 6 * 60 * 10**9
 SERIES_REFRESH_NS = 30 * 60 * 10**9
 """How often the count of a running series is sent (client-go's refreshTime)."""
 MAX_TRIES = 12
-
-
-class ObjectReference(NamedTuple):
-    """What an event is about, where it is not a Pod."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    api_version: str = "v1"
-    resource_version: str = ""
 
 
 Subject = Pod | ObjectReference

@@ -175,6 +175,18 @@ class VolumeBindingArgs(Wire):
     )
 
 
+class CoschedulingArgs(Wire):
+    """The defaults of groups: seconds until they give up, seconds between attempts, and a share.
+
+    The share is that of missing Pods below which scheduler-plugins lets a group wait on; here no
+    group holds anything while it waits, so it says nothing.
+    """
+
+    permit_waiting_time_seconds: Int64 = 60
+    pod_group_backoff_seconds: Int64 = 0
+    pod_group_reject_percentage: Int32 = 10
+
+
 class DynamicResourcesArgs(Wire):
     """Time limits, in seconds, of filtering a node (0 for none) and of waiting for devices."""
 

@@ -1,5 +1,7 @@
 """The plugins of kube-scheduler v1.37: where they run, their arguments, which are on by default.
 
+And Coscheduling of scheduler-plugins, which is off by default.
+
 Only names: what bayplan has of them is the framework's to say.
 """
 
@@ -93,6 +95,15 @@ IN_TREE = {
         _known("ImageLocality", Point.SCORE),
         _known("DefaultBinder", Point.BIND),
         _known("NodeDeclaredFeatures", *_FILTERS),
+        _known(
+            "Coscheduling",
+            Point.QUEUE_SORT,
+            Point.PRE_FILTER,
+            Point.POST_FILTER,
+            Point.RESERVE,
+            Point.PERMIT,
+            args_model=args.CoschedulingArgs,
+        ),
         _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT, available=False),
         _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE, available=False),
         _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, available=False),

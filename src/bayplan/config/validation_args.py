@@ -155,6 +155,16 @@ def _(given: args.DynamicResourcesArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.bindingTimeout", "must be at least 1s")
 
 
+@validate_args.register(args.CoschedulingArgs)
+def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
+    if given.permit_waiting_time_seconds < 0:
+        yield FieldError(f"{path}.permitWaitingTimeSeconds", "must not be negative")
+    if given.pod_group_backoff_seconds < 0:
+        yield FieldError(f"{path}.podGroupBackoffSeconds", "must not be negative")
+    if not 0 <= given.pod_group_reject_percentage <= 100:
+        yield FieldError(f"{path}.podGroupRejectPercentage", "must be from 0 to 100")
+
+
 def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:
     if not shape:
         yield FieldError(path, "must have at least one point")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import LiveNodeTable
@@ -77,7 +78,7 @@ class EventRecorder(Protocol):
 
     def event(
         self,
-        regarding: Pod,
+        regarding: Pod | ObjectReference,
         related: Pod | None,
         type_: str,
         reason: str,

@@ -17,6 +17,7 @@ from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
+from bayplan.framework.groups import GroupsPods
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.points import (
     FORMS,
@@ -98,6 +99,7 @@ class PluginSet:
         trusted: see above.
         all: every plugin once, in the order of the points.
         rejecting: those that can reject a Pod.
+        grouping: the one that has Pods placed together, if any.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class PluginSet:
         self.weights = {plugin.name: weight for plugin, weight in enabled.get(Point.SCORE, ())}
         self.all = _once(points.values())
         self.rejecting = _once(points[point] for point in REJECTING)
+        self.grouping = next((p for p in self.all if isinstance(p, GroupsPods)), None)
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.call: Caller = self._timed_call if instrument.times_plugins else self._call
         """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""

@@ -62,7 +62,8 @@ class BackoffQueue:
         if self._maximum == 0 or failures == 0:
             return _NO_BACKOFF
         if queued.backoff_expiration is None:
-            queued.backoff_expiration = _window(queued.timestamp + self.duration(failures))
+            seconds = max(self.duration(failures), queued.least_backoff)
+            queued.backoff_expiration = _window(queued.timestamp + seconds)
         return queued.backoff_expiration
 
     def is_backing_off(self, queued: QueuedPod) -> bool:

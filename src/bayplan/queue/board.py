@@ -17,7 +17,7 @@ from bayplan.queue.in_flight import InFlightPods
 from bayplan.queue.places import MOVES, Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueSettings
-from bayplan.queue.unschedulable import UnschedulablePods, gating_plugin, rejectors
+from bayplan.queue.unschedulable import UnschedulablePods, gating_plugin, nobody, rejectors
 from bayplan.telemetry.instrument import Instrument
 
 
@@ -42,8 +42,8 @@ class Board:
 
     Attributes:
         pods: by uid.
-        active, backoff, unschedulable, gated, in_flight: the parts. Read them; Pods get in and out
-            by `move`, `pop` and `leave`.
+        active, backoff, unschedulable, gated, grouped, in_flight: the parts. Read them; Pods get in
+            and out by `move`, `pop` and `leave`.
     """
 
     def __init__(
@@ -58,12 +58,14 @@ class Board:
         self.backoff = BackoffQueue(clock, settings.initial_backoff, settings.max_backoff, sort_key)
         self.unschedulable = UnschedulablePods(rejectors)
         self.gated = UnschedulablePods(gating_plugin)
+        self.grouped = UnschedulablePods(nobody)
         self.in_flight = InFlightPods()
         self.parts: dict[Place, Part] = {
             Place.ACTIVE: self.active,
             Place.BACKOFF: self.backoff,
             Place.UNSCHEDULABLE: self.unschedulable,
             Place.GATED: self.gated,
+            Place.GROUPED: self.grouped,
             Place.IN_FLIGHT: self.in_flight,
         }
         self._instrument = instrument
@@ -97,10 +99,18 @@ class Board:
             if queued is None:
                 return None
             self._instrument.incoming(Place.ACTIVE.label, early_event, queued.pod)
+        self._take_off(queued)
+        return queued
+
+    def pop_grouped(self, queued: QueuedPod) -> None:
+        """The Pod takes off with its group."""
+        self.grouped.discard(queued)
+        self._take_off(queued)
+
+    def _take_off(self, queued: QueuedPod) -> None:
         self._count(queued, -1)
         queued.place = Place.IN_FLIGHT
         self.in_flight.add(queued)
-        return queued
 
     def leave(self, queued: QueuedPod) -> None:
         """The Pod goes outside, from wherever it is."""

@@ -163,7 +163,9 @@ class HintTable:
         new: Any,
     ) -> bool:
         try:
-            return hint(queued.pod, old, new) is Hint.QUEUE
+            if hint(queued.pod, old, new) is Hint.QUEUE:
+                return True
+            return any(hint(pod, old, new) is Hint.QUEUE for pod in queued.also_rejected)
         except BaseException as exc:
             if is_interrupt(exc):
                 raise

@@ -1,29 +1,42 @@
 """Where a Pod can be, and every move between two places.
 
 A Pod is in exactly one place: `QueuedPod.place` says which, and the part of the queue that stands
-for it holds the Pod. `MOVES` is the whole truth about how it gets on; drawn from it::
+for it holds the Pod. A group of Pods that are placed at once has an entry of its own, which moves
+like a Pod (gated means that it gathers), while its Pods are grouped. `MOVES` is the whole truth
+about how a Pod gets on; drawn from it::
 
     outside       --> active        : added
     outside       --> gated         : added, held by a PreEnqueue plugin
+    outside       --> grouped       : added, waits with its group
     active        --> in flight     : popped
     active        --> gated         : held by a PreEnqueue plugin that a reload brought
+    active        --> grouped       : waits with its group since a reload
     active        --> outside       : deleted
     backoff       --> active        : backoff completed, or activated
     backoff       --> in flight     : popped while no Pod is active
     backoff       --> gated         : held by a PreEnqueue plugin that a reload brought
+    backoff       --> grouped       : waits with its group
     backoff       --> outside       : deleted
     unschedulable --> active        : woken, or activated
     unschedulable --> backoff       : woken before its backoff completed
     unschedulable --> gated         : woken, held by a PreEnqueue plugin
+    unschedulable --> grouped       : waits with its group
     unschedulable --> outside       : deleted
     gated         --> active        : let go
     gated         --> backoff       : let go before its backoff completed
     gated         --> gated         : asked again, still held
+    gated         --> grouped       : let go, waits with its group
     gated         --> outside       : deleted
+    grouped       --> in flight     : popped with its group
+    grouped       --> active        : its group has begun, or there are no groups any more
+    grouped       --> gated         : its group has begun, held by a PreEnqueue plugin
+    grouped       --> grouped       : changed
+    grouped       --> outside       : deleted
     in flight     --> unschedulable : rejected
     in flight     --> backoff       : failed by an error, or rejected and woken meanwhile
     in flight     --> active        : rejected and woken meanwhile, no backoff left
     in flight     --> gated         : came back, held by a PreEnqueue plugin
+    in flight     --> grouped       : came back to its group
     in flight     --> outside       : bound, or deleted meanwhile
 """
 
@@ -45,42 +58,57 @@ class Place(enum.StrEnum):
     UNSCHEDULABLE = "unschedulable"
     """Rejected; waits for an event that a plugin calls helpful, or for five minutes."""
     GATED = "gated"
-    """Held by a PreEnqueue plugin; waits for an event that this plugin registered."""
+    """Held by a PreEnqueue plugin; waits for an event that this plugin registered. Of a group: it
+    waits for more members."""
+    GROUPED = "grouped"
+    """Waits with the other Pods of its group, whose entry is somewhere else."""
     IN_FLIGHT = "in flight"
     """Popped: being scheduled, waiting in Permit, or being bound."""
 
     @property
     def label(self) -> str:
         """The place's name in the metric queue_incoming_pods_total."""
-        return "unschedulable" if self is Place.GATED else self.value
+        return "unschedulable" if self in (Place.GATED, Place.GROUPED) else self.value
 
 
 MOVES: Mapping[Place, Mapping[Place, str]] = {
     Place.OUTSIDE: {
         Place.ACTIVE: "added",
         Place.GATED: "added, held by a PreEnqueue plugin",
+        Place.GROUPED: "added, waits with its group",
     },
     Place.ACTIVE: {
         Place.IN_FLIGHT: "popped",
         Place.GATED: "held by a PreEnqueue plugin that a reload brought",
+        Place.GROUPED: "waits with its group since a reload",
         Place.OUTSIDE: "deleted",
     },
     Place.BACKOFF: {
         Place.ACTIVE: "backoff completed, or activated",
         Place.IN_FLIGHT: "popped while no Pod is active",
         Place.GATED: "held by a PreEnqueue plugin that a reload brought",
+        Place.GROUPED: "waits with its group",
         Place.OUTSIDE: "deleted",
     },
     Place.UNSCHEDULABLE: {
         Place.ACTIVE: "woken, or activated",
         Place.BACKOFF: "woken before its backoff completed",
         Place.GATED: "woken, held by a PreEnqueue plugin",
+        Place.GROUPED: "waits with its group",
         Place.OUTSIDE: "deleted",
     },
     Place.GATED: {
         Place.ACTIVE: "let go",
         Place.BACKOFF: "let go before its backoff completed",
         Place.GATED: "asked again, still held",
+        Place.GROUPED: "let go, waits with its group",
+        Place.OUTSIDE: "deleted",
+    },
+    Place.GROUPED: {
+        Place.IN_FLIGHT: "popped with its group",
+        Place.ACTIVE: "its group has begun, or there are no groups any more",
+        Place.GATED: "its group has begun, held by a PreEnqueue plugin",
+        Place.GROUPED: "changed",
         Place.OUTSIDE: "deleted",
     },
     Place.IN_FLIGHT: {
@@ -88,6 +116,7 @@ MOVES: Mapping[Place, Mapping[Place, str]] = {
         Place.BACKOFF: "failed by an error, or rejected and woken meanwhile",
         Place.ACTIVE: "rejected and woken meanwhile, no backoff left",
         Place.GATED: "came back, held by a PreEnqueue plugin",
+        Place.GROUPED: "came back to its group",
         Place.OUTSIDE: "bound, or deleted meanwhile",
     },
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bayplan.framework.groups import GroupsPods
 from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import Key
 from bayplan.queue.hints import HintTable
@@ -20,12 +21,14 @@ class QueuePolicy:
         hints: what wakes the Pods that a plugin rejected.
         pre_enqueue: PreEnqueue plugins by profile, in order.
         settings: times.
+        groups: by profile, the plugin that has Pods placed together; none in most.
     """
 
     sort_key: Key
     hints: HintTable
     pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
     settings: QueueSettings = field(default_factory=QueueSettings)
+    groups: Mapping[str, GroupsPods] = field(default_factory=dict)
 
 
 NO_POLICY = QueuePolicy(lambda queued: queued.timestamp, HintTable({}), {})

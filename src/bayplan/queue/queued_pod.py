@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.queue.places import Place
@@ -29,6 +29,8 @@ class QueuedPod:
         pending_plugins: plugins that rejected it with Pending; their Queue hint skips the backoff.
         gating_plugin: the PreEnqueue plugin that holds it, "" when none does.
         gating_reason: what that plugin says.
+        also_rejected: other Pods whose hints may wake it, in an entry that stands for several.
+        least_backoff: seconds that it backs off at least; of groups.
         flushed: when it was last flushed, since it entered the queue; None before that.
         was_flushed_from_unschedulable: whether the last wake-up was the flush after five minutes,
             which hints at a plugin that does not register what it waits for.
@@ -43,6 +45,7 @@ class QueuedPod:
         "gating_plugin",
         "gating_reason",
         "initial_attempt_timestamp",
+        "least_backoff",
         "pending_plugins",
         "place",
         "pod",
@@ -52,6 +55,8 @@ class QueuedPod:
         "unschedulable_plugins",
         "was_flushed_from_unschedulable",
     )
+
+    also_rejected: Sequence[Pod] = ()
 
     def __init__(self, pod: Pod, now: float) -> None:
         self.pod = pod
@@ -68,6 +73,7 @@ class QueuedPod:
         self.pending_plugins = NONE
         self.gating_plugin = ""
         self.gating_reason = ""
+        self.least_backoff = 0.0
         self.flushed: float | None = None
         self.was_flushed_from_unschedulable = False
 

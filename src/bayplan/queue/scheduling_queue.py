@@ -14,7 +14,7 @@ Answers to kube-scheduler's ``pkg/scheduler/backend/queue``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -25,11 +25,13 @@ from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.queue import update_events
 from bayplan.queue.board import Board
 from bayplan.queue.gate import Gate
+from bayplan.queue.groups import QueuedGroups
 from bayplan.queue.hints import Strategy
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.places import Place
 from bayplan.queue.policy import NO_POLICY, QueuePolicy
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueStatistics
 from bayplan.telemetry.instrument import Instrument
@@ -45,6 +47,7 @@ class SchedulingQueue:
 
     Attributes:
         nominator: Pods that are nominated to nodes.
+        groups: Pods that wait to be placed together.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class SchedulingQueue:
         self._clock = clock
         self._hints = policy.hints
         self._gate = Gate(policy.pre_enqueue)
+        self.groups = QueuedGroups(policy.groups)
         self._board = Board(policy.sort_key, clock, self._settings, instrument or Instrument())
         self._next_leftover = clock() + LEFTOVER_PERIOD
         self.nominator = nominator if nominator is not None else Nominator()
@@ -80,12 +84,18 @@ class SchedulingQueue:
         self._gate = Gate(policy.pre_enqueue)
         self._board.reorder(policy.sort_key, policy.settings)
         event = update_events.CONFIGURATION_RELOADED
+        members = [m for group in self.groups for m in self._dissolve(group)]
+        self.groups.adopt(policy.groups)
+        for queued in members:
+            self._let_in(queued, Place.ACTIVE, event.label)
         for queued in (*self._board.gated, *self._board.unschedulable):
             self._requeue(queued, Strategy.AFTER_BACKOFF, event.label)
         for queued in (*self._board.active, *self._board.backoff):
             self._ask_gate(queued)
             if queued.gating_plugin:
                 self._board.move(queued, Place.GATED, event.label)
+            elif self.groups.holds(queued):
+                self._join(queued, event.label)
         self._board.in_flight.record(event, None, None)
 
     # The scheduling cycle
@@ -195,6 +205,9 @@ class SchedulingQueue:
         self._let_in(QueuedPod(pod, self._clock()), Place.ACTIVE, event)
 
     def _update_queued(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
+        if queued.place is Place.GROUPED:
+            self._update_member(queued, old, new)
+            return
         queued.pod = new
         self.nominator.update(old, new)
         if queued.place is Place.ACTIVE:
@@ -219,7 +232,7 @@ class SchedulingQueue:
             flight.latest = None
             return
         if queued is not None:
-            self._board.leave(queued)
+            self._leave(queued)
         if pod.status.nominated_node_name and not bound:
             self._nomination_ended(pod)
 
@@ -261,15 +274,20 @@ class SchedulingQueue:
 
     def assigned_pod_added(self, pod: Pod) -> None:
         """A Pod was bound, by any scheduler."""
+        self.group_member_bound(pod)
         self.move_all(update_events.ASSIGNED_POD_ADD, None, pod)
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
         """A Pod that has a node has changed."""
+        if old.deleted is not new.deleted or old.labels is not new.labels:
+            self.groups.unbound(old)
+            self.groups.bound(new)
         for event in update_events.pod_update_events(old, new):
             self.move_all(event, old, new)
 
     def assigned_pod_deleted(self, pod: Pod) -> None:
         """A Pod has left its node, or a binding that was counted on has failed."""
+        self.groups.unbound(pod)
         self.move_all(update_events.ASSIGNED_POD_DELETE, pod, None)
 
     def activate(self, pods: Iterable[Pod]) -> None:
@@ -339,7 +357,7 @@ class SchedulingQueue:
         return queued.place is not Place.GATED
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str) -> None:
-        if strategy is Strategy.SKIP:
+        if strategy is Strategy.SKIP and not self.groups.holds(queued):
             self._board.move(queued, Place.UNSCHEDULABLE, event)
         elif strategy is Strategy.AFTER_BACKOFF and self._board.backoff.is_backing_off(queued):
             self._let_in(queued, Place.BACKOFF, event)
@@ -356,19 +374,131 @@ class SchedulingQueue:
         if queued.gating_plugin:
             place = Place.GATED
             queued.was_flushed_from_unschedulable = False
+        elif self.groups.holds(queued):
+            self._join(queued, event)
+            return queued.place
         elif place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
         self._board.move(queued, place, event)
         return place
 
     def _ask_gate(self, queued: QueuedPod) -> None:
-        holder = self._gate.holder(queued)
+        if isinstance(queued, QueuedGroup):
+            holder = queued.gathering()
+        else:
+            holder = self._gate.holder(queued)
         plugin, reason = ("", "") if holder is None else (holder.plugin, holder.message)
         if logs.enabled(2) and (plugin, reason) != (queued.gating_plugin, queued.gating_reason):
             text = "Pod is held by a PreEnqueue plugin" if plugin else "Pod is held no longer"
             log.info(text, v=2, pod=queued.pod.key, plugin=plugin, reason=reason)
         self._board.gate(queued, plugin)
         queued.gating_reason = reason
+
+    # Groups
+
+    def _join(self, queued: QueuedPod, event: str) -> None:
+        """The Pod waits with its group, which may be complete by that."""
+        self._board.move(queued, Place.GROUPED, event)
+        entry = self.groups.join(queued, self._clock())
+        if entry.place in (Place.OUTSIDE, Place.GATED):
+            self._let_group_in(entry, event)
+        elif entry.place is Place.UNSCHEDULABLE and not entry.has_rejected(queued.pod):
+            self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+
+    def _let_group_in(self, entry: QueuedGroup, event: str) -> None:
+        waits = entry.attempts and self._board.backoff.is_backing_off(entry)
+        self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
+
+    def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
+        """A Pod that waits with its group has changed, perhaps to belong to another one."""
+        event = update_events.UNSCHEDULED_POD_ADD.label
+        self._part(queued)
+        queued.pod = new
+        self.nominator.update(old, new)
+        self._let_in(queued, Place.ACTIVE, event)
+        entry = self.groups.entry_of(new)
+        if entry is not None and entry.place is Place.UNSCHEDULABLE:
+            for change in update_events.pod_update_events(old, new):
+                if self._wake(entry, change, old, new):
+                    break
+
+    def _leave(self, queued: QueuedPod) -> None:
+        self._board.leave(queued)
+        self._part(queued)
+
+    def _part(self, queued: QueuedPod) -> None:
+        """The Pod does not wait with its group any more, which may miss it."""
+        entry = self.groups.part(queued)
+        if entry is None or entry.place is Place.IN_FLIGHT:
+            return
+        if not entry.members:
+            self._dissolve(entry)
+        elif entry.place is not Place.GATED:
+            self._ask_gate(entry)
+            if entry.gating_plugin:
+                self._board.move(entry, Place.GATED, "PodDelete")
+
+    def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
+        """The group has no entry from now on, unless it is in flight; returns who waited in it."""
+        if entry.place is Place.IN_FLIGHT:
+            return []
+        members = list(entry.members.values())
+        entry.members.clear()
+        self._board.leave(entry)
+        self.groups.forget(entry)
+        return members
+
+    def pop_members(self, entry: QueuedGroup, uids: Iterable[str]) -> list[QueuedPod]:
+        """These Pods of a group in flight are in flight, too, from now on."""
+        popped = [entry.members.pop(uid) for uid in uids]
+        now = self._clock()
+        for queued in popped:
+            queued.attempts += 1
+            if queued.initial_attempt_timestamp is None:
+                queued.initial_attempt_timestamp = entry.initial_attempt_timestamp or now
+            self._board.pop_grouped(queued)
+        return popped
+
+    def group_member_bound(self, pod: Pod) -> None:
+        """A Pod has its node: if it is of a group, that has begun, and others go singly."""
+        if self.groups.bound(pod):
+            entry = self.groups.entry_of(pod)
+            if entry is not None and not self.groups.gathers(entry.key):
+                for queued in self._dissolve(entry):
+                    self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+
+    def group_ended(self, entry: QueuedGroup) -> None:
+        """Every Pod of a group in flight has come back; at least one is bound, or none is left."""
+        self._board.leave(entry)
+        self.groups.forget(entry)
+        for queued in list(entry.members.values()):
+            self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+
+    def group_rejected(
+        self, entry: QueuedGroup, pods: Sequence[Pod], plugins: Iterable[str]
+    ) -> Place:
+        """A group in flight cannot be placed, or could not be bound: it is taken back.
+
+        Args:
+            entry: the group.
+            pods: those that were rejected, one of each shape.
+            plugins: that rejected them; none mean an error.
+        """
+        if not entry.members:
+            self._board.leave(entry)
+            self.groups.forget(entry)
+            return Place.OUTSIDE
+        flight = self._board.in_flight.get(entry.uid)
+        assert flight is not None
+        flight.latest = pods[0] if pods else next(iter(entry.members.values())).pod
+        entry.also_rejected = tuple(pods[1:])
+        place = self.add_unschedulable_if_not_present(
+            entry, plugins, full_backoff=entry.least_backoff > 0
+        )
+        if place is not Place.GATED and entry.gathering() is not None:
+            self._ask_gate(entry)
+            self._board.move(entry, Place.GATED, update_events.SCHEDULE_ATTEMPT_FAILURE)
+        return entry.place
 
     # Looking in
 

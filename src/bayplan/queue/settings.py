@@ -28,6 +28,7 @@ class QueueStatistics:
     backoff: int
     unschedulable: int
     gated: int
+    grouped: int
     in_flight: int
     in_flight_events: int
     nominated: int

@@ -25,6 +25,11 @@ def gating_plugin(queued: QueuedPod) -> Iterable[str]:
     return (queued.gating_plugin,)
 
 
+def nobody(_: QueuedPod) -> Iterable[str]:
+    """A Pod that waits with its group waits for no plugin: its group does."""
+    return ()
+
+
 class UnschedulablePods:
     """Pods in the order in which they came, and by the plugins that ``waits_for`` gives."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
 from bayplan.config import EffectiveConfig
@@ -22,7 +23,7 @@ class NoEvents:
 
     def event(
         self,
-        regarding: Pod,
+        regarding: Pod | ObjectReference,
         related: Pod | None,
         type_: str,
         reason: str,

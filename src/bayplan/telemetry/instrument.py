@@ -37,6 +37,15 @@ class Instrument:
             flushed: no event woke it before the last attempt, only the periodic flush.
         """
 
+    def group_planned(self, seconds: float) -> None:
+        """The search for nodes for all Pods of a group ended, well or not."""
+
+    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt of a group ended as ``scheduled``, ``unschedulable`` or ``error``.
+
+        ``seconds`` is from the attempt to the last binding, where it was scheduled.
+        """
+
     def preemption(self, victims: int) -> None:
         """A preemption was tried; ``victims`` is 0 where it found none."""
 
@@ -104,6 +113,16 @@ class Instruments(Instrument):
         """See `Instrument`."""
         for part in self._parts:
             part.scheduled(attempts, waited, flushed)
+
+    def group_planned(self, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.group_planned(seconds)
+
+    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.group_attempt(profile, result, seconds)
 
     def preemption(self, victims: int) -> None:
         """See `Instrument`."""

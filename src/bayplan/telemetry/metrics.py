@@ -122,6 +122,23 @@ class Metrics(Instrument):
             (),
             _exponential(1, 2, 7),
         ).labels()
+        self._group_attempts = counter(
+            "bayplan_group_attempts_total",
+            "Attempts to place groups, by result: scheduled, unschedulable or error.",
+            ("result", "profile"),
+        )
+        self._group_plan_seconds = histogram(
+            "bayplan_group_plan_duration_seconds",
+            "Duration of the search for nodes for all Pods of a group.",
+            (),
+            seconds,
+        ).labels()
+        self._group_bound_seconds = histogram(
+            "bayplan_group_bound_duration_seconds",
+            "From the attempt that placed a group to its last binding.",
+            (),
+            seconds,
+        ).labels()
         self._preemptions = counter(
             "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
         )
@@ -236,6 +253,16 @@ class Metrics(Instrument):
     def request(self, host: str, method: str, code: str) -> None:
         """A request to the API server ended; a watch counts once, when it is answered."""
         self._requests_of(code, method, host).inc()
+
+    def group_planned(self, seconds: float) -> None:
+        """The search for nodes for a group ended."""
+        self._group_plan_seconds.observe(seconds)
+
+    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt of a group ended."""
+        self._group_attempts.labels(result, profile).inc()
+        if result == "scheduled":
+            self._group_bound_seconds.observe(seconds)
 
     def preemption(self, victims: int) -> None:
         """A preemption was tried; with ``victims`` > 0 it found some."""

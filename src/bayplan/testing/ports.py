@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
+from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod, PodCondition
 from bayplan.attempt.report import StatusWriter
 from bayplan.client.errors import NotFound
@@ -109,7 +110,7 @@ class Recorder:
 
     def event(
         self,
-        regarding: Pod,
+        regarding: Pod | ObjectReference,
         related: Pod | None,  # noqa: ARG002
         type_: str,
         reason: str,

@@ -1,0 +1,155 @@
+"""Groups on a real API server: all of the minimum gets nodes, or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
+from e2e.provider import NodeSpec, wait_until
+from e2e.provider.golang import ROOT
+
+pytestmark = pytest.mark.e2e
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+CRD = ROOT / "deploy" / "crds" / "podgroups.yaml"
+EXAMPLE = ROOT / "examples" / "groups" / "gang.yaml"
+MULTI_POINT = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
+
+
+@pytest.fixture
+def bayplan(
+    cluster: Cluster, start: Callable[..., Bayplan], request: pytest.FixtureRequest
+) -> Iterator[Bayplan]:
+    """A scheduler with Coscheduling, and the CRD; no PodGroup is left behind."""
+    cluster.kubectl("apply", "-f", str(CRD))
+    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
+    name = getattr(request, "param", OTHER)
+    profile = {"schedulerName": name, "plugins": {"multiPoint": MULTI_POINT}}
+    yield start(cluster.config(profiles=[profile]))
+    cluster.kubectl("delete", "jobs,podgroups", "--all", namespace=cluster.namespace)
+
+
+def create_group(cluster: Cluster, name: str, minimum: int) -> None:
+    """Make a PodGroup."""
+    path = cluster.plane.folder / f"group-{name}.yaml"
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum},
+    }
+    path.write_text(yaml.safe_dump(group))
+    cluster.apply(path)
+
+
+def members(group: str, number: int, first: int = 0) -> list[Json]:
+    """Pods of a group, of one CPU each."""
+    numbers = range(first, first + number)
+    return [pod(f"{group}-{i}", OTHER, {LABEL: group}, cpu="1") for i in numbers]
+
+
+def notes(cluster: Cluster, group: str) -> list[str]:
+    """What was said of a PodGroup."""
+    field = f"--field-selector=involvedObject.name={group},involvedObject.kind=PodGroup"
+    found = cluster.kubectl("get", "events", field, "-o=json", namespace=cluster.namespace)
+    return [event["message"] for event in json.loads(found)["items"]]
+
+
+def wait_note(cluster: Cluster, group: str, text: str) -> None:
+    """Wait until that was said of the PodGroup."""
+    wait_until(lambda: any(text in n for n in notes(cluster, group)), SOON, f"event {text}")
+
+
+def bound(cluster: Cluster, group: str) -> set[str]:
+    """The Pods of a group that have a node."""
+    pods = cluster.pods().items()
+    return {n for n, p in pods if n.startswith(f"{group}-") and p["spec"].get("nodeName")}
+
+
+def test_a_group_that_fits_is_bound_and_one_that_does_not_holds_nothing(
+    cluster: Cluster, bayplan: Bayplan
+) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="4"), NodeSpec("g2", cpu="4"))
+    create_group(cluster, "fits", 6)
+    create_group(cluster, "big", 6)
+    fits, big = members("fits", 6), members("big", 6)
+    cluster.create(*fits)
+    cluster.wait_bound(*(p["metadata"]["name"] for p in fits))
+    wait_note(cluster, "fits", "Bound: 6 Pods, of which 6 are needed")
+
+    cluster.create(*big)
+    wait_note(cluster, "big", "NoRoom: 2 of 6 fit, short by cpu")
+    text = f"the group {cluster.namespace}/big does not fit at once, short by cpu"
+    cluster.wait_condition("big-3", text=text)
+    assert bound(cluster, "big") == set()
+    # Smaller ones go on.
+    cluster.create(pod("small", OTHER, cpu="1"))
+    cluster.wait_bound("small")
+
+    for one in fits:
+        cluster.delete(one["metadata"]["name"])
+    cluster.wait_bound(*(p["metadata"]["name"] for p in big))
+    assert bayplan.holds_what_the_api_server_has()
+
+
+@pytest.mark.usefixtures("bayplan")
+def test_of_two_groups_with_room_for_one_the_other_waits_as_a_whole(cluster: Cluster) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="5"))
+    for name in ("a", "b"):
+        create_group(cluster, name, 4)
+    pairs = zip(members("a", 4), members("b", 4), strict=True)
+    cluster.create(*(one for pair in pairs for one in pair))
+
+    def one_is_whole() -> bool:
+        return sorted(len(bound(cluster, name)) for name in ("a", "b")) == [0, 4]
+
+    wait_until(one_is_whole, SOON, "one group bound")
+    loser = "a" if not bound(cluster, "a") else "b"
+    wait_note(cluster, loser, "NoRoom: 1 of 4 fit")
+    assert one_is_whole()
+    for name in bound(cluster, "a" if loser == "b" else "b"):
+        cluster.delete(name)
+    cluster.wait_bound(*(f"{loser}-{i}" for i in range(4)))
+
+
+@pytest.mark.usefixtures("bayplan")
+def test_a_group_made_after_its_pods_wakes_them_and_a_lost_pod_is_replaced(
+    cluster: Cluster,
+) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="8"))
+    cluster.create(*members("late", 3))
+    cluster.create(pod("alone", OTHER, cpu="1"))
+    cluster.wait_bound("alone")
+    assert bound(cluster, "late") == set()
+    create_group(cluster, "late", 3)
+    cluster.wait_bound("late-0", "late-1", "late-2")
+    cluster.delete("late-1")
+    cluster.create(*members("late", 1, first=7))
+    cluster.wait_bound("late-7")
+
+
+@pytest.mark.usefixtures("bayplan")
+def test_a_deleted_member_is_missed_before_the_group_is_placed(cluster: Cluster) -> None:
+    create_group(cluster, "g", 3)
+    cluster.nodes(NodeSpec("g1", cpu="2"))
+    cluster.create(*members("g", 3))
+    wait_note(cluster, "g", "NoRoom: 2 of 3 fit")
+    cluster.delete("g-0")
+    cluster.nodes(NodeSpec("g2", cpu="8"))
+    wait_note(cluster, "g", "WaitingForMembers 2/3")
+    assert bound(cluster, "g") == set()
+    cluster.create(*members("g", 1, first=3))
+    cluster.wait_bound("g-1", "g-2", "g-3")
+
+
+@pytest.mark.usefixtures("bayplan")
+@pytest.mark.parametrize("bayplan", ["bayplan"], indirect=True)
+def test_the_example_of_the_guide_is_placed(cluster: Cluster) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="8"))
+    cluster.apply(EXAMPLE)
+    wait_note(cluster, "gang", "Bound: 4 Pods, of which 4 are needed")
+    assert len(bound(cluster, "gang")) == 4

@@ -1,0 +1,204 @@
+"""The cycle of a group: one plan for all of its Pods, and what becomes of their bindings.
+
+`Scheduler` comes here with a group in place of a Pod. The plan (`bayplan.attempt.group`) stands or
+falls as a whole. Its Pods are then bound like any others, but meet at a `Barrier` between PreBind
+and Bind; how their bindings end is told to `ended`. When the last one has:
+
+- one at least is bound: the group has begun. A Pod that could not be bound goes singly from now on.
+- none is: the group goes back to the queue, and backs off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from bayplan import logs
+from bayplan.attempt.group import GroupRejection, Plan, Planner
+from bayplan.attempt.group_report import GroupReport
+from bayplan.attempt.outcome import Reason
+from bayplan.binding.barrier import Barrier
+from bayplan.binding.cycle import Binder, Binding
+from bayplan.cache.cache import Cache
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import Code, Status
+from bayplan.queue.places import Place
+from bayplan.queue.queued_group import QueuedGroup
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.telemetry.instrument import Instrument
+
+log = structlog.get_logger("groups")
+
+GATHERING_SECONDS = 5.0
+"""How long a group gathers before anybody is told that Pods are missing."""
+
+
+@dataclass
+class _Flight:
+    """A group whose Pods are being bound."""
+
+    entry: QueuedGroup
+    framework: Framework
+    started: float
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    bound: int = 0
+    failure: str = ""
+    rejector: str = ""
+
+
+class GroupCycle:
+    """Schedules groups. Scheduling thread only."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        planner: Planner,
+        binder: Binder,
+        report: GroupReport,
+        instrument: Instrument,
+        clock: Callable[[], float],
+    ) -> None:
+        self._cache, self._queue = cache, queue
+        self._planner = planner
+        self._binder = binder
+        self._report = report
+        self._instrument = instrument
+        self._clock = clock
+        self._flights: dict[Barrier, _Flight] = {}
+        self._next_look = 0.0
+
+    def schedule(
+        self, entry: QueuedGroup, framework: Framework, started: float
+    ) -> list[tuple[QueuedPod, Binding]]:
+        """One attempt to place one group; returns what is to be bound, nothing where it failed."""
+        group = entry.group
+        pods = [pod for pod in entry.pods if not self._cache.is_assumed(pod.uid)]
+        if group is None or len(pods) < group.minimum:
+            self._queue.group_rejected(entry, (), (entry.plugin.name,))
+            return []
+        if logs.enabled(3):
+            log.info("Attempting to schedule group", v=3, group=entry.key, pods=len(pods))
+        outcome = self._planner.plan(framework, group, pods)
+        self._instrument.group_planned(time.perf_counter() - started)
+        if isinstance(outcome, GroupRejection):
+            self._fail(entry, framework, outcome)
+            return []
+        barrier = Barrier(len(outcome.members), self._clock() + self._patience(entry))
+        flight = self._flights[barrier] = _Flight(entry, framework, started)
+        return self._bindings(flight, barrier, outcome)
+
+    def _patience(self, entry: QueuedGroup) -> float:
+        group = entry.group
+        return (group and group.timeout) or entry.plugin.timeout
+
+    def _bindings(
+        self, flight: _Flight, barrier: Barrier, plan: Plan
+    ) -> list[tuple[QueuedPod, Binding]]:
+        uids = [member.pod.uid for member in plan.members]
+        popped = self._queue.pop_members(flight.entry, uids)
+        started = []
+        for queued, member, placement in zip(popped, plan.members, plan.placements, strict=True):
+            binding = Binding(
+                member.pod, member.framework, member.state, member.waits, started=flight.started
+            )
+            binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
+            binding.barrier = barrier
+            flight.bindings[member.pod.uid] = binding
+            started.append((queued, binding))
+        return started
+
+    # What becomes of the bindings
+
+    def retries(self, binding: Binding, status: Status) -> bool:
+        """A Pod could not be bound although its group is: try its node once more."""
+        barrier = binding.barrier
+        again = (
+            barrier is not None
+            and barrier.is_open
+            and status.code is Code.ERROR
+            and not binding.retried
+            and self._cache.is_assumed(binding.pod.uid)
+        )
+        if again:
+            log.warning("Binding a Pod of a group again", pod=binding.pod.key, err=status.message)
+            self._binder.retry(binding)
+        return again
+
+    def ended(self, binding: Binding, status: Status) -> None:
+        """The binding of a Pod of a group is over, well or not."""
+        assert binding.barrier is not None
+        flight = self._flights[binding.barrier]
+        del flight.bindings[binding.pod.uid]
+        if status.ok:
+            flight.bound += 1
+            self._queue.group_member_bound(binding.pod)
+        elif not flight.failure:
+            flight.failure = f"{binding.pod.key}: {status.message}"
+            flight.rejector = status.plugin if status.rejected and not binding.permitted else ""
+            self._binder.fail_group(list(flight.bindings.values()), Status.error(flight.failure))
+        if not flight.bindings:
+            del self._flights[binding.barrier]
+            self._close(flight)
+
+    def _close(self, flight: _Flight) -> None:
+        entry, profile = flight.entry, flight.framework.name
+        if flight.bound:
+            self._queue.group_ended(entry)
+            seconds = time.perf_counter() - flight.started
+            self._instrument.group_attempt(profile, "scheduled", seconds)
+            self._report.scheduled(entry, profile, flight.bound, flight.failure)
+            if logs.enabled(2):
+                log.info("Successfully bound group", v=2, group=entry.key, pods=flight.bound)
+            return
+        sentence = f"Failed: {flight.failure}"
+        message = f"the group {entry.key} could not be bound: {flight.failure}"
+        rejection = GroupRejection(sentence, message, Reason.SCHEDULER_ERROR)
+        if flight.rejector:
+            pods = tuple(entry.pods[:1])
+            plugins = frozenset({flight.rejector})
+            rejection = GroupRejection(sentence, message, plugins=plugins, pods=pods)
+        self._fail(entry, flight.framework, rejection)
+
+    def _fail(self, entry: QueuedGroup, framework: Framework, rejection: GroupRejection) -> None:
+        failed = rejection.reason is Reason.SCHEDULER_ERROR
+        result = "error" if failed else "unschedulable"
+        self._instrument.group_attempt(framework.name, result, 0.0)
+        if failed:
+            log.error("Error scheduling group; retrying", group=entry.key, err=rejection.sentence)
+        elif logs.enabled(2):
+            text = "Unable to schedule group; no fit; waiting"
+            log.info(text, v=2, group=entry.key, err=rejection.sentence)
+        plugins = set() if failed else {entry.plugin.name, *rejection.plugins}
+        place = self._queue.group_rejected(entry, rejection.pods, plugins)
+        if place is not Place.OUTSIDE:
+            self._report.failed(entry, framework.name, rejection)
+
+    # Time
+
+    def next_timer(self) -> float | None:
+        """Seconds until `expire` has something to do; None while nothing waits."""
+        deadlines = [barrier.deadline for barrier in self._flights if not barrier.is_open]
+        return max(min(deadlines) - self._clock(), 0.0) if deadlines else None
+
+    def expire(self) -> None:
+        """Give up the groups whose Pods take too long to get ready; tell of missing Pods."""
+        if self._flights:
+            now = self._clock()
+            for barrier, flight in list(self._flights.items()):
+                if not barrier.is_open and barrier.failure is None and now >= barrier.deadline:
+                    patience = self._patience(flight.entry)
+                    text = f"the group was not ready to be bound within {patience:g}s"
+                    self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
+        if len(self._queue.groups) and self._clock() >= self._next_look:
+            self._next_look = self._clock() + 1.0
+            self._report.gathering(self._long_gathering())
+
+    def _long_gathering(self) -> list[QueuedGroup]:
+        latest = self._clock() - GATHERING_SECONDS
+        groups = self._queue.groups
+        return [g for g in groups if g.place is Place.GATED and g.timestamp <= latest]

@@ -1,0 +1,346 @@
+"""Groups: all of the minimum is placed, or nothing, and the group is told why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.groups import group_cluster, hide, members, names_of, nodes, pod_group, show
+from tests.scripted import scripted
+
+from bayplan.framework import Status
+from bayplan.queue.places import Place
+
+
+def settle(cluster: Cluster, rounds: int = 20) -> None:
+    """Run until nothing happens any more, backoffs included."""
+    for _ in range(rounds):
+        cluster.run()
+        cluster.wait(11)
+    cluster.run()
+
+
+def test_a_group_that_fits_is_bound_as_a_whole() -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(2))
+    show(cluster, pod_group("g", minMember=3))
+    pods = members("g", 3)
+    cluster.add(*pods[:2])
+    cluster.run()
+    assert cluster.bound == []
+    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED, Place.GROUPED]
+
+    cluster.add(pods[2])
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-1", "g-2"}
+    assert cluster.notes[-1] == ("Scheduled", "Bound: 3 Pods, of which 3 are needed")
+    assert len(cluster.queue.groups) == 0
+    assert cluster.is_at_rest()
+
+
+def test_without_the_plugin_the_label_means_nothing() -> None:
+    cluster = Cluster()
+    cluster.add(*nodes(1), *members("g", 1))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0"}
+
+
+def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=5))
+    pods = members("g", 5)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    assert cluster.bound == []
+    assert all(cluster.counted_on(pod) == "" for pod in pods)
+    (note,) = [note for reason, note in cluster.notes if reason == "NoRoom"]
+    assert note.startswith("NoRoom: 4 of 5 fit, short by cpu. default/g-4: 0/1 nodes are available")
+    text = "the group default/g does not fit at once, short by cpu"
+    assert [(name, c.reason, c.message) for name, c in cluster.recorder.conditions] == [
+        (f"g-{i}", "Unschedulable", text) for i in range(5)
+    ]
+    assert cluster.is_at_rest()
+
+    # What does not change is not said again.
+    before = len(cluster.recorder.conditions), len(cluster.notes)
+    cluster.wait(400)
+    cluster.run()
+    assert (len(cluster.recorder.conditions), len(cluster.notes)) == before
+
+    # It wakes when there is room.
+    cluster.add(*nodes(2))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 5
+
+
+def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> None:
+    cluster = group_cluster()
+    pods = members("g", 6)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    show(cluster, pod_group("g", minMember=3))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 4
+    left = [pod for pod in pods if not cluster.counted_on(pod)]
+    assert [cluster.place(pod) for pod in left] == [Place.UNSCHEDULABLE] * 2
+    cluster.add(*nodes(2))
+    settle(cluster, 2)
+    assert len(names_of(cluster, "g")) == 6
+
+
+def test_a_replacement_goes_singly() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    cluster.add(*(pod.node("n0") for pod in pods))
+    cluster.remove(pods[0])
+    (new,) = members("g", 1, first=7)
+    cluster.add(new)
+    cluster.run()
+    assert cluster.counted_on(new) == "n0"
+
+
+def test_after_its_end_a_group_of_the_same_name_gathers_again() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    cluster.add(*(pod.node("n0") for pod in pods))
+    cluster.remove(*pods)
+    (new,) = members("g", 1, first=7)
+    cluster.add(new)
+    cluster.run()
+    assert cluster.place(new) is Place.GROUPED
+
+
+def test_a_group_that_comes_after_its_pods_wakes_them() -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.wait(6)
+    cluster.run()
+    assert cluster.notes == [
+        ("WaitingForPodGroup", "WaitingForPodGroup: there is no PodGroup default/g")
+    ]
+    show(cluster, pod_group("g", minMember=2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_missing_pods_are_told_once_after_a_while() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=3))
+    cluster.add(*members("g", 2))
+    assert cluster.notes == []
+    cluster.wait(6)
+    cluster.wait(6)
+    assert cluster.notes == [("WaitingForMembers", "WaitingForMembers 2/3")]
+    assert cluster.recorder.conditions == []
+
+
+def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
+    cluster = group_cluster()
+    group = pod_group("g", minMember=5)
+    show(cluster, group)
+    pods = members("g", 5)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    cluster.remove(pods[0])
+    cluster.add(*nodes(2))
+    settle(cluster, 2)
+    assert cluster.bound == []
+    hide(cluster, group)
+    cluster.remove(*pods[1:])
+    assert len(cluster.queue.groups) == 0
+    assert cluster.is_at_rest()
+
+
+def test_a_smaller_minimum_lets_a_waiting_group_in() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=5))
+    cluster.add(*nodes(1), *members("g", 5))
+    cluster.run()
+    show(cluster, pod_group("g", minMember=4))
+    settle(cluster, 2)
+    assert len(names_of(cluster, "g")) == 4
+
+
+def test_gated_members_do_not_count_until_they_are_let_go() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 2)
+    pods[1].spec(schedulingGates=[{"name": "example.com/quota"}])
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    assert cluster.bound == []
+    assert cluster.place(pods[1]) is Place.GATED
+    cluster.add(pods[1].spec(schedulingGates=[]))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_stuck_group_does_not_stop_others() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("big", minMember=9), pod_group("small", minMember=3))
+    cluster.add(*nodes(1), *members("big", 9), *members("small", 3))
+    settle(cluster)
+    assert names_of(cluster, "big") == set()
+    assert len(names_of(cluster, "small")) == 3
+
+
+def test_min_resources_are_a_real_check() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("spark", minMember=1, minResources={"cpu": "5"}))
+    cluster.add(*nodes(1), *members("spark", 1))
+    cluster.run()
+    assert cluster.bound == []
+    assert cluster.notes[-1][1] == "NoRoom: minResources are not free: cpu (4 of 5 free)"
+    cluster.add(*nodes(2))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "spark")) == 1
+
+
+def test_members_of_unlike_shapes_attract_each_other() -> None:
+    """g-0 has to be beside the leader, which is tried after it."""
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    follower, leader = members("g", 2)
+    follower.pod_affinity("host", {"matchLabels": {"role": "leader"}})
+    leader.label("role", "leader")
+    cluster.add(*nodes(1), follower, leader)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_refusal_in_permit_undoes_the_whole_plan() -> None:
+    answers = iter([None, None, Status.unschedulable("no more")])
+    cluster = group_cluster(scripted("Strict", permit=lambda: next(answers)))
+    show(cluster, pod_group("g", minMember=3))
+    pods = members("g", 3)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    assert cluster.bound == []
+    assert all(cluster.counted_on(pod) == "" for pod in pods)
+    assert "no more" in cluster.notes[-1][1]
+
+
+def test_a_member_whose_preparation_fails_keeps_all_others_from_being_bound() -> None:
+    answers = iter([None, Status.error("disk"), None])
+    cluster = group_cluster(scripted("Prepare", pre_bind=lambda: next(answers)))
+    show(cluster, pod_group("g", minMember=3))
+    pods = members("g", 3)
+    cluster.add(*nodes(1), *pods)
+    cluster.cycle()
+    cluster.take_in()
+    assert cluster.bound == []
+    assert all(cluster.counted_on(pod) == "" for pod in pods)
+    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 3
+    assert "disk" in cluster.notes[-1][1]
+    assert cluster.is_at_rest()
+
+
+def test_a_binding_that_fails_is_tried_once_more_on_its_node() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.writer.slow = True
+    cluster.cycle()
+    cluster.writer.waiting.pop()(OSError("reset"))
+    cluster.take_in()
+    cluster.writer.answer()
+    cluster.take_in()
+    assert cluster.bound == [("g-0", "n0"), ("g-1", "n0"), ("g-1", "n0")]
+    assert cluster.in_flight == 0
+    assert cluster.notes[-1][0] == "Scheduled"
+
+
+def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.writer.outcome = OSError("down")
+    cluster.cycle()
+    cluster.take_in()
+    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 2
+    assert cluster.is_at_rest()
+    cluster.writer.outcome = None
+    cluster.bound.clear()
+    settle(cluster, 2)
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:
+    cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None))
+    show(cluster, pod_group("g", minMember=2, scheduleTimeoutSeconds=30))
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.workers.held = True
+    cluster.cycle()
+    cluster.wait(31)
+    cluster.workers.release()
+    cluster.take_in()
+    assert cluster.bound == []
+    assert "not ready to be bound within 30s" in cluster.notes[-1][1]
+    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 2
+
+
+@pytest.mark.parametrize("timeout", [0, None])
+def test_a_timeout_of_zero_means_the_default(timeout: int | None) -> None:
+    cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None), permitWaitingTimeSeconds=7)
+    show(cluster, pod_group("g", minMember=1, scheduleTimeoutSeconds=timeout))
+    cluster.add(*nodes(1), *members("g", 1))
+    cluster.workers.held = True
+    cluster.cycle()
+    cluster.wait(8)
+    cluster.workers.release()
+    cluster.take_in()
+    assert "within 7s" in cluster.notes[-1][1]
+
+
+def test_a_group_backs_off_as_long_as_the_configuration_says() -> None:
+    cluster = group_cluster(podGroupBackoffSeconds=60)
+    show(cluster, pod_group("g", minMember=5))
+    cluster.add(*nodes(1), *members("g", 5))
+    cluster.run()
+    cluster.add(*nodes(2))
+    cluster.wait(50)
+    cluster.run()
+    assert cluster.bound == []
+    cluster.wait(12)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_group_is_ever_bound_in_part_and_none_that_fits_waits_for_ever(data: Any) -> None:
+    """20 groups arrive interleaved on a cluster that has room for some of them."""
+    cluster = group_cluster()
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=20))
+    room = data.draw(st.integers(1, 6))
+    pods = {f"g{i}": members(f"g{i}", size) for i, size in enumerate(sizes)}
+    cluster.add(*nodes(room))
+    arrivals: list[Any] = [pod for group in pods.values() for pod in group]
+    arrivals += [pod_group(f"g{i}", minMember=size) for i, size in enumerate(sizes)]
+    for arrival in data.draw(st.permutations(arrivals)):
+        if arrival.__class__.__name__ == "PodGroup":
+            show(cluster, arrival)
+        else:
+            cluster.add(arrival)
+        if data.draw(st.booleans()):
+            cluster.cycle() if cluster.queue.counts()["active"] else None
+        for name, group in pods.items():
+            assert len(names_of(cluster, name)) in (0, len(group))
+    settle(cluster, 4)
+    free = room * 4 - len(cluster.bound)
+    waiting = [size for i, size in enumerate(sizes) if not names_of(cluster, f"g{i}")]
+    assert all(size > free for size in waiting)
+    assert cluster.is_at_rest()
