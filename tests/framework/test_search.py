@@ -241,3 +241,20 @@ def test_match_fields_leave_the_other_nodes_without_a_plugin() -> None:
         "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 node(s) "
         "were unschedulable."
     )
+
+
+# Plugins that a Pod does not concern
+
+
+@pytest.mark.parametrize("concerns", [False, True])
+def test_a_plugin_is_asked_about_pods_that_concern_it_only(concerns: bool) -> None:
+    methods = ["pre_filter", "filter", "pre_score", "reserve", "pre_bind", "pre_bind_pre_flight"]
+    kind = scripted("Mine", concerns=concerns, score=1, **dict.fromkeys(methods))
+    cluster = Cluster(kind)
+    cluster.add(node("n1"), node("n2"))
+    cluster.add(pod("first"), pod("second"))
+    cluster.run()
+    calls = cluster.plugin(kind).calls
+    assert len(cluster.bound) == 2
+    assert calls.count("concerns") == 1
+    assert set(calls) == {"concerns", *([*methods, "score"] if concerns else [])}

@@ -24,7 +24,7 @@ class CycleState:
             does, and nothing is counted or remembered for the next Pod.
     """
 
-    __slots__ = ("_data", "dry_run", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("_data", "dry_run", "skip_filter", "skip_pre_bind", "skip_score", "unconcerned")
 
     def __init__(self, *, dry_run: bool = False) -> None:
         self._data: dict[str, Any] = {}
@@ -35,6 +35,8 @@ class CycleState:
         """Names of plugins whose PreScore returned Skip."""
         self.skip_pre_bind: set[str] = set()
         """Names of plugins whose PreBindPreFlight returned Skip."""
+        self.unconcerned: frozenset[str] = frozenset()
+        """Names of plugins that have nothing to do with Pods of this spec."""
 
     def read(self, key: str) -> Any:
         """What was written under ``key``; raises MissingStateError when nothing was."""
@@ -56,6 +58,7 @@ class CycleState:
         self._data.update(other._data)
         self.skip_filter |= other.skip_filter
         self.skip_score |= other.skip_score
+        self.unconcerned |= other.unconcerned
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""

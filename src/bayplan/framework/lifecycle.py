@@ -60,6 +60,7 @@ class Lifecycle:
         trusted = (plugins.trusted.get(p.name) for p in plugins.bind)
         self.binds_at_once = not plugins.post_bind and all(t and t.binds_at_once for t in trusted)
         """Whether Bind and PostBind need no worker."""
+        self._pre_bind_names = {plugin.name for plugin in plugins.pre_bind}
         self._flights = [p for p in plugins.pre_bind if isinstance(p, PreBindPreFlight)]
 
     def queue_sort(self) -> QueueSort:
@@ -79,7 +80,8 @@ class Lifecycle:
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run Reserve plugins; the first that does not succeed ends it."""
-        steps = ((p, p.reserve) for p in self._plugins.reserve)
+        skipped = state.unconcerned
+        steps = ((p, p.reserve) for p in self._plugins.reserve if p.name not in skipped)
         return self._until_failure(_RESERVE, steps, state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -111,6 +113,9 @@ class Lifecycle:
         """Skip when no PreBind plugin will do anything, else Success."""
         point = _PRE_BIND_PRE_FLIGHT
         for plugin in self._flights:
+            if plugin.name in state.unconcerned:
+                state.skip_pre_bind.add(plugin.name)
+                continue
             status = self._plugins.status(
                 plugin, point, plugin.pre_bind_pre_flight, state, pod, node_name
             )
@@ -118,8 +123,7 @@ class Lifecycle:
                 state.skip_pre_bind.add(plugin.name)
             elif not status.ok:
                 raise AttemptFault(point, plugin.name, status)
-        names = {plugin.name for plugin in self._plugins.pre_bind}
-        return SKIP if names <= state.skip_pre_bind else SUCCESS
+        return SKIP if self._pre_bind_names <= state.skip_pre_bind else SUCCESS
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Run the PreBind plugins whose pre-flight did not Skip. On a binding worker."""

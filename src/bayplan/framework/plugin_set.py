@@ -42,6 +42,7 @@ from bayplan.framework.points import (
     ScoreNodes,
     ScoreOne,
     ScorePlugin,
+    Selective,
     Unreserve,
 )
 from bayplan.framework.stages import Caller
@@ -96,6 +97,7 @@ class PluginSet:
         profile: schedulerName of the profile.
         weights: of the Score plugins, by name.
         local: the plugins that are row-local (see `is_local`), with what they read of a Pod.
+        selective: those at PreFilter that may have nothing to do with a Pod.
         trusted: see above.
         all: every plugin once, in the order of the points.
         rejecting: those that can reject a Pod.
@@ -157,6 +159,9 @@ class PluginSet:
         self.rejecting = _once(points[point] for point in REJECTING)
         self.grouping = next((p for p in self.all if isinstance(p, GroupsPods)), None)
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
+        self.selective: tuple[Selective, ...] = tuple(
+            p for p in self.pre_filter if isinstance(p, Selective) and p.name not in self.local
+        )
         self.call: Caller = self._timed_call if instrument.times_plugins else self._call
         """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""
 

@@ -15,6 +15,7 @@ from inspect import isfunction
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import PodSpec
 from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cluster_events import EventRegistration
@@ -82,6 +83,18 @@ class PreFilter(Named, Protocol):
         self, state: CycleState, pod: Pod, nodes: NodeTable, /
     ) -> PreFilterResult | Status | None:
         """Once a Pod: narrow the nodes, reject the Pod, or Skip the plugin's Filter."""
+
+
+@runtime_checkable
+class Selective(Named, Protocol):
+    """Has nothing to do with Pods of many specs, and says which."""
+
+    def concerns(self, spec: PodSpec, /) -> bool:
+        """Whether PreFilter might not Skip Pods with this spec; if not, the plugin is not asked.
+
+        Asked once for many Pods, about plugins that are enabled at PreFilter and depend on CLUSTER.
+        Nor are PreScore, Reserve and PreBind called where it is False, and every node scores 0.
+        """
 
 
 @runtime_checkable
@@ -286,6 +299,7 @@ FORMS: Mapping[Point, tuple[type, ...]] = {
 """Extension point -> the forms in which a plugin can implement it; one is enough."""
 
 EXTRAS: Mapping[type, Point | None] = {
+    Selective: Point.PRE_FILTER,
     PodMoves: Point.FILTER,
     HasEpoch: None,
     NormalizeScore: Point.SCORE,

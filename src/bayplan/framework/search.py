@@ -6,8 +6,8 @@ says about a node - feasible, why not, how good - comes out of the same arrays.
 A Pod's way through `find`, in the order of kube-scheduler's ``schedulePod``:
 
 1. The kept answers of the row-local plugins are brought up to date: ``answers.fits``.
-2. PreFilter. A row-local plugin's answer is kept, the others are asked. The `PreFilterOutcome` may
-   reject the Pod everywhere, or leave some nodes.
+2. PreFilter. A row-local plugin's answer is kept, the others are asked if the Pod concerns them.
+   The `PreFilterOutcome` may reject the Pod everywhere, or leave some nodes.
 3. If the Pod has a nominated node, that one is evaluated alone, and taken if the Pod fits.
 4. Filter: ``feasible`` begins as the kept fits among the nodes that are left, and every other
    Filter plugin removes from it.
@@ -109,7 +109,6 @@ class NodeSearch:
         self._one_node_filters = [f for f in self._filters if f.one_node]
         self._fresh_filters = [f for f in self._filters if f.name not in plugins.local]
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
-        self._pre_filters = [(p, p.name in plugins.local) for p in plugins.pre_filter]
         self._fresh_pre_scores = [p for p in plugins.pre_score if p.name not in plugins.local]
         self._unprepared = _unprepared(plugins)
         self._book = AnswerBook(plugins, self._filters, self._scores, self._nodes)
@@ -183,16 +182,19 @@ class NodeSearch:
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> PreFilterOutcome:
         outcome = PreFilterOutcome()
-        for plugin, local in self._pre_filters:
-            answer = (
-                answers.pre_filter[plugin.name]
-                if local
-                else self._plugins.ask_pre_filter(plugin, state, pod, self._nodes)
-            )
+        kept = answers.pre_filter
+        for index, plugin in enumerate(self._plugins.pre_filter):
+            name = plugin.name
+            if name in kept:
+                answer = kept[name]
+            else:
+                answer = self._plugins.ask_pre_filter(plugin, state, pod, self._nodes)
             if answer is SKIP or answer is None:
                 continue
-            if not outcome.merge(plugin.name, answer):
+            if not outcome.merge(name, answer):
                 # The plugins after this one write no state: PostFilter sees the difference.
+                before = {p.name for p in self._plugins.pre_filter[:index]}
+                state.skip_filter |= before & answers.state.unconcerned
                 return outcome
         state.adopt(answers.state)
         return outcome
@@ -279,9 +281,10 @@ class NodeSearch:
         assert answers is not None, "score comes after find"
         fault = answers.score_fault
         for plugin in self._fresh_pre_scores:
-            fault = fault or self._plugins.ask_pre_score(
-                plugin, state, pod, self._nodes, fit.feasible
-            )
+            if plugin.name not in state.unconcerned:
+                fault = fault or self._plugins.ask_pre_score(
+                    plugin, state, pod, self._nodes, fit.feasible
+                )
         fault = fault or self._unprepared
         if fault is not None:
             raise fault.with_traceback(None)  # it may have been raised before
@@ -292,7 +295,9 @@ class NodeSearch:
     ) -> Iterator[tuple[ScoreStage, Integers | None]]:
         """The plugins that are asked in every cycle; see `ScoreStage.scores`."""
         for stage in self._fresh_scores:
-            if stage.name not in state.skip_score:
+            if stage.name in state.unconcerned:
+                yield stage, None
+            elif stage.name not in state.skip_score:
                 yield stage, stage.scores(state, pod, self._nodes, feasible)
 
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.api.pod import Pod, SpecPart
-from bayplan.api.pod_spec import Volume
+from bayplan.api.pod_spec import PodSpec, Volume
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import names_claim, not_found
 
@@ -153,6 +153,10 @@ class VolumeRestrictions(Plugin):
         super().__init__(args, handle)
         self._use = handle.objects.shared(VolumeUse, handle.nodes)
 
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are volumes."""
+        return bool(spec.volumes)
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's exclusive claims; Skip when neither they nor disks are in the way."""
         if not pod.spec.volumes:
@@ -218,7 +222,7 @@ def _pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
     return Hint.QUEUE if shared or disks_conflict(pod, [old]) else Hint.SKIP
 
 
-class _Implements(PreFilter, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
+class _Implements(PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

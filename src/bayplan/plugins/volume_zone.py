@@ -12,12 +12,13 @@ import numpy as np
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter, Selective
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -66,6 +67,10 @@ class VolumeZone(Plugin):
         PERSISTENT_VOLUME,
         STORAGE_CLASS,
     )
+
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are volumes."""
+        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Collect what the Pod's bound volumes demand; Skip when that is nothing."""
@@ -161,7 +166,7 @@ def _volume_changed(_pod: Pod, old: PersistentVolume | None, new: PersistentVolu
     return Hint.QUEUE if moved else Hint.SKIP
 
 
-class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
+class _Implements(PreFilter, Selective, FilterNodes, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

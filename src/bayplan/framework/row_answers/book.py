@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
+from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import PodPart
 from bayplan.framework.plugin_set import PluginSet
@@ -101,12 +102,20 @@ class AnswerBook:
             return answers
         shared = {kind.of(shape).id: self._part(pod, kind) for kind in self._shared}
         own = self._make(pod, PodPart.SHAPE) if self._own else None
-        answers = RowAnswers(list(shared.values()), own)
+        answers = RowAnswers(list(shared.values()), own, self._unconcerned(pod))
         answers.refresh(pod, self._nodes)
         for id_, part in shared.items():
             self._parts.put(id_, part)
         self._joined.put(key, answers)
         return answers
+
+    def _unconcerned(self, pod: Pod) -> frozenset[str]:
+        plugins = self._plugins
+        return frozenset(
+            p.name
+            for p in plugins.selective
+            if not plugins.call(p, Point.PRE_FILTER, p.concerns, pod.spec)
+        )
 
     def _part(self, pod: Pod, kind: PodPart) -> PartAnswers:
         return self._parts.get(kind.of(pod.shape).id) or self._make(pod, kind)

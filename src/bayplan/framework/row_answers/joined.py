@@ -14,6 +14,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.row_answers.kept_scores import Maxima
 from bayplan.framework.row_answers.part import PartAnswers, PreFilterAnswer, masked
 from bayplan.framework.stages import ScoreStage
+from bayplan.framework.status import SKIP
 
 _ALL = slice(None)
 
@@ -25,6 +26,7 @@ class RowAnswers:
         shared: the parts that other kinds of Pods may share.
         own: the part that reads all of the Pod. It comes last, so that users' plugins are asked
             only about nodes that the others leave.
+        unconcerned: names of plugins that have nothing to do with such Pods.
 
     After `refresh`, ``totals()[row]`` is the sum of the row-local Score plugins' weighted,
     normalized scores where ``fits`` holds, and -1 elsewhere.
@@ -32,17 +34,24 @@ class RowAnswers:
     Attributes:
         fits: ``(n,)`` where there is a node and no row-local Filter plugin rejects it.
         state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
-        pre_filter: what the row-local PreFilter plugins answered.
+        pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
         score_fault: why the Pod cannot be scored, if PreScore reported an error.
     """
 
-    def __init__(self, shared: Sequence[PartAnswers], own: PartAnswers | None) -> None:
+    def __init__(
+        self,
+        shared: Sequence[PartAnswers],
+        own: PartAnswers | None,
+        unconcerned: frozenset[str] = frozenset(),
+    ) -> None:
         self._shared = shared
         self._own = own
         self._parts = parts = [*shared, own] if own else shared
         self.fits: BoolArray = np.empty(0, np.bool_)
         self.state = CycleState()
-        self.pre_filter: dict[str, PreFilterAnswer] = {}
+        self.state.unconcerned = unconcerned
+        self.state.skip_filter |= unconcerned
+        self.pre_filter: dict[str, PreFilterAnswer] = dict.fromkeys(unconcerned, SKIP)
         for part in parts:
             self.state.adopt(part.stages.state)
             self.pre_filter |= part.stages.pre_filter

@@ -26,9 +26,11 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
     Kind,
 )
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, PodStatus
+from bayplan.api.pod_spec import PodSpec
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.requests import exact_requests
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
@@ -52,6 +54,7 @@ from bayplan.framework.points import (
     PreFilter,
     Reserve,
     ScoreNodes,
+    Selective,
     Unreserve,
 )
 from bayplan.framework.status import SKIP, Status
@@ -72,6 +75,7 @@ from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special
 from bayplan.plugins.dynamic_resources.hints import Hints
 from bayplan.plugins.dynamic_resources.state import PodDevices
 from bayplan.plugins.dynamic_resources.tracker import Tracker
+from bayplan.plugins.shared.device_classes import may_have_class
 from bayplan.plugins.shared.node_selectors import compile_selector
 
 _NOT_PREPARED = PodDevices([])
@@ -127,6 +131,12 @@ class DynamicResources(Plugin):
             return None
         claims = self._sorter.claims(pod)
         return claims if isinstance(claims, Status) else None
+
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are claims, or resources that a class may stand for."""
+        return bool(spec.resource_claims) or any(
+            map(may_have_class, exact_requests(spec, PodStatus(), {}))
+        )
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
@@ -224,6 +234,8 @@ class DynamicResources(Plugin):
         When another plugin's PreFilter ended the cycle before ours, our state is missing, which
         kube-scheduler reports as an error; no PostFilter plugin after this one runs then.
         """
+        if self.name in state.skip_filter:
+            return _NOTHING_TO_DO
         try:
             mine: PodDevices | None = state.read(self.name)
         except LookupError:
@@ -376,6 +388,7 @@ def _preference(claim: ResourceClaim) -> int:
 class _Implements(
     PreEnqueue,
     PreFilter,
+    Selective,
     FilterNodes,
     PostFilter,
     ScoreNodes,

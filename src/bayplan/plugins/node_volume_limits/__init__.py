@@ -26,7 +26,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.api.pod import Pod
-from bayplan.api.pod_spec import Volume
+from bayplan.api.pod_spec import PodSpec, Volume
 from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING
@@ -34,7 +34,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.node_volume_limits.attached_volumes import (
     AttachedVolumes,
@@ -122,6 +122,10 @@ class NodeVolumeLimits(Plugin):
         self._drivers_must_be_there = handle.gates.on(VOLUME_LIMIT_SCALING)
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._attached = handle.objects.shared(AttachedVolumes, handle.nodes, handle.objects)
+
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are volumes."""
+        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's CSI volumes; Skip when none of its volumes can be one."""
@@ -343,7 +347,7 @@ def _attaches(attacher: str, volume: Volume) -> bool:
         return True
 
 
-class _Implements(PreFilter, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
+class _Implements(PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

@@ -24,6 +24,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.api.pod import Pod
+from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
@@ -40,6 +41,7 @@ from bayplan.framework.points import (
     PreScore,
     Reserve,
     ScoreNodes,
+    Selective,
     Unreserve,
 )
 from bayplan.framework.status import SKIP, Status
@@ -101,6 +103,10 @@ class VolumeBinding(Plugin):
         self._curve = curve(args.shape) if args.shape else None
 
     # Scheduling cycle
+
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are volumes."""
+        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
@@ -271,6 +277,7 @@ class VolumeBinding(Plugin):
 
 class _Implements(
     PreFilter,
+    Selective,
     FilterNodes,
     PreScore,
     ScoreNodes,
