@@ -1,7 +1,14 @@
 import pytest
 from tests.config.cases import HEADER
 
-from bayplan.config import IN_TREE, ConfigError, FeatureGates, parse_config, parse_feature_gates
+from bayplan.config import (
+    IN_TREE,
+    ConfigError,
+    FeatureGates,
+    parse_config,
+    parse_feature_gates,
+    render_config,
+)
 from bayplan.config.feature_gate_table import GATES
 from bayplan.config.feature_gates import FIXED
 
@@ -89,7 +96,10 @@ def test_without_storage_capacity_scoring_volume_binding_has_no_shape() -> None:
     config = parse_config(HEADER, IN_TREE, gates=SCORING_OFF)
     assert config.gates is SCORING_OFF
     args = config.profiles[0].plugin_args["VolumeBinding"]
-    assert (args.shape, args.bind_timeout_seconds) == ((), 600)
+    assert (args.shape, args.bind_timeout_seconds) == (None, 600)
+    shown = render_config(config)
+    again = parse_config(shown, IN_TREE, gates=SCORING_OFF)
+    assert again.profiles[0].plugin_args == config.profiles[0].plugin_args
 
 
 def test_a_shape_needs_storage_capacity_scoring() -> None:

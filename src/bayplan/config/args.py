@@ -160,18 +160,21 @@ class PodTopologySpreadArgs(Wire):
 
 
 def _emptier_is_better(
-    shape: tuple[UtilizationShapePoint, ...],
-) -> tuple[UtilizationShapePoint, ...]:
+    shape: tuple[UtilizationShapePoint, ...] | None,
+) -> tuple[UtilizationShapePoint, ...] | None:
     ends = (UtilizationShapePoint(score=10), UtilizationShapePoint(utilization=100))
     return shape or ends
 
 
 class VolumeBindingArgs(Wire):
-    """How long to wait for volumes, in seconds, and the score by how full storage would be."""
+    """How long to wait for volumes, in seconds, and the score by how full storage would be.
+
+    No shape means no score: the feature gate StorageCapacityScoring is off.
+    """
 
     bind_timeout_seconds: Int64 = 600
-    shape: Annotated[Items[UtilizationShapePoint], AfterValidator(_emptier_is_better)] = (
-        _emptier_is_better(())
+    shape: Annotated[Items[UtilizationShapePoint] | None, AfterValidator(_emptier_is_better)] = (
+        _emptier_is_better(None)
     )
 
 

@@ -275,7 +275,7 @@ class _Resolution:
             if "shape" in args.model_fields_set:
                 problem = f"needs the feature gate {STORAGE_CAPACITY_SCORING}"
                 errors.append(FieldError(f"{path}.args.shape", problem))
-            args = args.model_copy(update={"shape": ()})
+            args = args.model_copy(update={"shape": None})
         self.errors += errors
         return args
 

@@ -144,7 +144,7 @@ def _constraint(path: str, constraint: args.TopologySpreadConstraint) -> Iterato
 def _(given: args.VolumeBindingArgs, path: str) -> Iterator[FieldError]:
     if given.bind_timeout_seconds < 0:
         yield FieldError(f"{path}.bindTimeoutSeconds", "must not be negative")
-    yield from _shape(f"{path}.shape", given.shape)
+    yield from _shape(f"{path}.shape", given.shape or ())
 
 
 @validate_args.register(args.DynamicResourcesArgs)
