@@ -3,7 +3,7 @@
     python -m bench.core --workload SchedulingBasic --nodes 50000 --profile
     python -m bench.core --workload SchedulingBasic --base v0.1.0
 
-Every size is a world of its own. A few Pods warm it up, then Pods of signatures never seen before
+Every size has its own cluster. A few Pods warm it up, then Pods of signatures never seen before
 are timed one by one (`first`), then the measured Pods all together (`next`). What is timed is all
 that the scheduling thread does for a Pod: queue, decision, assume, Reserve to Bind, the outcome and
 the confirmation; not the decoding of the confirmation, nor any write.

@@ -85,7 +85,7 @@ def test_what_evicting_cannot_resolve_is_no_candidate() -> None:
     assert candidates(world.analyse(preemptor())) == {"n1": (["on-n1"], 0)}
 
 
-# Affinity and spreading: every node is a world of its own
+# Affinity and spreading: rows are independent
 
 
 def test_anti_affinity_of_the_preemptor_drives_out_whom_it_means() -> None:

@@ -49,7 +49,7 @@ class ResolvedProfile:
         percentage_of_nodes_to_score: its own, None for that of the configuration.
         plugins: for every one of `points.EXTENSION_POINTS` its plugins in the order they run in.
         plugin_args: by name, for every plugin that runs somewhere and has a model of its arguments.
-        warnings: what kube-scheduler passes over in silence and a reader should know.
+        warnings: mistakes that kube-scheduler accepts silently.
         unavailable: plugins that kube-scheduler has and this version of bayplan has not.
     """
 

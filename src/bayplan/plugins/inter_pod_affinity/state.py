@@ -1,9 +1,9 @@
-"""What InterPodAffinity knows about one Pod: its counters, and what-if worlds on top of them.
+"""The state of InterPodAffinity for one Pod: its counters, and corrections for what-if tables.
 
-A Pod is judged by three tallies per topology key: Pods that all its affinity terms mean, Pods that
-one of its anti-affinity terms means, and Pods whose own anti-affinity terms select it. In a what-if
-table every row is a world of its own, so a tally there has one correction per row, for the domain
-that the row itself lies in: no other domain is asked about in that world.
+A Pod is judged by three tallies per topology key: Pods that match all its affinity terms, Pods that
+match one of its anti-affinity terms, and Pods whose own anti-affinity terms select it. In a what-if
+table rows are independent, so a tally has one correction per row, for the domain of that row: the
+other domains do not matter for that row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,17 @@
-"""What PodTopologySpread knows about one Pod: hard constraints to filter by, soft ones to score by.
+"""The state of PodTopologySpread for one Pod: hard constraints for Filter, soft ones for Score.
 
-In a what-if table every row is a world of its own, in which only Pods of that row are other than
-they are. So in each world one domain per constraint has a corrected count, the row's own, and the
-least count over all domains follows from the two least counts of the cluster as it is.
+Filter compares the count of a node's domain with the least count of all domains. In a what-if table
+rows are independent, and on each row only Pods of that row were added or removed. So for each row
+only one count per constraint changes: that of the row's own domain. The new least count then needs
+no search over all domains, only the two least counts of the current cluster (`Least`): it is the
+smaller of the changed count and the least count of the *other* domains.
+
+Example: zones a, b, c have the counts 1, 2, 5, so ``first`` is 1 (zone a) and ``second`` is 2.
+
+- A row in zone c loses 3 Pods: the count of c is 2. The least count of the others is ``first``, as
+  c is not the zone of ``first``: min(2, 1) = 1.
+- A row in zone a gets 4 Pods: the count of a is 5. Now the others are b and c, so their least count
+  is ``second``: min(5, 2) = 2.
 """
 
 from __future__ import annotations
@@ -145,7 +154,7 @@ class Least:
 
 
 class FilterSpread:
-    """One hard constraint in one cycle, with a correction per world in a what-if."""
+    """One hard constraint in one cycle, with one correction per row in a what-if table."""
 
     def __init__(
         self,
@@ -304,9 +313,10 @@ def _by_node(
 
 
 def _rounded(scores: FloatArray) -> Integers:
-    """The nearest integers, half away from zero; ``scores`` are lost.
+    """The nearest integers, half away from zero; overwrites ``scores``.
 
-    What is added is the number before 0.5, or the one before 0.5 itself would round up.
+    It adds nextafter(0.5, 0): adding 0.5 would round 0.49999999999999994 up to 1. At exactly 0.5
+    the sum is rounded to 1.0 by the floating-point addition, so half still rounds up.
     """
     scores += _HALF
     return scores.astype(np.int32 if scores.max(initial=0.0) < _MAX_NARROW else np.int64)
