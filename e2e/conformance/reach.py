@@ -124,7 +124,7 @@ class Reach:
     def _count_rejection(self, status: Mapping[str, Any], nodes: int) -> None:
         for reason in status.get("reasons") or []:
             general = re.sub(r'"[^"]*"', '"..."', reason)
-            general = re.sub(r"(?<=claim )[\w/-]+", "...", general)
+            general = re.sub(r"(?<=claim )[\w/-]+|(?<=on device )[\w./-]+", "...", general)
             general = re.sub(r"\b(pod|claim|devices|pv|bound|node)-[\w-]*\d+[\w-]*", "...", general)
             self.rejections[f"{status.get('plugin', '-')} {status['code']}", general] += nodes
 

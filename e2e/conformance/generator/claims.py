@@ -57,7 +57,8 @@ class ClaimMaker:
             self._named[namespace] = []
             self._templates[namespace] = [f"template-{number}" for number in range(4)]
             for name in self._templates[namespace]:
-                spec = {"spec": self._spec(namespace)}
+                simple = self.dice.chance(0.3)
+                spec = {"spec": self._preference() if simple else self._spec(namespace)}
                 metadata = {"name": name, "namespace": namespace}
                 self.world.add(API, "ResourceClaimTemplate", metadata=metadata, spec=spec)
             for _ in range(self.dice.randint(0, 3)):
@@ -236,6 +237,12 @@ class ClaimMaker:
         if dice.has("deviceConfig"):
             devices["config"] = [{**opaque(dice), **self._some(names)}]
         return {"devices": devices}
+
+    def _preference(self) -> Json:
+        """One device, rather of one class than of another: nodes fit that score differently."""
+        classes = self.dice.some(("gpu", "nic"), 2)
+        subs = [{"name": f"s{i}", "deviceClassName": name} for i, name in enumerate(classes)]
+        return {"devices": {"requests": [{"name": "r0", "firstAvailable": subs}]}}
 
     def _constraint(self, names: list[str]) -> Json:
         kind = self.dice.choice(("matchAttribute", "matchAttribute", "distinctAttribute"))

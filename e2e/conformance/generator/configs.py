@@ -37,8 +37,10 @@ FILTERS = (
     "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
-    "DynamicResources",
 )
+EVERYWHERE = (*FILTERS, "ImageLocality", "DynamicResources")
+"""What is disabled at all points. DynamicResources is never off at Filter alone: then its Reserve
+fails, which bayplan's explain tells and the oracle's, which ends before, does not."""
 
 
 def make_config(dice: Dice, world: World) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def _plugins(dice: Dice) -> dict[str, Any]:
     if dice.chance(0.2):
         plugins["filter"] = {"disabled": [{"name": dice.choice(FILTERS)}]}
     if dice.chance(0.15):
-        plugins["multiPoint"] = {"disabled": [{"name": dice.choice((*FILTERS, "ImageLocality"))}]}
+        plugins["multiPoint"] = {"disabled": [{"name": dice.choice(EVERYWHERE)}]}
     elif dice.chance(0.1):
         weight = dice.randint(2, 9)
         plugins["multiPoint"] = {"enabled": [{"name": dice.choice(SCORERS), "weight": weight}]}
