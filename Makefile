@@ -17,7 +17,7 @@ OLDER := scheduling affinity_spread volumes preemption extenders running client 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit e2e load conformance conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
+.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -59,9 +59,13 @@ types: $(READY) ## mypy --strict
 	@echo "== types"
 	$(BIN)/mypy
 
-unit: $(READY) ## tests that need no cluster
+unit: $(READY) ## tests that need no cluster, on two cores
 	@echo "== unit tests"
-	$(BIN)/pytest tests examples $(ARGS)
+	$(BIN)/pytest -n 2 --durations=20 tests examples $(ARGS)
+
+coverage: $(READY) ## the same, with the branches that they reach
+	@echo "== coverage"
+	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered tests examples $(ARGS)
 
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"
