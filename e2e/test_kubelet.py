@@ -1,0 +1,364 @@
+"""What only nodes that run Pods can show: the image, deploy/, and the end of real containers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from e2e.cluster import NAME, SOON, SYSTEM, Cluster, Json, pod
+from e2e.deployment import UP, Deployment, is_ready, static_pod
+from e2e.provider import wait_until
+from e2e.provider.choose import chosen
+from e2e.provider.kubelet import KubeletControlPlane
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        chosen() is not KubeletControlPlane, reason="takes nodes that run Pods: PROVIDER=kubelet"
+    ),
+]
+
+Measured = Callable[..., None]
+
+PLUGIN = """
+from bayplan.framework import Plugin, Status
+
+
+class OnlyOn(Plugin):
+    def filter(self, state, pod, node):
+        if node.name != "{node}":
+            return Status.unschedulable("not there")
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(request: pytest.FixtureRequest) -> Iterator[Measured]:
+    """Note a measurement: ``measured("what", number)``; printed after the last test."""
+    lines: list[str] = []
+    yield lambda what, number, unit="s": lines.append(f"{what}: {number:.1f} {unit}")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print("", *lines, sep="\n")
+
+
+@pytest.fixture(scope="module")
+def real(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """A cluster with its nodes in use, and kube-scheduler beside bayplan."""
+    with ExitStack() as stack:
+        cluster = new_cluster(stack)
+        cluster.plane.start_kube_scheduler()
+        cluster.uncordon_others()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def applied(real: Cluster, measured: Measured) -> Deployment:
+    begin = time.monotonic()
+    deployment = Deployment(real)
+    deployment.apply()
+    deployment.wait_leader()
+    measured("deploy/ applied until both replicas are Ready", since(begin))
+    return deployment
+
+
+@pytest.fixture
+def deployment(real: Cluster, applied: Deployment) -> Iterator[Deployment]:
+    """The Deployment with both replicas Ready, one of them leading; no other Pods."""
+    applied.wait_available()
+    applied.wait_leader()
+    yield applied
+    real.clear()
+
+
+def since(begin: float) -> float:
+    return time.monotonic() - begin
+
+
+def containers(pods: dict[str, Json]) -> set[str]:
+    return {one["containerID"] for p in pods.values() for one in p["status"]["containerStatuses"]}
+
+
+def wait_ready(cluster: Cluster, name: str) -> None:
+    wait_until(lambda: is_ready(cluster.pod(name)), UP, f"{name} Ready")
+
+
+def test_both_replicas_run_as_nobody_on_a_read_only_root(
+    real: Cluster, deployment: Deployment
+) -> None:
+    program = """
+        try:
+            open("/tmp/file", "w")
+        except OSError as error:
+            print(error.strerror)
+        print(open("/proc/1/status").read())
+    """
+    replicas = deployment.pods()
+    assert {p["spec"]["nodeName"] for p in replicas.values()} == {"kubelet-a", "kubelet-b"}
+    for name in replicas:
+        inside = ("exec", name, "--", "python3", "-c", dedent(program))
+        error, *status = real.kubectl(*inside, namespace=SYSTEM).splitlines()
+        assert error == "Read-only file system"
+        fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+        assert set(fields["Uid"].split()) == {"65532"}
+        assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
+        assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+@pytest.mark.usefixtures("deployment")
+def test_a_pod_that_chooses_bayplan_runs(real: Cluster, measured: Measured) -> None:
+    begin = time.monotonic()
+    real.create(pod("web", cpu="10m"))
+    wait_ready(real, "web")
+    measured("a Pod created until it is Ready", since(begin))
+    real.wait_event("web", "Scheduled", "Successfully assigned")
+
+
+def test_a_leader_that_is_deleted_hands_over_at_once(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    leader = deployment.leader()
+    begin = time.monotonic()
+    deployment.delete(leader.split("_")[0])
+    deployment.wait_leader(leader)
+    seconds = since(begin)
+    measured("the leader deleted until another leads", seconds)
+    assert seconds < 10, "it gave the Lease up; nobody waited for leaseDuration"
+    real.create(pod("after", cpu="10m"))
+    wait_ready(real, "after")
+
+
+def test_a_leader_that_is_killed_is_replaced_when_the_lease_has_run_out(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    leader = deployment.leader()
+    name = leader.split("_")[0]
+    begin = time.monotonic()
+    deployment.signal(name, signal.SIGKILL)
+    real.create(pod("meanwhile", cpu="10m"))
+    deployment.wait_leader(leader)
+    measured("the leader killed until another leads", since(begin))
+    wait_ready(real, "meanwhile")
+    measured("the leader killed until a Pod of that time is Ready", since(begin))
+    deployment.wait_available()
+    [container] = deployment.pods()[name]["status"]["containerStatuses"]
+    assert container["restartCount"] == 1
+    assert container["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
+
+
+def test_a_drain_moves_the_leader_and_never_takes_the_last_replica(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    leader = deployment.leader()
+    first = deployment.pods()[leader.split("_")[0]]["spec"]["nodeName"]
+    [second] = {"kubelet-a", "kubelet-b"} - {first}
+    drain = ("drain", "--ignore-daemonsets", "--timeout=60s")
+    try:
+        begin = time.monotonic()
+        real.kubectl(*drain, first)
+        measured("the leader's node drained", since(begin))
+        successor = deployment.wait_leader(leader)
+        deployment.wait_available()
+        with pytest.raises(RuntimeError, match="violate the pod's disruption budget"):
+            real.kubectl(*drain[:-1], "--timeout=12s", second)
+        assert any(is_ready(replica) for replica in deployment.pods().values())
+        assert deployment.wait_leader() != leader
+        assert successor
+    finally:
+        real.kubectl("uncordon", first, second)
+
+
+def test_changed_configmaps_are_taken_without_a_restart(
+    real: Cluster, deployment: Deployment, tmp_path: Path, measured: Measured
+) -> None:
+    replicas = deployment.pods()
+    plugins = tmp_path / "only_on.py"
+
+    def change(node: str) -> None:
+        plugins.write_text(PLUGIN.format(node=node))
+        make = ("create", "configmap", "bayplan-plugins", f"--from-file={plugins}")
+        document = real.kubectl(*make, "--dry-run=client", "-o=yaml", namespace=SYSTEM)
+        (tmp_path / "map.yaml").write_text(document)
+        real.kubectl("apply", "-f", str(tmp_path / "map.yaml"), namespace=SYSTEM)
+
+    def reloads() -> list[int]:
+        return [len(deployment.lines(name, "Configuration reloaded")) for name in replicas]
+
+    begin = time.monotonic()
+    change("kubelet-a")
+    enabled = {"multiPoint": {"enabled": [{"name": "OnlyOn"}]}}
+    deployment.configure(profiles=[{"schedulerName": NAME, "plugins": enabled}])
+    wait_until(lambda: min(reloads()) >= 1, 2 * UP, "both replicas have reloaded")
+    measured("plugin and configuration changed until both replicas use them", since(begin))
+    real.create(*(pod(f"a{i}", cpu="10m") for i in range(4)))
+    assert set(real.wait_bound(*(f"a{i}" for i in range(4))).values()) == {"kubelet-a"}
+
+    before = reloads()
+    begin = time.monotonic()
+    change("kubelet-b")
+    for name in replicas:  # the kubelet looks at the Pod, and so at its volumes, at once
+        real.kubectl("annotate", "pod", name, "looked-at=now", namespace=SYSTEM)
+    changed = [count + 1 for count in before]
+    wait_until(lambda: reloads() >= changed, 2 * UP, "both replicas have reloaded again")
+    measured("a plugin changed and its Pods annotated until both use it", since(begin))
+    real.create(*(pod(f"b{i}", cpu="10m") for i in range(4)))
+    assert set(real.wait_bound(*(f"b{i}" for i in range(4))).values()) == {"kubelet-b"}
+
+    assert deployment.pods().keys() == replicas.keys()
+    assert containers(deployment.pods()) == containers(replicas)
+    deployment.configure()
+
+
+def test_a_replica_that_is_deleted_as_it_starts_ends_at_once(
+    deployment: Deployment, measured: Measured
+) -> None:
+    before = deployment.pods()
+    deployment.delete(min(before))
+
+    def started() -> str:
+        for name, replica in deployment.pods().items():
+            states = [c["state"] for c in replica["status"].get("containerStatuses", ())]
+            if name not in before and any("running" in state for state in states):
+                return name
+        return ""
+
+    name = wait_until(started, UP, "its replacement runs")
+    begin = time.monotonic()
+    deployment.delete(name)
+    wait_until(lambda: name not in deployment.pods(), UP, "the end of the replacement")
+    seconds = since(begin)
+    measured("a replica deleted as it starts until it is gone", seconds)
+    assert seconds < 20, "its grace of 30 s was not needed"
+
+
+@pytest.mark.parametrize("who", ["leader", "other"])
+def test_on_sigterm_the_process_ends_in_order(
+    deployment: Deployment, who: str, measured: Measured
+) -> None:
+    leader = deployment.leader().split("_")[0]
+    name = leader if who == "leader" else next(n for n in deployment.pods() if n != leader)
+
+    def restarts() -> Json:
+        status: Json = deployment.pods()[name]["status"]["containerStatuses"][0]
+        return status
+
+    before = restarts()["restartCount"]
+    begin = time.monotonic()
+    deployment.signal(name, signal.SIGTERM)
+    wait_until(lambda: restarts()["restartCount"] > before, UP, "its restart")
+    measured(f"SIGTERM to the {who} until its container runs again", since(begin))
+    assert restarts()["lastState"]["terminated"]["exitCode"] == 0
+
+
+@pytest.mark.usefixtures("deployment")
+def test_a_preempting_pod_waits_for_a_victim_that_takes_its_time(
+    real: Cluster, measured: Measured
+) -> None:
+    real.kubectl("create", "priorityclass", "e2e-kubelet", "--value=1000")
+    where: Json = {"nodeSelector": {"kubernetes.io/hostname": "kubelet-a"}}
+    slow = pod("slow", cpu="1200m", **where)
+    slow["spec"]["terminationGracePeriodSeconds"] = 60
+    slow["spec"]["containers"][0]["args"] = ["6s"]  # so long does it take to end
+    try:
+        real.create(slow)
+        wait_ready(real, "slow")
+        begin = time.monotonic()
+        real.create(pod("vip", cpu="1200m", priorityClassName="e2e-kubelet", **where))
+
+        def nominated() -> str:
+            return str(real.pod("vip")["status"].get("nominatedNodeName") or "")
+
+        def ending() -> bool:
+            return "deletionTimestamp" in real.pod("slow")["metadata"]
+
+        assert wait_until(nominated, SOON, "a nominated node") == "kubelet-a"
+        wait_until(ending, SOON, "the victim's deletion")
+        assert real.node_of("vip") == ""
+        wait_ready(real, "vip")
+        seconds = since(begin)
+        measured("a Pod preempts one that takes 6 s to end, until it is Ready", seconds)
+        assert seconds > 6
+        rest = real.pods().get("slow")
+        assert rest is None or rest["status"]["phase"] == "Succeeded", "it ended in order"
+    finally:
+        real.kubectl("delete", "priorityclass", "e2e-kubelet")
+
+
+@pytest.mark.usefixtures("deployment")
+def test_of_two_schedulers_that_race_the_kubelet_takes_what_fits(
+    real: Cluster, measured: Measured
+) -> None:
+    """Neither sees the other's choice in time: the kubelet fails the Pod that came last."""
+    rounds, rejected = 4, 0
+    for number in range(rounds):
+        names = real.create(
+            *(
+                pod(f"race-{number}-{by[0]}{i}", by, cpu="600m")
+                for i in range(4)
+                for by in (NAME, "default-scheduler")
+            )
+        )
+
+        def settled(names: list[str] = names) -> list[Json]:
+            pods = [real.pod(name) for name in names]
+            conditions = [real.condition(name).get("reason") for name in names]
+            done = [
+                is_ready(p) or p["status"]["phase"] == "Failed" or reason == "Unschedulable"
+                for p, reason in zip(pods, conditions, strict=True)
+            ]
+            return pods if all(done) else []
+
+        pods = wait_until(settled, UP, "the end of the race")
+        failed = [p for p in pods if p["status"]["phase"] == "Failed"]
+        assert {p["status"]["reason"] for p in failed} <= {"OutOfcpu"}
+        for node in ("kubelet-a", "kubelet-b"):
+            running = [p for p in pods if is_ready(p) and p["spec"]["nodeName"] == node]
+            assert len(running) <= 3, "a node has 2 CPUs, of which bayplan takes 200m"
+        rejected += len(failed)
+        real.clear()
+    measured(f"OutOfcpu in {rounds} rounds of a race with kube-scheduler", rejected, "Pods")
+
+
+def test_the_api_server_is_restarted_under_it(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    begin = time.monotonic()
+    real.plane.parts["kube-apiserver"].kill()
+    real.plane.parts["kube-apiserver"].start()
+    measured("the API server killed until it is ready again", since(begin))
+    real.create(pod("after", cpu="10m"))
+    wait_ready(real, "after")
+    measured("the API server killed until a new Pod is Ready", since(begin))
+    deployment.wait_available()
+
+
+def test_as_a_static_pod_it_takes_the_place_of_kube_scheduler(
+    new_cluster: Callable[..., Cluster], measured: Measured
+) -> None:
+    """As kubeadm runs kube-scheduler: its user, its Lease, files of the node, no ServiceAccount."""
+    with ExitStack() as stack:
+        cluster = new_cluster(stack)
+        cluster.uncordon_others()
+        plane = cluster.plane
+        assert isinstance(plane, KubeletControlPlane)
+        node = plane.nodes[0]
+        files = node.folder / "bayplan"
+        files.mkdir()
+        user = plane.authority.issue("kube-scheduler", "system:kube-scheduler")
+        plane._kubeconfig(files / "kubeconfig", user).chmod(0o644)  # read by user 65532
+        lease = {"resourceName": "kube-scheduler", "resourceNamespace": SYSTEM}
+        profiles = [{"schedulerName": "default-scheduler"}]
+        cluster.config(leaderElection=lease, profiles=profiles).rename(files / "config.yaml")
+        begin = time.monotonic()
+        (node.manifests / "bayplan.json").write_text(json.dumps(static_pod(plane.image, files)))
+        cluster.create(pod("p", "default-scheduler", cpu="10m"))
+        wait_ready(cluster, "p")
+        measured("a static Pod written until a Pod that it placed is Ready", since(begin))
+        held = cluster.kubectl("get", "lease", "kube-scheduler", "-o=json", namespace=SYSTEM)
+        assert json.loads(held)["spec"]["holderIdentity"]
