@@ -226,8 +226,7 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
 
     What counts beside the shape is: terminating or not, and what a resize changes.
     """
-    return (
-        old.shape is new.shape
-        and (old.deleted is None) == (new.deleted is None)
-        and pod_requests(old) == pod_requests(new)
-    )
+    if old.shape is not new.shape or (old.deleted is None) != (new.deleted is None):
+        return False
+    before, after = pod_requests(old), pod_requests(new)
+    return before is after or before == after

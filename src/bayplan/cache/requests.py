@@ -51,11 +51,11 @@ def pod_requests(pod: Pod) -> Requests:
 
 def _is_as_asked(shape: PodShape, status: PodStatus) -> bool:
     """Whether the kubelet gives every container what it asks for, as it does without a resize."""
-    states = (*status.container_statuses, *status.init_container_statuses)
     if status.resources is not None or _resize_infeasible(status):
         return False
-    if not states:
+    if not (status.container_statuses or status.init_container_statuses):
         return True
+    states = (*status.container_statuses, *status.init_container_statuses)
     requested = shape.memo(_asked)
     return all(
         amounts == requested.get(state.name)
@@ -190,8 +190,10 @@ def _pod_level(spec: PodSpec, status: PodStatus, infeasible: bool) -> Exact:
 
 
 def _resize_infeasible(status: PodStatus) -> bool:
-    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
-    return pending is not None and pending.reason == "Infeasible"
+    for condition in status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
 
 
 def _is_pod_level(name: str) -> bool:

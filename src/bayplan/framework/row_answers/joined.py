@@ -84,9 +84,10 @@ class RowAnswers:
         Raises:
             AttemptFault: a plugin broke; the next refresh asks it again.
         """
-        undecided, generation = nodes.exists, 0
+        exists = undecided = nodes.exists
+        generation = 0
         for part in self._shared:
-            part.refresh(pod, nodes, nodes.exists)
+            part.refresh(pod, nodes, exists)
             generation += part.generation
         if self._own is not None:
             for part in self._shared:
@@ -102,7 +103,7 @@ class RowAnswers:
             or len(nodes) != len(self.fits)
             or len(rows := {*moved, *moved_pods}) * 4 > len(nodes)
         ):
-            self._join_all(nodes.exists)
+            self._join_all(exists)
         elif len(rows) == 1:
             self._join_row(rows.pop())
         elif rows:

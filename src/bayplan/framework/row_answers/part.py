@@ -17,6 +17,8 @@ from bayplan.framework.row_answers.kept_scores import KeptScores
 from bayplan.framework.stages import Caller, FilterStage, ScoreStage
 from bayplan.framework.status import Status
 
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_SCORE = Point.SCORE
 _NEVER = -1
 """A position from which every journal answers: start over."""
 MAX_LOADS = 32
@@ -107,7 +109,7 @@ class PartAnswers:
         self._node_position = self._pod_position = _NEVER
         epochs = self._epochs
         if self._with_epoch:
-            epochs = [self._call(p, Point.SCORE, p.epoch, pod) for p in self._with_epoch]
+            epochs = [self._call(p, _SCORE, p.epoch, pod) for p in self._with_epoch]
         if (
             moved is None
             or moved_pods is None
