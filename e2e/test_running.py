@@ -278,7 +278,7 @@ def test_a_leader_says_so_in_metrics_and_events(own: Cluster) -> None:
 
 def test_every_metric_of_the_documents_is_served(cluster: Cluster, deployed: Bayplan) -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
-    prefixes = "scheduler|bayplan|rest|process|leader|kubernetes"
+    prefixes = "scheduler|bayplan|rest|process|leader|kubernetes|dynamic"
     listed = set(re.findall(rf"^\| `((?:{prefixes})_\w+)`", text, re.MULTILINE))
     cluster.nodes(NodeSpec("n1"))
     cluster.create(pod("p"))
