@@ -12,7 +12,7 @@ if [ "$1" != --inside ]; then
         --propagation private --mount-proc "$0" --inside "$@"
 fi
 name=$2 dir=$3; shift 4
-hostname "$name"
+hostname "${name//_/-}" # a name of mktemp may have what a hostname may not
 umount -R /sys/fs/cgroup
 if [ -n "${BOX_NET-}" ]; then mount -t sysfs sysfs /sys; fi # it shows the interfaces of who mounts it
 if grep -q '^[1-9]' /proc/self/cgroup; then # version 1, perhaps with version 2 beside it
