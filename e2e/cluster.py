@@ -371,7 +371,8 @@ def without_cordoned(message: str, count: int) -> str:
                 reasons.append(f"{left} {text}")
         return f"0/{total} nodes are available: {', '.join(sorted(reasons))}."
 
-    return _COUNTS.sub(counted, message)
+    without = _COUNTS.sub(counted, message)
+    return "no nodes available to schedule pods" if without.startswith("0/0 nodes") else without
 
 
 def overcommitted(nodes: Iterable[Json], pods: Iterable[Json]) -> dict[str, Json]:

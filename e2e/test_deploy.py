@@ -59,6 +59,7 @@ def test_bayplan_understands_the_arguments_and_serves_the_probes(
     bayplan.stop(grace=15)
 
 
+@pytest.mark.usefixtures("kube_scheduler")
 def test_the_deployment_places_pods_in_a_cluster_whose_nodes_run_it(cluster: Cluster) -> None:
     """Under a name of its own and without election: the Lease may be held by a process of ours."""
     image = cluster.plane.image

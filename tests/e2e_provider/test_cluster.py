@@ -25,6 +25,12 @@ from e2e.cluster import without_cordoned
             "0/1 nodes are available: 1 No preemption victims found for incoming pod.",
             id="preemption",
         ),
+        pytest.param(
+            "0/2 nodes are available: 2 node(s) were unschedulable. "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            "no nodes available to schedule pods",
+            id="there-are-only-theirs",
+        ),
         pytest.param("gated by a", "gated by a", id="another-text"),
     ],
 )
