@@ -12,7 +12,7 @@ import psutil
 import pytest
 import yaml
 
-from e2e.cluster import CONFIG, OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
+from e2e.cluster import CONFIG, DEPLOY, OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, token_kubeconfig, wait_until
 from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
@@ -144,6 +144,9 @@ def test_an_api_server_that_streams_no_lists_is_listed_page_by_page(
         pytest.skip("takes an API server of its own")
     with ExitStack() as stack:
         own = new_cluster(stack, "--feature-gates=WatchList=false")
+        own.apply(DEPLOY / "crds")
+        crd = "crd/podgroups.scheduling.x-k8s.io"
+        own.kubectl("wait", "--for=condition=established", crd, f"--timeout={SOON}s")
         own.nodes(NodeSpec("n1"))
         own.create(pod("before"))
         bayplan = own.bayplan().start()

@@ -9,10 +9,20 @@ from e2e.provider.choose import chosen
 
 pytestmark = pytest.mark.e2e
 
+UNSEEN = {
+    # The API server asks for it while it handles a patch of the status; it is no request.
+    ("patch", "resource.k8s.io", "resourceclaims/binding"),
+    # After a conflict with another writer of the claim, which no test provokes.
+    ("get", "resource.k8s.io", "resourceclaims"),
+    # When a Pod cannot be bound after a claim was made for its extended resources.
+    ("delete", "resource.k8s.io", "resourceclaims"),
+}
+"""Permissions that are needed and that these tests do not make bayplan use."""
+
 
 def test_every_permission_is_used_and_none_is_missing(audit: Audit) -> None:
     if not chosen().owns_parts:
         pytest.skip("the audit log of somebody else is not ours to read")
     used = audit.used()
-    assert granted() - used == set(), "granted, but never used"
+    assert granted() - used - UNSEEN == set(), "granted, but never used"
     assert used - granted() == set(), "asked for, but not granted"

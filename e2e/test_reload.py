@@ -95,10 +95,11 @@ def test_pods_that_the_old_plugin_rejected_are_tried_again(
 def test_what_is_wrong_changes_nothing_and_is_said(
     cluster: Cluster, start: Callable[..., Bayplan], files: Files
 ) -> None:
-    lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": SYSTEM}
+    # A Lease of its own, since other tests' scheduler holds the one that bayplan may use.
+    lease = {"leaderElect": True, "resourceName": "e2e-reload", "resourceNamespace": SYSTEM}
     files.configure(leaderElection=lease)
     cluster.nodes(NodeSpec("old-0"), NodeSpec("new-0"))
-    bayplan = start(files.config, files.folder)
+    bayplan = start(files.config, files.folder, kubeconfig=cluster.plane.kubeconfig)
     wait_until(lambda: bayplan.lines("Leading"), SOON, "it leads")
     good = files.config.read_text()
 
