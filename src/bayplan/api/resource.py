@@ -19,8 +19,6 @@ EXACT_COUNT = "ExactCount"
 ALL = "All"
 MAX_RESULTS = 32
 """Devices of one claim at most."""
-MAX_CONSUMERS = 256
-"""Entries of reservedFor at most."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 Typed = tuple[str, str | int | bool]
