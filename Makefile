@@ -17,7 +17,7 @@ OLDER := scheduling affinity_spread volumes preemption extenders running client 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
+.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -74,6 +74,12 @@ e2e: build-controlplane ## tests on the real control plane
 conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 against kube-scheduler's
 	$(BIN)/python -m e2e.conformance --clusters $(or $(CLUSTERS),500) --seed $(or $(SEED),1) $(ARGS)
 
+conformance-quota: $(READY) ## decisions under ElasticQuotas on N=500 random clusters from SEED=1 against the judge of e2e/oracle
+	$(BIN)/python -m e2e.conformance --quotas --nodes 2-8 --pods 4-20 --clusters $(or $(N),500) --seed $(or $(SEED),1) $(ARGS)
+
+conformance-groups: $(READY) ## PodGroups of Kubernetes on N=200 random clusters from SEED=1 against kube-scheduler's own cycle
+	$(BIN)/python -m e2e.conformance --groups --nodes 3-25 --pods 5-40 --clusters $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
+
 conformance-devices: $(READY) ## devices for N=5000 random claims from SEED=1 against kube-scheduler's allocator
 	$(BIN)/python -m e2e.allocations --number $(or $(N),5000) --seed $(or $(SEED),1) $(ARGS)
 
@@ -110,9 +116,9 @@ try-wheel: ## install the wheel of dist into a clean environment and use it
 	.cache/try-wheel/bin/pip check
 
 lock: ## pin the newest versions that pyproject.toml allows (after `make venv`)
-	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 	$(BIN)/python -c '$(GROUPS)' run | $(COMPILE) --output-file requirements-run.lock pyproject.toml -
-	$(BIN)/python -c '$(GROUPS)' run dev bench docs | $(COMPILE) --output-file requirements-dev.lock pyproject.toml -
+	$(BIN)/python -c '$(GROUPS)' run dev bench docs | $(COMPILE) --all-extras --output-file requirements-dev.lock pyproject.toml -
 
 clean: ## remove .venv, .cache and what tools left behind
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage

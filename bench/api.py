@@ -19,6 +19,7 @@ from bayplan.client.connection import Connection
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
+from bayplan.client.lanes import Lanes
 from bayplan.client.request import Lane, Outcome, Request
 from bayplan.informers.decode import Lines
 from bench.objects import Item
@@ -55,7 +56,7 @@ class BulkClient:
     def __init__(self, connection: Connection) -> None:
         self.http = Http(connection)
         self.errors: list[ApiError] = []
-        self._dispatcher = Dispatcher(connection, max_in_flight=IN_FLIGHT)
+        self._dispatcher = Dispatcher(connection, Lanes(max_in_flight=IN_FLIGHT))
         self._dispatcher.start()
         self._room = threading.Semaphore(AHEAD)
         self._done = threading.Condition()

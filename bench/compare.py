@@ -31,7 +31,11 @@ _FIGURES = re.compile(r"([\d,]+) us a Pod, first of a signature ([\d,]+) us")
 
 
 class CompareError(Exception):
-    """A revision could not be unpacked, or its benchmark failed."""
+    """A revision could not be unpacked, or a benchmark failed."""
+
+    def __init__(self, message: str, tree: Path | None = None) -> None:
+        super().__init__(message)
+        self.tree = tree
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,16 @@ def compare(
     with unpacked(base) as tree:
         for workload in workloads:
             times: dict[Path, list[tuple[float, float]]] = {tree: [], ROOT: []}
-            for number in range(rounds):
-                for folder in (tree, ROOT) if number % 2 == 0 else (ROOT, tree):
-                    times[folder].append(_measured(folder, workload))
-            lowest = [min(column) for tree in times.values() for column in zip(*tree, strict=True)]
+            try:
+                for number in range(rounds):
+                    for folder in (tree, ROOT) if number % 2 == 0 else (ROOT, tree):
+                        times[folder].append(_measured(folder, workload))
+            except CompareError as exc:
+                if exc.tree != tree:
+                    raise
+                say(f"{workload.name}: {base} cannot place these Pods")
+                continue
+            lowest = [min(column) for side in times.values() for column in zip(*side, strict=True)]
             before, before_first, now, now_first = lowest
             if not all(lowest):
                 say(f"{workload.name}: no Pod was placed in time; give fewer NODES")
@@ -126,6 +136,6 @@ def _measured(tree: Path, workload: Workload) -> tuple[float, float]:
     )
     figures = _FIGURES.search(run.stdout)
     if run.returncode or figures is None:
-        raise CompareError(f"{workload.name} failed in {tree}: {run.stdout}{run.stderr}")
+        raise CompareError(f"{workload.name} failed in {tree}: {run.stdout}{run.stderr}", tree)
     following, first = (float(text.replace(",", "")) for text in figures.groups())
     return following, first

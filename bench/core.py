@@ -125,7 +125,7 @@ class CoreBench:
         objects = Objects(self._catalog, workload)
         world = CoreWorld(self._config, self._registry, workload, objects)
         warm = Objects(self._catalog, workload.sized(pods=min(WARM_PODS, measured)))
-        with _quiet_collector():
+        with quiet_collector():
             world.feed(warm.measured(prefix="warm-"))
             world.place(WARM_PODS, SECONDS)
             first = self._first(world, objects)
@@ -162,7 +162,7 @@ class CoreBench:
 
 
 @contextmanager
-def _quiet_collector() -> Iterator[None]:
+def quiet_collector() -> Iterator[None]:
     """The garbage collector as a process has it once its caches are filled."""
     before = gc.get_threshold()
     gc.collect()

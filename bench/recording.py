@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bayplan.api.kinds import KINDS, NODE, POD, RESOURCE_CLAIM
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
@@ -56,7 +57,7 @@ class RecordingClient:
         on_done(None)
 
     def patch_pod_status(
-        self, pod: Pod, _condition: PodCondition | None, nominated: str | None, on_done: Done
+        self, pod: Pod, _condition: Condition | None, nominated: str | None, on_done: Done
     ) -> None:
         """As `Writer.patch_pod_status`; of conditions nobody here takes notice."""
         if nominated is not None and nominated != pod.status.nominated_node_name:
@@ -103,7 +104,7 @@ class StatusWriter:
     def __init__(self, client: RecordingClient) -> None:
         self._client = client
 
-    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """As `bayplan.attempt.report.StatusWriter.patch`."""
         self._client.patch_pod_status(pod, condition, nominated, lambda _: None)
 
@@ -128,10 +129,15 @@ class CoreWorld:
 
     Attributes:
         client: what was written.
+        core: the scheduler and its world.
     """
 
     def __init__(
-        self, config: EffectiveConfig, registry: Registry, workload: Workload, objects: Objects
+        self,
+        config: EffectiveConfig,
+        registry: Registry,
+        workload: Workload,
+        objects: Objects,
     ) -> None:
         self.client = RecordingClient()
         self._objects = objects
@@ -145,8 +151,8 @@ class CoreWorld:
             instrument=Metrics(),
             binding_workers=InlineExecutor(),
         )
-        self._core = build(config, registry, ports)
-        self._scheduler = self._core.scheduler
+        self.core = build(config, registry, ports)
+        self._scheduler = self.core.scheduler
         self._scheduler.active = True
         self._placed: dict[str, Pod] = {}
         self._decisions = 0
@@ -163,7 +169,7 @@ class CoreWorld:
 
     def place(self, pods: int, seconds: float) -> Placing:
         """Schedule until that many Pods are bound, time is up, or nothing more can be done."""
-        client, pop = self.client, self._core.world.queue.pop
+        client, pop = self.client, self.core.world.queue.pop
         before, started, cpu = client.bound, perf_counter(), process_time()
         goal, deadline = before + pods, started + seconds
         while client.bound < goal and perf_counter() < deadline:
@@ -199,7 +205,7 @@ class CoreWorld:
             self._apply(Changed(KINDS[each.kind], _object(each)))
 
     def _apply(self, message: WatchMessage) -> None:
-        self._core.world.handlers.apply(message)
+        self.core.world.handlers.apply(message)
 
     def _take_in(self) -> bool:
         """Outcomes of bindings, then what the API server would say; whether there was any."""

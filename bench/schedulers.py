@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import sys
 from pathlib import Path
 
@@ -51,8 +50,9 @@ def _start_bayplan(cluster: ControlPlane, config: Path) -> Part:
     cert_kubeconfig(kubeconfig, server, cluster.authority.cert, pair)
     port = free_port()
     argv = [sys.executable, "-m", "bayplan", "run", f"--config={config}"]
-    argv += [f"--kubeconfig={kubeconfig}", f"--port={port}"]
-    endpoint = Endpoint(f"http://127.0.0.1:{port}", ssl.create_default_context())
+    argv += [f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
+    argv += cluster.serving_flags()
+    endpoint = Endpoint(f"https://127.0.0.1:{port}", cluster.context)
     part = Part(BAYPLAN, argv, cluster.folder / "bayplan.log", endpoint, "/healthz")
     cluster.parts[BAYPLAN] = part
     return part.start()

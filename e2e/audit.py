@@ -39,7 +39,7 @@ class Audit:
 
 def granted() -> set[Permission]:
     """What deploy/ allows the ServiceAccount."""
-    documents = yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text())
+    documents = yaml.safe_load_all((DEPLOY / "base" / "rbac.yaml").read_text())
     rules = [rule for document in documents for rule in document.get("rules", ())]
     return {permission for rule in rules for permission in _of_rule(rule)}
 

@@ -20,13 +20,13 @@ import yaml
 
 from e2e.provider import ControlPlane, NodeSpec, Part, create_nodes, token_kubeconfig, wait_until
 from e2e.provider.golang import ROOT
-from e2e.provider.process import Endpoint, StartError, free_port
+from e2e.provider.process import Endpoint, StartError, free_port, unverified
 from e2e.provider.programs import program
 
 Json = dict[str, Any]
 
 DEPLOY = ROOT / "deploy"
-CONFIG = DEPLOY / "config.yaml"
+CONFIG = DEPLOY / "base" / "config.yaml"
 SYSTEM = "kube-system"
 NAME = "bayplan"
 OTHER = "bayplan-other"
@@ -54,6 +54,8 @@ class Bayplan(Part):
         kubeconfig: other credentials than the ServiceAccount's.
         ready: the path that tells that it has started.
         flags: more flags.
+        serving: the flags about certificates; by default those of the cluster's own authority,
+            with others its endpoint trusts whoever answers.
     """
 
     def __init__(
@@ -64,13 +66,17 @@ class Bayplan(Part):
         kubeconfig: Path | None = None,
         ready: str = "/readyz",
         flags: Iterable[str] = (),
+        serving: Iterable[str] | None = None,
     ) -> None:
         port = free_port()
-        argv = [sys.executable, "-m", "bayplan", "run", f"--config={config}", f"--port={port}"]
+        argv = [sys.executable, "-m", "bayplan", "run", f"--config={config}"]
+        argv += ["--bind-address=127.0.0.1", f"--secure-port={port}"]
+        argv += cluster.plane.serving_flags() if serving is None else serving
         argv += [f"--kubeconfig={kubeconfig or cluster.kubeconfig}", "-v=5"]
         argv += [f"--plugin-dir={folder}" for folder in plugin_dirs] + list(flags)
         log = cluster.plane.folder / f"bayplan-{next(_numbers)}.log"
-        endpoint = Endpoint(f"http://127.0.0.1:{port}", cluster.plane._context)
+        context = cluster.plane.context if serving is None else unverified()
+        endpoint = Endpoint(f"https://127.0.0.1:{port}", context)
         super().__init__("bayplan", argv, log, endpoint, ready)
 
     def wait(self, timeout: float) -> int:

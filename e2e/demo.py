@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from e2e.cluster import Bayplan, Cluster, Json
+from e2e.cluster import DEPLOY, Bayplan, Cluster, Json
 from e2e.provider import NodeSpec, StartError, Taint, provide
 from e2e.provider.golang import ROOT, BuildError
 from e2e.provider.programs import program
@@ -28,6 +28,7 @@ EXAMPLES = ROOT / "examples"
 PATIENCE = 60.0
 """Seconds until the Pods must be where they are expected."""
 REFRESH = 0.25
+GROUPS = "podgroups.scheduling.x-k8s.io"
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -38,11 +39,17 @@ def main() -> None:
     try:
         with provide() as plane:
             cluster = Cluster(plane, "default" if plane.owns_parts else "bayplan-demo")
+            crds = str(DEPLOY / "crds")
+            absent = not cluster.kubectl("get", "crds", GROUPS, "--ignore-not-found", "-o=name")
             try:
+                cluster.kubectl("apply", "-k", crds)
+                cluster.kubectl("wait", "--for=condition=Established", "crd", GROUPS)
                 bayplan = prepare(cluster)
                 sys.exit(run_once(cluster, bayplan) if once else watch(cluster, bayplan))
             finally:
                 cluster.tear_down()
+                if absent and not plane.owns_parts:
+                    cluster.kubectl("delete", "-k", crds)
     except KeyboardInterrupt:
         say("ended")
     except (LookupError, StartError, BuildError) as error:
@@ -62,7 +69,7 @@ def prepare(cluster: Cluster) -> Bayplan:
         bayplan.start()
     cluster.apply(EXAMPLES / "pods")
     say(f"log: {bayplan.log}")
-    say(f"metrics: {bayplan.endpoint.url}/metrics")
+    say(f"metrics: curl {' '.join(cluster.plane.curl_options())} {bayplan.endpoint.url}/metrics")
     return bayplan
 
 
@@ -119,6 +126,11 @@ def differences(expected: Json, pods: Mapping[str, Json], zones: Mapping[str, st
     for name, node in expected["nodes"].items():
         if nodes[name] != node:
             lines.append(f"{name}: expected on {node}, is {_where(pods[name])}")
+    lines += [
+        f"{name}: expected on a node, is {_where(pods[name])}"
+        for name in expected["placed"]
+        if not nodes[name]
+    ]
     for group in expected["apart"]:
         found = [zones.get(nodes[name], "") for name in group]
         if len(set(found)) != len(group) or "" in found:
@@ -132,7 +144,7 @@ def differences(expected: Json, pods: Mapping[str, Json], zones: Mapping[str, st
 
 def _named(expected: Json) -> list[str]:
     apart = [name for group in expected["apart"] for name in group]
-    return [*expected["nodes"], *apart, *expected["waiting"]]
+    return [*expected["nodes"], *expected["placed"], *apart, *expected["waiting"]]
 
 
 def _where(pod: Json) -> str:

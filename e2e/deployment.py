@@ -67,6 +67,13 @@ class Deployment:
         lines = (json.loads(line) for line in log if line.startswith("{"))
         return [line for line in lines if line["msg"] == event]
 
+    def roll(self) -> None:
+        """Replace all replicas, as an upgrade does, and wait for the end of that."""
+        self.cluster.kubectl("rollout", "restart", f"deployment/{NAME}", namespace=SYSTEM)
+        arguments = ("rollout", "status", f"deployment/{NAME}", f"--timeout={UP:.0f}s")
+        self.cluster.kubectl(*arguments, namespace=SYSTEM)
+        self.wait_available()
+
     def delete(self, pod: str) -> None:
         """Ask for the end of a Pod, and do not wait for it."""
         self.cluster.kubectl("delete", "pod", pod, "--wait=false", namespace=SYSTEM)
@@ -94,20 +101,12 @@ def is_ready(pod: Json) -> bool:
 
 
 def static_pod(image: str, files: Path) -> Json:
-    """The Pod of deploy/ with the configuration and the kubeconfig of a folder of its node."""
-    spec = yaml.safe_load((DEPLOY / "deployment.yaml").read_text())["spec"]["template"]["spec"]
-    [container] = spec["containers"]
-    inside = "/etc/bayplan"
+    """The static Pod of deploy/, with the files in another folder of its node."""
+    pod: Json = yaml.safe_load((DEPLOY / "static-pod.yaml").read_text())
+    [container], [volume] = pod["spec"]["containers"], pod["spec"]["volumes"]
     container["image"] = image
-    container["args"] = ["run", f"--config={inside}/config.yaml"]
-    container["args"] += [f"--kubeconfig={inside}/kubeconfig", "-v=2"]
-    container["volumeMounts"] = [{"name": "files", "mountPath": inside, "readOnly": True}]
-    for field in ("serviceAccountName", "tolerations", "topologySpreadConstraints"):
-        del spec[field]
-    spec |= {"hostNetwork": True, "priorityClassName": "system-node-critical"}
-    spec["volumes"] = [{"name": "files", "hostPath": {"path": str(files), "type": "Directory"}}]
-    metadata = {"name": NAME, "namespace": SYSTEM}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    volume["hostPath"]["path"] = str(files)
+    return pod
 
 
 def _processes(container: str) -> list[int]:

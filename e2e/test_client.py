@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
-from bayplan.api.pod import Pod, PodCondition, decode_pod
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod, decode_pod
 from bayplan.client import errors
 from bayplan.client.connection import MERGE_PATCH, Connection
 from bayplan.client.dispatcher import Dispatcher
@@ -334,7 +335,7 @@ def test_bindings_outlast_a_restart_of_the_api_server(
     assert bound == succeeded, "what is reported is what is so"
 
 
-CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", 1)
+CONDITION = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", 1)
 
 
 def test_condition_and_nomination_are_set_changed_and_cleared(writer: Writer, http: Http) -> None:

@@ -44,3 +44,16 @@ def test_generated_clusters_are_valid(findings: Findings) -> None:
 )
 def test_the_clusters_reach_every_outcome(findings: Findings, outcome: str) -> None:
     assert findings.reach.outcomes[outcome]
+
+
+QUOTAS = Plan(Size(nodes=(2, 6), pods=(4, 12)), quotas=True, simulate=True)
+
+
+def test_every_decision_under_quotas_agrees_with_the_judge() -> None:
+    *_, (_, findings) = run(ORACLE.binary(), range(30), QUOTAS)
+    assert not findings.invalid
+    assert not findings.differences, "\n".join(
+        f"{case}: {difference}" for case, difference in findings.differences[:20]
+    )
+    for outcome in ("rejected by PreFilter", "preemption: nominatedNode"):
+        assert findings.reach.outcomes[outcome]

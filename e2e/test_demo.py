@@ -13,7 +13,12 @@ from e2e.demo import differences, reason
 from e2e.provider.choose import chosen
 from e2e.provider.golang import ROOT
 
-EXPECTED = {"nodes": {"db": "n1"}, "apart": [["w1", "w2"]], "waiting": {"big": "Insufficient cpu"}}
+EXPECTED = {
+    "nodes": {"db": "n1"},
+    "placed": ["job"],
+    "apart": [["w1", "w2"]],
+    "waiting": {"big": "Insufficient cpu"},
+}
 ZONES = {"n1": "a", "n2": "b"}
 
 
@@ -24,6 +29,7 @@ def shown(node: str = "", message: Any = "") -> Any:
 
 RIGHT = {
     "db": shown("n1"),
+    "job": shown("n2"),
     "w1": shown("n1"),
     "w2": shown("n2"),
     "big": shown(message="0/2 nodes are available: 2 Insufficient cpu."),
@@ -37,6 +43,9 @@ RIGHT = {
         pytest.param({"db": shown("n2")}, "db: expected on n1, is on n2", id="another node"),
         pytest.param(
             {"db": shown()}, "db: expected on n1, is waiting (Unschedulable)", id="no node"
+        ),
+        pytest.param(
+            {"job": shown()}, "job: expected on a node, is waiting (Unschedulable)", id="unplaced"
         ),
         pytest.param(
             {"w2": shown("n1")},
@@ -83,4 +92,4 @@ def test_the_demo_ends_well_by_itself_without_a_terminal() -> None:
         timeout=180,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "all 10 Pods are as expected" in run.stdout
+    assert "all 15 Pods are as expected" in run.stdout

@@ -40,9 +40,7 @@ class Server:
         argv += [f"--rules={json.dumps(vars(Rules(**rules)))}"]
         argv += [f"--kubeconfig={cluster.plane.kubeconfig}", *options]
         log = cluster.plane.folder / f"extender-{self.port}.log"
-        self.part = Part(
-            "extender", argv, log, Endpoint(self.url, cluster.plane._context), "/calls"
-        )
+        self.part = Part("extender", argv, log, Endpoint(self.url, cluster.plane.context), "/calls")
         self.part.start()
 
     def calls(self, verb: str) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -33,13 +36,18 @@ def bayplan(
     cluster.kubectl("delete", "jobs,podgroups", "--all", namespace=cluster.namespace)
 
 
-def create_group(cluster: Cluster, name: str, minimum: int) -> None:
-    """Make a PodGroup."""
+def create_group(cluster: Cluster, name: str, minimum: int, **annotations: str) -> None:
+    """Make a PodGroup; ``annotations`` of bayplan.dev, with underscores."""
     path = cluster.plane.folder / f"group-{name}.yaml"
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
-        "metadata": {"name": name},
+        "metadata": {
+            "name": name,
+            "annotations": {
+                f"bayplan.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
+            },
+        },
         "spec": {"minMember": minimum},
     }
     path.write_text(yaml.safe_dump(group))
@@ -82,7 +90,7 @@ def test_a_group_that_fits_is_bound_and_one_that_does_not_holds_nothing(
     wait_note(cluster, "fits", "Bound: 6 Pods, of which 6 are needed")
 
     cluster.create(*big)
-    wait_note(cluster, "big", "NoRoom: 2 of 6 fit, short by cpu")
+    wait_note(cluster, "big", "NoRoom: at most 2 of 6 fit, short by cpu")
     text = f"the group {cluster.namespace}/big does not fit at once, short by cpu"
     cluster.wait_condition("big-3", text=text)
     assert bound(cluster, "big") == set()
@@ -109,7 +117,7 @@ def test_of_two_groups_with_room_for_one_the_other_waits_as_a_whole(cluster: Clu
 
     wait_until(one_is_whole, SOON, "one group bound")
     loser = "a" if not bound(cluster, "a") else "b"
-    wait_note(cluster, loser, "NoRoom: 1 of 4 fit")
+    wait_note(cluster, loser, "NoRoom: at most 1 of 4 fit")
     assert one_is_whole()
     for name in bound(cluster, "a" if loser == "b" else "b"):
         cluster.delete(name)
@@ -137,13 +145,118 @@ def test_a_deleted_member_is_missed_before_the_group_is_placed(cluster: Cluster)
     create_group(cluster, "g", 3)
     cluster.nodes(NodeSpec("g1", cpu="2"))
     cluster.create(*members("g", 3))
-    wait_note(cluster, "g", "NoRoom: 2 of 3 fit")
+    wait_note(cluster, "g", "NoRoom: at most 2 of 3 fit")
     cluster.delete("g-0")
     cluster.nodes(NodeSpec("g2", cpu="8"))
     wait_note(cluster, "g", "WaitingForMembers 2/3")
     assert bound(cluster, "g") == set()
     cluster.create(*members("g", 1, first=3))
     cluster.wait_bound("g-1", "g-2", "g-3")
+
+
+def racks(**sizes: int) -> list[NodeSpec]:
+    """So many nodes of one CPU in each rack."""
+    return [
+        NodeSpec(f"{rack}-{i}", cpu="1", labels={"example.com/rack": rack})
+        for rack, size in sizes.items()
+        for i in range(size)
+    ]
+
+
+def racks_of(cluster: Cluster, group: str) -> set[str]:
+    """The racks that the Pods of a group are in."""
+    nodes = (p["spec"].get("nodeName", "") for n, p in cluster.pods().items() if group in n)
+    return {node.partition("-")[0] for node in nodes if node}
+
+
+@pytest.mark.usefixtures("bayplan")
+def test_a_group_that_requires_a_rack_gets_the_tightest_and_its_late_pods_stay_there(
+    cluster: Cluster,
+) -> None:
+    cluster.nodes(*racks(r1=5, r2=4, r3=2))
+    create_group(cluster, "tight", 3, required_topology="example.com/rack")
+    cluster.create(*members("tight", 3))
+    cluster.wait_bound("tight-0", "tight-1", "tight-2")
+    assert racks_of(cluster, "tight") == {"r2"}
+    wait_note(cluster, "tight", "Bound: 3 Pods, of which 3 are needed, in example.com/rack r2")
+    cluster.create(*members("tight", 2, first=3))
+    text = "were outside of the group's topology domain"
+    wait_until(
+        lambda: text in str(cluster.pods()["tight-3"]) + str(cluster.pods()["tight-4"]),
+        SOON,
+        "one of two is rejected",
+    )
+    assert racks_of(cluster, "tight") == {"r2"}
+
+    create_group(cluster, "wide", 6, required_topology="example.com/rack")
+    cluster.create(*members("wide", 6))
+    wait_note(cluster, "wide", "NoDomain: no example.com/rack holds the group: best is r1 with 5")
+    assert bound(cluster, "wide") == set()
+    cluster.nodes(*racks(r1=6)[5:])
+    cluster.wait_bound(*(f"wide-{i}" for i in range(6)))
+
+
+@pytest.mark.usefixtures("bayplan")
+@pytest.mark.parametrize(
+    ("annotations", "second", "text"),
+    [
+        pytest.param(
+            {"required_topology": "example.com/rak"}, {}, "BadTopology: no node", id="level"
+        ),
+        pytest.param(
+            {},
+            {"priorityClassName": "system-cluster-critical"},
+            "UnequalPriorities: its Pods have the priorities 0 and 2000000000",
+            id="priority",
+        ),
+        pytest.param({}, {"schedulingGates": [{"name": "a.b/c"}]}, "Members 1/2", id="minimum"),
+    ],
+)
+def test_what_is_wrong_with_a_group_is_said_on_it(
+    cluster: Cluster, annotations: dict[str, str], second: Json, text: str
+) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="4"))
+    create_group(cluster, "wrong", 2, **annotations)
+    pods = members("wrong", 2)
+    pods[1]["spec"] |= second
+    cluster.create(*pods)
+    wait_note(cluster, "wrong", text)
+    cluster.create(pod("beside", OTHER, cpu="1"))
+    cluster.wait_bound("beside")
+    assert bound(cluster, "wrong") == set()
+
+
+def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
+    cluster: Cluster, bayplan: Bayplan, tmp_path: Path
+) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="2"))
+    create_group(cluster, "waits", 3)
+    cluster.create(*members("waits", 3))
+    wait_note(cluster, "waits", "NoRoom: at most 2 of 3 fit, short by cpu")
+    found = cluster.kubectl("get", "nodes,pods,podgroups", "-o=yaml", namespace=cluster.namespace)
+    (tmp_path / "cluster.yaml").write_text(found)
+    profile = {"schedulerName": OTHER, "plugins": {"multiPoint": MULTI_POINT}}
+    (tmp_path / "config.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [profile],
+            }
+        )
+    )
+    command = ["explain", "group", f"{cluster.namespace}/waits", "-f", "cluster.yaml", "-o", "json"]
+    answer = subprocess.run(
+        [sys.executable, "-m", "bayplan", *command, "--config", "config.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    verdict = json.loads(answer.stdout)
+    assert verdict["message"].startswith("NoRoom: at most 2 of 3 fit, short by cpu")
+    assert len(verdict["members"]) == 3
+    assert bayplan.holds_what_the_api_server_has()
 
 
 @pytest.mark.usefixtures("bayplan")

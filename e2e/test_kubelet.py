@@ -6,12 +6,14 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from bayplan.conflicts import REJECTED
 from e2e.cluster import NAME, SOON, SYSTEM, Cluster, Json, pod
 from e2e.deployment import UP, Deployment, is_ready, static_pod
 from e2e.provider import wait_until
@@ -317,12 +319,68 @@ def test_of_two_schedulers_that_race_the_kubelet_takes_what_fits(
         pods = wait_until(settled, UP, "the end of the race")
         failed = [p for p in pods if p["status"]["phase"] == "Failed"]
         assert {p["status"]["reason"] for p in failed} <= {"OutOfcpu"}
+        for p in failed:
+            if p["spec"]["schedulerName"] == NAME:
+                note = f"Node {p['spec']['nodeName']} rejected the Pod (OutOfcpu)."
+                real.wait_event(p["metadata"]["name"], "RejectedByNode", note)
         for node in ("kubelet-a", "kubelet-b"):
             running = [p for p in pods if is_ready(p) and p["spec"]["nodeName"] == node]
             assert len(running) <= 3, "a node has 2 CPUs, of which bayplan takes 200m"
         rejected += len(failed)
         real.clear()
     measured(f"OutOfcpu in {rounds} rounds of a race with kube-scheduler", rejected, "Pods")
+
+
+def test_a_kubelet_marks_a_pod_that_it_does_not_admit(real: Cluster) -> None:
+    """By this mark bayplan tells such a Pod from one whose containers failed."""
+    real.create(pod("first", "nobody", cpu="1500m", nodeName="kubelet-a"))
+    wait_ready(real, "first")
+    real.create(pod("second", "nobody", cpu="1500m"))
+    real.bind("second", "kubelet-a")
+    wait_until(lambda: real.pod("second")["status"]["phase"] == "Failed", UP, "its rejection")
+    status = real.pod("second")["status"]
+    assert status["reason"] == "OutOfcpu"
+    assert status["message"].startswith(REJECTED)
+    real.clear()
+
+
+@pytest.mark.usefixtures("deployment")
+def test_what_a_resized_pod_gives_back_goes_to_the_next(real: Cluster, measured: Measured) -> None:
+    where: Json = {"nodeSelector": {"kubernetes.io/hostname": "kubelet-a"}}
+    real.create(pod("large", cpu="1500m", **where))
+    wait_ready(real, "large")
+    real.create(pod("next", cpu="1", **where))
+    real.wait_condition("next")
+    begin = time.monotonic()
+    smaller = {
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}
+    }
+    patch = ("patch", "pod", "large", "--subresource=resize", f"--patch={json.dumps(smaller)}")
+    real.kubectl(*patch, namespace=real.namespace)
+    wait_ready(real, "next")
+    measured("a Pod made smaller until the next one is Ready", since(begin))
+    [status] = real.pod("large")["status"]["containerStatuses"]
+    assert status["restartCount"] == 0
+    assert status["resources"]["requests"]["cpu"] == "500m"
+
+
+def test_a_rolling_update_under_load_loses_no_pod(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    before = deployment.pods().keys()
+    begin = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        rolled = pool.submit(deployment.roll)
+        names: list[str] = []
+        while not rolled.done():
+            names += real.create(pod(f"p{len(names)}", cpu="1m"))
+            real.wait_bound(names[-1])
+            real.delete(names[-1])
+        rolled.result()
+    measured("both replicas replaced one after the other", since(begin))
+    measured("Pods placed meanwhile, one at a time", len(names), "Pods")
+    assert names
+    assert not before & deployment.pods().keys()
 
 
 def test_the_api_server_is_restarted_under_it(

@@ -16,6 +16,13 @@ UNSEEN = {
     ("get", "resource.k8s.io", "resourceclaims"),
     # When a Pod cannot be bound after a claim was made for its extended resources.
     ("delete", "resource.k8s.io", "resourceclaims"),
+    # By PreemptionToleration, which no test enables here.
+    ("list", "scheduling.k8s.io", "priorityclasses"),
+    ("watch", "scheduling.k8s.io", "priorityclasses"),
+    # From an API server that streams no lists, with a plugin or a gate that no test enables there.
+    ("list", "kueue.x-k8s.io", "topologies"),
+    ("list", "scheduling.k8s.io", "podgroups"),
+    ("list", "scheduling.x-k8s.io", "elasticquotas"),
 }
 """Permissions that are needed and that these tests do not make bayplan use."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,25 +27,35 @@ class Authority:
         certificate = _builder(self._name, self._name, self._key).add_extension(ca, critical=True)
         self.ca = certificate.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
 
-    def issue(self, host: str) -> tuple[bytes, bytes]:
-        """Certificate and key of ``host``, PEM."""
+    def issue(self, host: str, *organizations: str) -> tuple[bytes, bytes]:
+        """Certificate and key of ``host``, or of a user in these organizations, PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
-        alternatives = x509.SubjectAlternativeName([x509.DNSName(host)])
-        builder = _builder(_name(host), self._name, key).add_extension(alternatives, critical=False)
+        alternatives = x509.SubjectAlternativeName([_alternative(host)])
+        builder = _builder(_name(host, *organizations), self._name, key).add_extension(
+            alternatives, critical=False
+        )
         certificate = builder.sign(self._key, SHA256())
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return certificate.public_bytes(Encoding.PEM), pem
 
-    def files(self, host: str, folder: Path) -> tuple[Path, Path]:
+    def files(self, host: str, folder: Path, *organizations: str) -> tuple[Path, Path]:
         """The same as files."""
         paths = folder / f"{host}.crt", folder / f"{host}.key"
-        for path, content in zip(paths, self.issue(host), strict=True):
+        for path, content in zip(paths, self.issue(host, *organizations), strict=True):
             path.write_bytes(content)
         return paths
 
 
-def _name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _name(name: str, *organizations: str) -> x509.Name:
+    groups = (x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations)
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), *groups])
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _builder(

@@ -57,6 +57,7 @@ class Cluster(PublicCluster):
         profiles: the profiles of the configuration, see `profile`.
         extenders: they are asked.
         extender_config: what the configuration says of one.
+        feature_gates: as the flag has them.
         settings: more fields of the configuration.
     """
 
@@ -67,13 +68,14 @@ class Cluster(PublicCluster):
         profiles: list[Json] | None = None,
         extenders: Extenders | None = None,
         extender_config: Json | None = None,
+        feature_gates: str = "",
         **settings: Any,
     ) -> None:
         names = [plugin.name for plugin in plugins]
         config: Json = {"profiles": profiles or [profile(*names, bare=bare)], **settings}
         if extender_config is not None:
             config["extenders"] = [extender_config]
-        super().__init__(*plugins, config=config, extenders=extenders)
+        super().__init__(*plugins, config=config, extenders=extenders, feature_gates=feature_gates)
         self.writer.on_bound = None
         self.queue, self.cache = self.world.queue, self.world.cache
         self.handlers = self.world.handlers

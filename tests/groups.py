@@ -10,7 +10,7 @@ from tests.core_harness import Cluster
 
 from bayplan.api.kinds import POD_GROUP
 from bayplan.api.scheduling import PodGroup
-from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.pod_groups import POD_GROUP_LABEL, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 from bayplan.testing.builder import Json
@@ -39,11 +39,18 @@ def group_cluster(*plugins: Any, **args: Any) -> Cluster:
     return Cluster(*plugins, profiles=[profile])
 
 
-def pod_group(name: str, **spec: Any) -> PodGroup:
-    """A PodGroup; ``spec`` in the words of the API."""
-    meta = {"name": name, "namespace": "default", "uid": name}
+def pod_group(name: str, topology: Json | None = None, **spec: Any) -> PodGroup:
+    """A PodGroup; ``spec`` in the words of the API, ``topology`` as `topology` has it."""
+    meta: Json = {"name": name, "namespace": "default", "uid": name}
     meta["resourceVersion"] = str(next(_versions))
+    meta["annotations"] = topology or {}
     return POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+
+
+def topology(required: str = "", preferred: str = "") -> Json:
+    """Annotations of a PodGroup."""
+    pairs = {REQUIRED_TOPOLOGY: required, PREFERRED_TOPOLOGY: preferred}
+    return {key: value for key, value in pairs.items() if value}
 
 
 def show(cluster: Cluster, *groups: PodGroup) -> None:
@@ -64,12 +71,28 @@ def members(group: str, number: int, cpu: str = "1", first: int = 0) -> list[Pod
     ]
 
 
-def nodes(number: int, cpu: str = "4") -> list[NodeBuilder]:
+def nodes(number: int, cpu: str = "4", prefix: str = "n") -> list[NodeBuilder]:
     """Nodes n0, n1 and so on."""
     return [
-        make_node(f"n{i}").capacity(cpu=cpu, memory="64Gi", pods=110).label("host", f"n{i}")
+        make_node(f"{prefix}{i}")
+        .capacity(cpu=cpu, memory="64Gi", pods=110)
+        .label("host", f"{prefix}{i}")
         for i in range(number)
     ]
+
+
+def racks(*sizes: int, cpu: str = "1") -> list[NodeBuilder]:
+    """Racks r0, r1 and so on of so many nodes each; two of them make a zone."""
+    return [
+        node.label("rack", f"r{rack}").label("zone", f"z{rack // 2}")
+        for rack, size in enumerate(sizes)
+        for node in nodes(size, cpu, prefix=f"r{rack}n")
+    ]
+
+
+def racks_of(cluster: Cluster, group: str) -> set[str]:
+    """Where the Pods of the group were bound."""
+    return {node.partition("n")[0] for pod, node in cluster.bound if pod.startswith(f"{group}-")}
 
 
 def names_of(cluster: Cluster, group: str) -> set[str]:

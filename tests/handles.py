@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.binding.waiting import WaitingPods
+from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import WorkloadGroupMembers
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.handle import (
@@ -40,7 +44,7 @@ class RefusingWriter:
         raise AssertionError(f"{pod.key} is bound to {node_name}")
 
     def patch_pod_status(
-        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done
+        self, pod: Pod, condition: Condition | None, nominated: str | None, on_done: Done
     ) -> None:
         """See `ClusterWriter`."""
         raise AssertionError(f"the status of {pod.key} is patched")
@@ -90,14 +94,17 @@ def make_handle(
     return InTreeHandle(
         nodes=nodes,
         objects=objects,
+        members=WorkloadGroupMembers({}),
         counters=counters if counters is not None else DomainCounters(nodes, objects),
         nominator=nominator,
         waiting=WaitingPods(lambda: 0.0),
+        pods=Cache(),
         preparing=preparing if preparing is not None else {},
         events=events,
         gates=gates,
         extenders=Extenders(),
         instrument=instrument,
+        queues=QueueTree(Cache(), tuple),
         what_if=WhatIf(nominator),
         writer=writer,
         logger=plugin_logger("test", "test"),

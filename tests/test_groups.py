@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, hide, members, names_of, nodes, pod_group, show
+from tests.groups import (
+    group_cluster,
+    groups_profile,
+    hide,
+    members,
+    names_of,
+    nodes,
+    pod_group,
+    show,
+)
 from tests.scripted import scripted
 
 from bayplan.framework import Status
 from bayplan.queue.places import Place
+from bayplan.testing import make_pod
+from bayplan.testing.builder import Json
 
 
 def settle(cluster: Cluster, rounds: int = 20) -> None:
@@ -57,7 +68,7 @@ def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> Non
     assert cluster.bound == []
     assert all(cluster.counted_on(pod) == "" for pod in pods)
     (note,) = [note for reason, note in cluster.notes if reason == "NoRoom"]
-    assert note.startswith("NoRoom: 4 of 5 fit, short by cpu. default/g-4: 0/1 nodes are available")
+    assert note.startswith("NoRoom: at most 4 of 5 fit, short by cpu")
     text = "the group default/g does not fit at once, short by cpu"
     assert [(name, c.reason, c.message) for name, c in cluster.recorder.conditions] == [
         (f"g-{i}", "Unschedulable", text) for i in range(5)
@@ -104,6 +115,28 @@ def test_a_replacement_goes_singly() -> None:
     cluster.add(new)
     cluster.run()
     assert cluster.counted_on(new) == "n0"
+
+
+def test_what_a_group_lacks_that_has_begun_comes_before_older_pods() -> None:
+    """As the next leader sees a group of which two of four were bound when the first one died."""
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=4))
+    pods = members("g", 4)
+    older = make_pod("older").req(cpu="2")
+    cluster.add(*nodes(1), older)
+    cluster.add(pods[3], pods[0].node("n0"), pods[2], pods[1].node("n0"))
+    cluster.run()
+    assert [cluster.counted_on(pod) for pod in pods] == ["n0"] * 4
+    assert cluster.counted_on(older) == ""
+
+
+def test_what_a_group_has_above_its_minimum_keeps_its_turn() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=1))
+    first, late = members("g", 2)
+    cluster.add(*nodes(1), first.node("n0"), make_pod("older").req(cpu="3"), late)
+    cluster.run()
+    assert cluster.counted_on(late) == ""
 
 
 def test_after_its_end_a_group_of_the_same_name_gathers_again() -> None:
@@ -317,6 +350,80 @@ def test_a_group_backs_off_as_long_as_the_configuration_says() -> None:
     cluster.wait(12)
     cluster.run()
     assert len(names_of(cluster, "g")) == 5
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        pytest.param(
+            {"minMember": -2}, "spec.minMember is -2; it must not be negative", id="minimum"
+        ),
+        pytest.param(
+            {"minResources": {"cpu": "-1"}},
+            "spec.minResources[cpu] is -1; it must not be negative",
+            id="negative-amount",
+        ),
+        pytest.param(
+            {"minResources": {"cpu": "many"}},
+            "spec.minResources[cpu]: 'many' is not a quantity (examples: 500m, 2, 1.5Gi, 1e3)",
+            id="no-amount",
+        ),
+        pytest.param(
+            {"scheduleTimeoutSeconds": -1},
+            "spec.scheduleTimeoutSeconds is -1; it must not be negative",
+            id="timeout",
+        ),
+    ],
+)
+def test_a_group_that_cannot_be_is_told_so_and_placed_once_it_is_mended(
+    spec: Json, text: str
+) -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", **spec))
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.run()
+    cluster.wait(6)
+    assert cluster.bound == []
+    assert cluster.notes == [("BadPodGroup", f"BadPodGroup: {text}")]
+    show(cluster, pod_group("g", minMember=2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_group_of_unequal_priorities_waits_until_they_are_equal() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    low, high, other = members("g", 3)
+    cluster.add(*nodes(1), low, high.priority(7))
+    cluster.run()
+    cluster.wait(6)
+    assert cluster.bound == []
+    text = "UnequalPriorities: its Pods have the priorities 0 and 7; they need the same"
+    assert cluster.notes == [("UnequalPriorities", text)]
+    cluster.remove(high)
+    cluster.add(other)
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-2"}
+
+
+def test_pods_of_a_group_that_ask_for_another_scheduler_are_named() -> None:
+    profiles = [groups_profile(), {**groups_profile(), "schedulerName": "second"}]
+    cluster = Cluster(profiles=profiles)
+    show(cluster, pod_group("g", minMember=3))
+    pods = members("g", 3)
+    pods[2].spec(schedulerName="second")
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    cluster.wait(6)
+    assert cluster.bound == []
+    assert {note for _, note in cluster.notes} == {
+        "WaitingForMembers 2/3; 1 Pods of it ask for the scheduler second",
+        "WaitingForMembers 1/3; 2 Pods of it ask for the scheduler bayplan",
+    }
+    cluster.remove(pods[2])
+    cluster.add(*members("g", 1, first=3))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-1", "g-3"}
 
 
 @settings(max_examples=60, deadline=None)

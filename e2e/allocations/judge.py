@@ -92,9 +92,10 @@ def _answer(fleet: Fleet, answers: Answers, node: Node, claims: list[ResourceCla
     row = fleet.nodes.row(node.name)
     assert row is not None
     code, choices = int(answers.codes[row]), answers.choices(row)
+    results: list[AllocationResult] | None
     try:
         if choices is not None:
-            results: list[AllocationResult] | None = fleet.results(node, claims, choices)
+            results = fleet.results(node, claims, fleet.shapes(claims), choices)
         else:
             results = fleet.allocate(node, claims)
     except AllocationError as error:

@@ -39,6 +39,8 @@ def main() -> int:
     parser.add_argument("--nodes", type=bounds, default=(20, 200), help="how many nodes: 20-200")
     parser.add_argument("--pods", type=bounds, default=(20, 200), help="how many pending Pods")
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with its oracle")
+    parser.add_argument("--quotas", action="store_true", help="clusters with ElasticQuotas")
+    parser.add_argument("--groups", action="store_true", help="clusters with PodGroups")
     parser.add_argument("--simulate", action="store_true", help="compare simulate as well")
     parser.add_argument("--shrink", action="store_true", help="shrink and keep what fails")
     parser.add_argument(
@@ -47,7 +49,14 @@ def main() -> int:
     parser.add_argument("--reach", action="store_true", help="ask kube-scheduler alone")
     asked = parser.parse_args()
     size = Size(asked.nodes, asked.pods)
-    plan = Plan(size, asked.simulate, reach_only=asked.reach, shrink=asked.shrink)
+    plan = Plan(
+        size,
+        asked.quotas,
+        asked.groups,
+        asked.simulate or asked.groups,
+        reach_only=asked.reach,
+        shrink=asked.shrink,
+    )
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         findings = collect(console, ORACLE.binary(), asked.seed, asked.clusters, asked.jobs, plan)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Verdict = dict[str, Any]
+_NO_STATE = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 _FAULTS = "preemption: [running "
 """How a message of PostFilter begins that lists the errors of several nodes."""
 
@@ -164,11 +165,15 @@ def compare_simulations(expected: Sequence[Verdict], actual: Sequence[Verdict]) 
     """The first step on which two outputs of simulate differ: the steps after it follow from it.
 
     Who holds a Pod back in PreEnqueue, only ours says: theirs has neither a node nor a message.
+    Groups of which no Pod came as far as DynamicResources end in an error there, through no fault
+    of theirs; nothing of them is placed on either side.
     """
     for theirs, ours in zip(expected, actual, strict=False):
+        if _NO_STATE in (theirs.get("podGroup") or {}).get("condition", ""):
+            continue
         held = theirs.get("node") is None and not theirs.get("message")
         told = held and str(ours.get("message")).startswith("held back by ")
-        for what in ("pod", "node", "best", *(() if told else ("message",))):
+        for what in ("pod", "node", "best", "podGroup", *(() if told else ("message",))):
             due, given = theirs.get(what) or None, ours.get(what) or None
             alike = what == "message" and _says_the_same(due or "", given or "")
             if due != given and not alike:

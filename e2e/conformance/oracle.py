@@ -41,7 +41,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self._child.communicate()
 
-    def ask(self, mode: str, cluster: Path, config: Path | None = None, pod: str = "") -> list[Any]:
+    def ask(
+        self,
+        mode: str,
+        cluster: Path,
+        config: Path | None = None,
+        pod: str = "",
+        gates: str = "",
+    ) -> list[Any]:
         """Ask about a cluster file.
 
         Args:
@@ -50,6 +57,7 @@ class Oracle:
             config: a KubeSchedulerConfiguration; without one, every pending Pod is judged by the
                 default profile.
             pod: the only one to explain; one that runs is judged as if it were pending.
+            gates: the feature gates of groups that are on, separated by commas.
 
         Returns:
             What the mode prints, as explain-format describes it.
@@ -62,6 +70,7 @@ class Oracle:
             "cluster": str(cluster),
             "config": str(config) if config else "",
             "pod": pod,
+            "gates": gates,
         }
         assert self._child.stdin is not None
         assert self._child.stdout is not None

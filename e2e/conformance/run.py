@@ -15,7 +15,13 @@ from e2e.conformance.compare import (
     compare_explanations,
     compare_simulations,
 )
-from e2e.conformance.generator import Case, Size, generate
+from e2e.conformance.generator import (
+    Case,
+    Size,
+    generate,
+    generate_with_groups,
+    generate_with_quotas,
+)
 from e2e.conformance.oracle import Oracle, OracleError, write_case
 from e2e.conformance.reach import Reach
 from e2e.conformance.shrink import Shrinker
@@ -30,9 +36,15 @@ CASES = ROOT / "tests" / "conformance" / "cases"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run does with each seed."""
+    """What a run does with each seed.
+
+    With ``quotas``, to a cluster for CapacityScheduling; with ``groups``, to one with PodGroups of
+    Kubernetes.
+    """
 
     size: Size
+    quotas: bool = False
+    groups: bool = False
     simulate: bool = False
     reach_only: bool = False
     shrink: bool = False
@@ -49,22 +61,28 @@ class Findings:
 
 
 def explain_with_bayplan(
-    cluster: Path, config: Path | None, running: str = ""
+    cluster: Path, config: Path | None, running: str = "", gates: str = ""
 ) -> list[dict[str, Any]]:
     """What ``bayplan explain -o json`` prints, for all pending Pods and then for ``running``."""
-    answer = _bayplan("explain", cluster, config)
-    return answer + (_bayplan("explain", cluster, config, running) if running else [])
+    answer = _bayplan("explain", gates, cluster, config)
+    return answer + (_bayplan("explain", gates, cluster, config, running) if running else [])
 
 
-def simulate_with_bayplan(cluster: Path, config: Path | None) -> list[dict[str, Any]]:
+def simulate_with_bayplan(
+    cluster: Path, config: Path | None, gates: str = ""
+) -> list[dict[str, Any]]:
     """What ``bayplan simulate -o json`` prints."""
-    return _bayplan("simulate", cluster, config)
+    return _bayplan("simulate", gates, cluster, config)
 
 
-def _bayplan(command: str, cluster: Path, config: Path | None, *pod: str) -> list[dict[str, Any]]:
+def _bayplan(
+    command: str, gates: str, cluster: Path, config: Path | None, *pod: str
+) -> list[dict[str, Any]]:
     """Call the function behind the command; imported late, for --reach does without bayplan."""
     module = importlib.import_module(f"bayplan.cli.{command}")
-    answer: list[dict[str, Any]] = getattr(module, f"{command}_file")(cluster, config, *pod)
+    flag = ",".join(f"{gate}=true" for gate in gates.split(",") if gate)
+    function = getattr(module, f"{command}_file")
+    answer: list[dict[str, Any]] = function(cluster, config, *pod, feature_gates=flag)
     return answer
 
 
@@ -80,9 +98,12 @@ class Run:
 
     def judge(self, seed: int) -> None:
         """Generate the case of a seed, judge it, and keep it small where it fails."""
-        case = generate(seed, self._plan.size)
+        make = generate_with_quotas if self._plan.quotas else generate
+        if self._plan.groups:
+            make = generate_with_groups
+        case = make(seed, self._plan.size)
         cluster, config = write_case(case, self._folder)
-        complaints = self._oracle.ask("validate", cluster, config)
+        complaints = self._oracle.ask("validate", cluster, config, gates=case.gates)
         self.findings.invalid += [f"{case.name}: {complaint}" for complaint in complaints]
         expected = self._expected(case, cluster, config)
         differences: list[Difference] = []
@@ -99,22 +120,26 @@ class Run:
 
     def _expected(self, case: Case, cluster: Path, config: Path | None) -> list[Any]:
         """kube-scheduler's word on all pending Pods, and on one that runs."""
-        answer = self._oracle.ask("explain", cluster, config)
+        answer = self._oracle.ask("explain", cluster, config, gates=case.gates)
         running = case.running
-        return answer + (self._oracle.ask("explain", cluster, config, running) if running else [])
+        if running:
+            answer += self._oracle.ask("explain", cluster, config, running, case.gates)
+        return answer
 
     def _differences(
         self, expected: list[Any], case: Case, cluster: Path, config: Path | None
     ) -> list[Difference]:
         found = guarded(
             lambda: compare_explanations(
-                expected, explain_with_bayplan(cluster, config, case.running)
+                expected, explain_with_bayplan(cluster, config, case.running, case.gates)
             )
         )
         if self._plan.simulate:
-            steps = self._oracle.ask("simulate", cluster, config)
+            steps = self._oracle.ask("simulate", cluster, config, gates=case.gates)
             found += guarded(
-                lambda: compare_simulations(steps, simulate_with_bayplan(cluster, config))
+                lambda: compare_simulations(
+                    steps, simulate_with_bayplan(cluster, config, case.gates)
+                )
             )
         return found
 
@@ -128,7 +153,7 @@ class Run:
         def fails(smaller: Case) -> bool:
             cluster, config = write_case(smaller, self._folder)
             try:
-                if self._oracle.ask("validate", cluster, config):
+                if self._oracle.ask("validate", cluster, config, gates=smaller.gates):
                     return False
                 expected = self._expected(smaller, cluster, config)
             except OracleError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from e2e.conformance.generator import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from e2e.conformance.generator import Case
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -36,14 +37,14 @@ class Shrinker:
         """The smallest case found that still fails for the Pod ``namespace/name``."""
         case = self._try(case, _alone(case.items, pod), case.config)
         items = self._fewer(case, case.items)
-        case = Case(case.name, items, case.config)
+        case = replace(case, items=items)
         case = self._try(case, case.items, None)
         document: dict[str, Any] = {"items": case.items, "config": case.config}
-        document = self._less(case.name, document)
-        return Case(case.name, document["items"], document["config"])
+        document = self._less(case, document)
+        return replace(case, items=document["items"], config=document["config"])
 
     def _try(self, case: Case, items: list[dict[str, Any]], config: dict[str, Any] | None) -> Case:
-        smaller = Case(case.name, items, config)
+        smaller = replace(case, items=items, config=config)
         return smaller if self._fails(smaller) else case
 
     def _fewer(self, case: Case, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -53,7 +54,7 @@ class Shrinker:
             start, before = 0, len(items)
             while start < len(items) and time.monotonic() < self._end:
                 rest = items[:start] + items[start + size :]
-                if self._fails(Case(case.name, rest, case.config)):
+                if self._fails(replace(case, items=rest)):
                     items = rest
                 else:
                     start += size
@@ -62,7 +63,7 @@ class Shrinker:
             size = max(1, size // 2)
         return items
 
-    def _less(self, name: str, document: dict[str, Any]) -> dict[str, Any]:
+    def _less(self, case: Case, document: dict[str, Any]) -> dict[str, Any]:
         """Leave out fields and list items, the outermost first."""
         tried: set[Path] = set()
         while time.monotonic() < self._end:
@@ -70,7 +71,7 @@ class Shrinker:
             if path is None:
                 break
             smaller = _without(document, path)
-            if self._fails(Case(name, smaller["items"], smaller["config"])):
+            if self._fails(replace(case, items=smaller["items"], config=smaller["config"])):
                 document = smaller
                 # What follows in a list has moved up; everything below it is worth another try.
                 tried = {one for one in tried if one[: len(path) - 1] != path[:-1]}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -33,6 +34,9 @@ func (c *cluster) admit() {
 	}
 	c.admitClaims()
 	c.storeDevices()
+	for _, podGroup := range list[*schedulingv1beta1.PodGroup](c, "PodGroup") {
+		c.admitGroupPriority(podGroup)
+	}
 	for _, pod := range list[*v1.Pod](c, "Pod") {
 		c.admitRuntimeClass(pod)
 		c.admitPriority(pod)
@@ -159,6 +163,17 @@ func (c *cluster) admitPriority(pod *v1.Pod) {
 	}
 	if pod.Spec.PreemptionPolicy == nil {
 		pod.Spec.PreemptionPolicy = ptr.To(ptr.Deref(class.PreemptionPolicy, v1.PreemptLowerPriority))
+	}
+}
+
+// admitGroupPriority gives a PodGroup its priority, as its Pods get theirs.
+func (c *cluster) admitGroupPriority(podGroup *schedulingv1beta1.PodGroup) {
+	class := c.priorityClass(podGroup.Spec.PriorityClassName)
+	if class == nil {
+		class = &schedulingv1.PriorityClass{}
+	}
+	if podGroup.Spec.Priority == nil {
+		podGroup.Spec.Priority = ptr.To(class.Value)
 	}
 }
 

@@ -197,9 +197,9 @@ func (t *trial) describeFault(v *verdict, profile framework.Framework, pod *v1.P
 	}
 }
 
-// nodes lists the nodes of the snapshot, which the scheduler keeps in an order of its own.
+// nodes lists the nodes of the snapshot, or of the placement that is tried, which the scheduler keeps in an order of its own.
 func (t *trial) nodes() []fwk.NodeInfo {
-	nodes, err := t.snapshot.NodeInfos().List()
+	nodes, err := t.snapshot.ListNodesInPlacement()
 	if err != nil {
 		klog.FromContext(t.ctx).Error(err, "a snapshot has no reason to fail")
 	}

@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,6 +69,7 @@ var kinds = map[string]kind{
 	"ResourceClaimTemplate": {&resourcev1.ResourceClaimTemplate{}, true},
 	"DeviceClass":           {&resourcev1.DeviceClass{}, false},
 	"DeviceTaintRule":       {&resourcev1.DeviceTaintRule{}, false},
+	"PodGroup":              {&schedulingv1beta1.PodGroup{}, true},
 }
 
 // cluster holds the objects of one file by kind, in the order of the file, and says what was left out.
@@ -132,7 +134,7 @@ func (c *cluster) addDocument(body []byte, impliedKind string) error {
 		return nil
 	}
 	known, ok := kinds[head.Kind]
-	if !ok {
+	if !ok || (head.Kind == "PodGroup" && strings.HasPrefix(head.APIVersion, "scheduling.x-k8s.io/")) {
 		c.note("kind %q is left out", head.Kind)
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"k8s.io/klog/v2"
 )
@@ -31,6 +32,7 @@ type request struct {
 	Cluster string `json:"cluster"`
 	Config  string `json:"config,omitempty"`
 	Pod     string `json:"pod,omitempty"`
+	Gates   string `json:"gates,omitempty"`
 }
 
 // answer is what serve prints for one request: a result with notes on what was left out, or an error.
@@ -68,6 +70,7 @@ func run(args []string) error {
 	flags.StringVar(&asked.Cluster, "f", "", "cluster file: YAML documents or a JSON list")
 	flags.StringVar(&asked.Config, "config", "", "KubeSchedulerConfiguration file")
 	flags.StringVar(&asked.Pod, "pod", "", "namespace/name of the only Pod to explain")
+	flags.StringVar(&asked.Gates, "gates", "", "feature gates to switch on: GenericWorkload,TopologyAwareWorkloadScheduling")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -114,6 +117,9 @@ func respondToLine(line []byte) (reply answer) {
 }
 
 func respond(asked request) (any, []string, error) {
+	if err := setGates(strings.Split(asked.Gates, ",")); err != nil {
+		return nil, nil, err
+	}
 	state, err := loadCluster(asked.Cluster)
 	if err != nil {
 		return nil, nil, err

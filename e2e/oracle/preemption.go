@@ -42,19 +42,27 @@ type dryRun struct {
 	violations map[string]int
 }
 
-// watchPreemption returns a dryRun for every profile; without DefaultPreemption it stays empty.
-func watchPreemption(profile framework.Framework) *dryRun {
+// watchPreemption returns a dryRun for every profile; without a plugin that evicts it stays empty.
+func watchPreemption(profile framework.Framework, quotas *quotaPlugins) *dryRun {
 	recorded := &dryRun{}
 	recorded.reset()
-	if plugin := preemptionOf(profile); plugin != nil {
-		recorded.Interface = plugin.Evaluator.Interface
-		plugin.Evaluator.Interface = recorded
-		plugin.Evaluator.PdbLister = byName{plugin.Evaluator.PdbLister}
-		plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
-			return false, nil
-		}
+	if plugin := quotas.made[profile]; plugin != nil {
+		recorded.watch(plugin.evaluator)
+	} else if plugin := preemptionOf(profile); plugin != nil {
+		recorded.watch(plugin.Evaluator)
+		plugin.Executor.PreemptPod = evictNobody
 	}
 	return recorded
+}
+
+func (d *dryRun) watch(evaluator *preemption.Evaluator) {
+	d.Interface = evaluator.Interface
+	evaluator.Interface = d
+	evaluator.PdbLister = byName{evaluator.PdbLister}
+}
+
+func evictNobody(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
+	return false, nil
 }
 
 // byName lists budgets by name. kube-scheduler takes them in the order of a Go map, which matters where one Pod

@@ -11,19 +11,29 @@ import (
 
 // placement is where a Pod came to be in a simulation; Node is nil where it fits nowhere.
 type placement struct {
-	Pod     string   `json:"pod"`
-	Node    *string  `json:"node"`
-	Best    []string `json:"best,omitempty"`
-	Message string   `json:"message"`
+	Pod     string        `json:"pod"`
+	Node    *string       `json:"node"`
+	Best    []string      `json:"best,omitempty"`
+	Message string        `json:"message"`
+	Group   *groupOutcome `json:"podGroup,omitempty"`
 }
 
 // simulate places the pending Pods one after the other, each on the first by name of its best nodes.
 func (t *trial) simulate() ([]*placement, error) {
 	result := []*placement{}
-	for _, pod := range t.inQueueOrder(t.judged()) {
+	for _, entity := range t.inQueueOrder(t.judged()) {
 		if err := t.refresh(); err != nil {
 			return nil, err
 		}
+		if group, ok := entity.(*framework.QueuedPodGroupInfo); ok {
+			placed, err := t.placeGroup(group)
+			if err != nil {
+				return nil, err
+			}
+			result = append(result, placed...)
+			continue
+		}
+		pod := entity.(*framework.QueuedPodInfo).Pod
 		judgement, err := t.judge(pod)
 		if err != nil {
 			return nil, err
@@ -41,8 +51,8 @@ func (t *trial) simulate() ([]*placement, error) {
 	return result, nil
 }
 
-// inQueueOrder sorts by the QueueSort plugin; Pods that it holds equal, by creation, then by the file.
-func (t *trial) inQueueOrder(pods []*v1.Pod) []*v1.Pod {
+// inQueueOrder puts groups in the place of their Pods and sorts by the QueueSort plugin; Pods that it holds equal, by creation, then by the file.
+func (t *trial) inQueueOrder(pods []*v1.Pod) []framework.QueuedEntityInfo {
 	sort.SliceStable(pods, func(i, j int) bool {
 		return pods[i].CreationTimestamp.Before(&pods[j].CreationTimestamp)
 	})
@@ -51,15 +61,12 @@ func (t *trial) inQueueOrder(pods []*v1.Pod) []*v1.Pod {
 	for i, pod := range pods {
 		line[i] = queued(pod, start.Add(time.Duration(i)*time.Millisecond))
 	}
+	entities := t.entitiesOf(line)
 	if len(pods) > 0 {
 		less := t.scheduler.Profiles[pods[0].Spec.SchedulerName].QueueSortFunc()
-		sort.SliceStable(line, func(i, j int) bool { return less(line[i], line[j]) })
+		sort.SliceStable(entities, func(i, j int) bool { return less(entities[i], entities[j]) })
 	}
-	sortedPods := make([]*v1.Pod, len(line))
-	for i, info := range line {
-		sortedPods[i] = info.Pod
-	}
-	return sortedPods
+	return entities
 }
 
 // assume puts the Pod on the node as the scheduler does before it binds: in the cache, reserved by the

@@ -15,6 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -34,6 +35,7 @@ type trial struct {
 	ctx       context.Context
 	close     context.CancelFunc
 	cluster   *cluster
+	client    *fake.Clientset
 	scheduler *scheduler.Scheduler
 	snapshot  *internalcache.Snapshot
 	dryRuns   map[string]*dryRun
@@ -94,9 +96,11 @@ func buildTrial(c *cluster, loaded *config.KubeSchedulerConfiguration) (*trial, 
 		})
 	}
 	var factory informers.SharedInformerFactory = newInformerFactory(client, &live)
+	quotas := &quotaPlugins{cluster: c, made: map[fwk.Handle]*quotaPlugin{}}
 	made, err := scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithComponentConfigVersion(configv1.SchemeGroupVersion.String()),
+		scheduler.WithFrameworkOutOfTreeRegistry(quotas.registry()),
 		scheduler.WithProfiles(loaded.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 		scheduler.WithParallelism(int32(runtime.GOMAXPROCS(0))),
@@ -105,10 +109,10 @@ func buildTrial(c *cluster, loaded *config.KubeSchedulerConfiguration) (*trial, 
 		cancel()
 		return nil, err
 	}
-	t := &trial{ctx: ctx, close: cancel, cluster: c, scheduler: made, dryRuns: map[string]*dryRun{}}
+	t := &trial{ctx: ctx, close: cancel, cluster: c, client: client, scheduler: made, dryRuns: map[string]*dryRun{}}
 	for name, profile := range made.Profiles {
 		t.snapshot = profile.SnapshotSharedLister().(*internalcache.Snapshot)
-		t.dryRuns[name] = watchPreemption(profile)
+		t.dryRuns[name] = watchPreemption(profile, quotas)
 	}
 	return t, nil
 }

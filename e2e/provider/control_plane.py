@@ -40,6 +40,7 @@ class ControlPlane(ABC):
         kubeconfig: file of a user who may do everything; there from `start()` on.
         parts: the processes that run, by name ("etcd", "kube-apiserver", "kwok", ...).
         folder: for the files of this run; gone after `stop()`.
+        context: trusts this run's authority; an administrator to all who trust it, too.
     """
 
     provider: ClassVar[str]
@@ -52,7 +53,7 @@ class ControlPlane(ABC):
         self.folder, self._lock = _new_folder()
         self.authority = Authority(self.folder / "pki")
         self._serving = self.authority.issue("server", "bayplan-e2e", ADMIN_GROUP)
-        self._context = client_context(self.authority, self._serving)
+        self.context = client_context(self.authority, self._serving)
         self.kubeconfig = self.folder / "admin.kubeconfig"
 
     @abstractmethod
@@ -119,7 +120,7 @@ class ControlPlane(ABC):
                 "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
                 f"--node-lease-duration-seconds={node_lease_seconds}",
                 f"--server-address=127.0.0.1:{port}",
-                *self._serving_flags(),
+                *self._pair_flags(),
             ],
             port,
             "/healthz",
@@ -133,10 +134,26 @@ class ControlPlane(ABC):
     def _component(self, name: str, flags: list[str], ready: str) -> Part:
         """Run a Kubernetes component on a secure port of its own."""
         port = free_port()
-        listen = ["--bind-address=127.0.0.1", f"--secure-port={port}", *self._serving_flags()]
+        listen = ["--bind-address=127.0.0.1", f"--secure-port={port}", *self._pair_flags()]
         return self._run(name, [*listen, *flags], port, ready)
 
-    def _serving_flags(self) -> list[str]:
+    def serving_flags(self) -> list[str]:
+        """Flags of a scheduler whose port shows our certificate, and trusts that of `Endpoint`."""
+        return [*self._pair_flags(), f"--client-ca-file={self.authority.cert}"]
+
+    def curl_options(self) -> list[str]:
+        """With which curl is what `Endpoint` is."""
+        pair = self._serving
+        return [
+            "--cacert",
+            str(self.authority.cert),
+            "--cert",
+            str(pair.cert),
+            "--key",
+            str(pair.key),
+        ]
+
+    def _pair_flags(self) -> list[str]:
         pair = self._serving
         return [f"--tls-cert-file={pair.cert}", f"--tls-private-key-file={pair.key}"]
 
@@ -144,7 +161,7 @@ class ControlPlane(ABC):
         """Start a part, in place of one of the same name."""
         if name in self.parts:
             self.parts[name].stop()
-        endpoint = Endpoint(f"https://127.0.0.1:{port}", self._context)
+        endpoint = Endpoint(f"https://127.0.0.1:{port}", self.context)
         argv = [str(self._program(name)), *flags]
         part = Part(name, argv, self.folder / f"{name}.log", endpoint, ready)
         self.parts[name] = part

@@ -63,10 +63,11 @@ class GoProgram:
             BuildError: it does not compile, or a module or the toolchain cannot be had.
         """
         folder = cache_dir() / "go" / f"{self.name}-{self._key()}"
-        with locked(cache_dir() / "go.lock"):
-            if not folder.exists():
-                with step(f"building {self.name} from Go modules"):
-                    self._build(folder)
+        if not folder.exists():
+            with locked(cache_dir() / "go.lock"):
+                if not folder.exists():
+                    with step(f"building {self.name} from Go modules"):
+                        self._build(folder)
         return folder / self.name
 
     def _key(self) -> str:

@@ -89,6 +89,14 @@ def client_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
     return context
 
 
+def unverified() -> ssl.SSLContext:
+    """Make what trusts whoever answers, and is nobody in particular, as a kubelet's probe."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class Part:
     """One process of the control plane.
 

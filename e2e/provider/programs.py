@@ -20,6 +20,8 @@ CONFIGCHECK = GoProgram("configcheck", ROOT / "e2e", "./configcheck")
 ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
 # Kubernetes' own CEL for devices.
 CELJUDGE = GoProgram("celjudge", ROOT / "e2e", "./celjudge")
+# Renders charts/.
+HELM = GoProgram("helm", ROOT / "e2e" / "helm", "helm.sh/helm/v4/cmd/helm")
 OTHER_KUBE_SCHEDULER = "bayplan agrees with kube-scheduler of another version"
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 

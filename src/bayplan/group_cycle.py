@@ -11,18 +11,25 @@ and Bind; how their bindings end is told to `ended`. When the last one has:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from bayplan import logs
-from bayplan.attempt.group import GroupRejection, Plan, Planner
-from bayplan.attempt.group_report import GroupReport
+from bayplan.api.pod import Pod
+from bayplan.attempt.group import Planner, refusal_of
+from bayplan.attempt.group_report import GroupReport, reason_of
+from bayplan.attempt.levels import Domain
 from bayplan.attempt.outcome import Reason
+from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.attempt.room import RoomMaker
+from bayplan.attempt.workload_group import Placed
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
+from bayplan.cache.pod_groups import Group
+from bayplan.framework.room import Room
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
 from bayplan.queue.places import Place
@@ -44,6 +51,7 @@ class _Flight:
     entry: QueuedGroup
     framework: Framework
     started: float
+    domain: Domain | None = None
     bindings: dict[str, Binding] = field(default_factory=dict)
     bound: int = 0
     failure: str = ""
@@ -58,13 +66,14 @@ class GroupCycle:
         cache: Cache,
         queue: SchedulingQueue,
         planner: Planner,
+        rooms: RoomMaker,
         binder: Binder,
         report: GroupReport,
         instrument: Instrument,
         clock: Callable[[], float],
     ) -> None:
         self._cache, self._queue = cache, queue
-        self._planner = planner
+        self._planner, self._rooms = planner, rooms
         self._binder = binder
         self._report = report
         self._instrument = instrument
@@ -83,21 +92,59 @@ class GroupCycle:
             return []
         if logs.enabled(3):
             log.info("Attempting to schedule group", v=3, group=entry.key, pods=len(pods))
-        outcome = self._planner.plan(framework, group, pods)
+        outcome = self._plan(framework, group, pods)
         self._instrument.group_planned(time.perf_counter() - started)
         if isinstance(outcome, GroupRejection):
             self._fail(entry, framework, outcome)
             return []
         barrier = Barrier(len(outcome.members), self._clock() + self._patience(entry))
-        flight = self._flights[barrier] = _Flight(entry, framework, started)
+        flight = self._flights[barrier] = _Flight(entry, framework, started, outcome.domain)
         return self._bindings(flight, barrier, outcome)
+
+    def _plan(
+        self, framework: Framework, group: Group, pods: Sequence[Pod]
+    ) -> Plan | GroupRejection:
+        """The plan, or why there is none and what was done about it."""
+        nominator = self._queue.nominator
+        refusal = refusal_of(framework, group, pods)
+        if refusal is not None:
+            return self._rooms.make_room(framework, group, pods, refusal)
+        nominated = nominator.nominations(pods)
+        outcome = self._planner.plan(framework, group, pods)
+        if isinstance(outcome, GroupRejection):
+            nominator.nominate_all(nominated)
+            return self._rooms.make_room(framework, group, pods, outcome)
+        return outcome
+
+    def take_off(
+        self,
+        entry: QueuedGroup,
+        framework: Framework,
+        placed: Sequence[Placed],
+        started: float,
+        *,
+        together: bool,
+    ) -> list[tuple[QueuedPod, Binding]]:
+        """The bindings of these members of a PodGroup of Kubernetes, whose cycle is over by that.
+
+        With ``together`` they meet at a barrier; one that fails comes back to the queue by itself.
+        """
+        flight = _Flight(entry, framework, started)
+        plan = Plan(
+            tuple(each.member for each in placed), tuple(each.placement for each in placed), ()
+        )
+        if not together or len(placed) == 1:
+            return self._bindings(flight, None, plan)
+        barrier = Barrier(len(placed), self._clock() + entry.plugin.timeout)
+        self._flights[barrier] = flight
+        return self._bindings(flight, barrier, plan)
 
     def _patience(self, entry: QueuedGroup) -> float:
         group = entry.group
         return (group and group.timeout) or entry.plugin.timeout
 
     def _bindings(
-        self, flight: _Flight, barrier: Barrier, plan: Plan
+        self, flight: _Flight, barrier: Barrier | None, plan: Plan
     ) -> list[tuple[QueuedPod, Binding]]:
         uids = [member.pod.uid for member in plan.members]
         popped = self._queue.pop_members(flight.entry, uids)
@@ -147,11 +194,13 @@ class GroupCycle:
 
     def _close(self, flight: _Flight) -> None:
         entry, profile = flight.entry, flight.framework.name
+        if entry.plugin.workload_api:
+            return
         if flight.bound:
             self._queue.group_ended(entry)
             seconds = time.perf_counter() - flight.started
-            self._instrument.group_attempt(profile, "scheduled", seconds)
-            self._report.scheduled(entry, profile, flight.bound, flight.failure)
+            self._instrument.group_attempt(profile, "scheduled", "Scheduled", seconds)
+            self._report.scheduled(entry, profile, flight.bound, flight.domain, flight.failure)
             if logs.enabled(2):
                 log.info("Successfully bound group", v=2, group=entry.key, pods=flight.bound)
             return
@@ -167,7 +216,8 @@ class GroupCycle:
     def _fail(self, entry: QueuedGroup, framework: Framework, rejection: GroupRejection) -> None:
         failed = rejection.reason is Reason.SCHEDULER_ERROR
         result = "error" if failed else "unschedulable"
-        self._instrument.group_attempt(framework.name, result, 0.0)
+        reason = reason_of(rejection.sentence)
+        self._instrument.group_attempt(framework.name, result, reason, 0.0)
         if failed:
             log.error("Error scheduling group; retrying", group=entry.key, err=rejection.sentence)
         elif logs.enabled(2):
@@ -176,7 +226,14 @@ class GroupCycle:
         plugins = set() if failed else {entry.plugin.name, *rejection.plugins}
         place = self._queue.group_rejected(entry, rejection.pods, plugins)
         if place is not Place.OUTSIDE:
+            self._nominate(entry, rejection.room)
             self._report.failed(entry, framework.name, rejection)
+
+    def _nominate(self, entry: QueuedGroup, room: Room | None) -> None:
+        """The room is for these Pods, and what they were nominated to before is not."""
+        nodes = room.nodes if room is not None else {}
+        for uid, queued in entry.members.items():
+            self._queue.nominator.nominate(queued.pod, nodes.get(uid, ""))
 
     # Time
 
@@ -197,8 +254,20 @@ class GroupCycle:
         if len(self._queue.groups) and self._clock() >= self._next_look:
             self._next_look = self._clock() + 1.0
             self._report.gathering(self._long_gathering())
+            self._end_nominations()
 
-    def _long_gathering(self) -> list[QueuedGroup]:
+    def _end_nominations(self) -> None:
+        """Nodes are not kept for groups that have lost Pods that they need."""
+        nominator = self._queue.nominator
+        gated = [g for g in self._queue.groups if g.place is Place.GATED] if len(nominator) else []
+        pods = [queued.pod for entry in gated for queued in entry.members.values()]
+        nominated = [pod for pod in pods if nominator.nominated_node(pod.uid)]
+        for pod in nominated:
+            nominator.remove(pod.uid)
+        self._report.nominations_ended(nominated)
+
+    def _long_gathering(self) -> list[tuple[QueuedGroup, str]]:
         latest = self._clock() - GATHERING_SECONDS
         groups = self._queue.groups
-        return [g for g in groups if g.place is Place.GATED and g.timestamp <= latest]
+        gated = (g for g in groups if g.place is Place.GATED and g.timestamp <= latest)
+        return [(entry, groups.why_gathering(entry)) for entry in gated]

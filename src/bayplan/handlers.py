@@ -10,6 +10,7 @@ Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from bayplan.api import kinds
@@ -19,6 +20,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
+from bayplan.conflicts import Conflicts
 from bayplan.framework.cluster_events import Action, ClusterEvent
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.queue import update_events
@@ -32,6 +34,7 @@ class Handlers:
 
     Attributes:
         pods: every Pod that the API server shows and that has not ended, by namespace/name.
+        conflicts: told of Pods that leave their node; None while this process does not lead.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Handlers:
         self._waiting = waiting
         self._profiles: frozenset[str] = frozenset()
         self.pods: dict[str, Pod] = {}
+        self.conflicts: Conflicts | None = None
 
     def adopt(self, profiles: frozenset[str]) -> None:
         """Pods of these schedulerNames are ours from now on, all others are not."""
@@ -54,8 +58,10 @@ class Handlers:
             if pod.node_name or (name in previous) == (name in profiles):
                 continue
             if name in profiles:
+                self._cache.members.add(pod)
                 self._queue.add(pod)
             else:
+                self._cache.members.remove(pod)
                 self._queue.delete(pod)
 
     def apply(self, message: WatchMessage) -> None:
@@ -116,6 +122,8 @@ class Handlers:
         if old is not None and _same_version(old.resource_version, pod.resource_version):
             return
         self.pods[pod.key] = pod
+        if pod.pod_group and (pod.node_name or pod.spec.scheduler_name in self._profiles):
+            self._cache.members.add(pod)
         if pod.node_name:
             self._set_assigned(old, pod)
         elif pod.spec.scheduler_name in self._profiles:
@@ -145,7 +153,11 @@ class Handlers:
         if pod is None or uid not in ("", pod.uid):
             return
         del self.pods[key]
+        if pod.pod_group:
+            self._cache.members.remove(pod)
         if pod.node_name:
+            if self.conflicts is not None:
+                self.conflicts.pod_left(pod, self._profiles)
             self._cache.remove(pod.uid)
             self._queue.assigned_pod_deleted(pod)
         elif pod.spec.scheduler_name in self._profiles:
@@ -186,13 +198,18 @@ class Handlers:
         if _unchanged(self._cache.objects.get(kind, obj.key), obj):
             return
         old = self._cache.objects.set(kind, obj)
-        action = Action.ADD if old is None else Action.UPDATE_OTHER
-        self._move(ClusterEvent(kind, action), old, obj)
+        event = _event(kind, Action.ADD if old is None else Action.UPDATE_OTHER)
+        self._move(event, old, obj)
 
     def _remove_object(self, kind: Kind[T], key: str) -> None:
         old = self._cache.objects.remove(kind, key)
         if old is not None:
-            self._move(ClusterEvent(kind, Action.DELETE), old, None)
+            self._move(_event(kind, Action.DELETE), old, None)
+
+
+@lru_cache
+def _event(kind: Kind[object], action: Action) -> ClusterEvent:
+    return ClusterEvent(kind, action)
 
 
 def _unchanged(previous: Object | None, obj: Object) -> bool:

@@ -20,7 +20,24 @@ if TYPE_CHECKING:
 VERBOSITY = 0
 """What is logged unless ``-v`` says otherwise."""
 
+MOST = 10
 _level = VERBOSITY
+
+
+def parse_verbosity(text: str) -> int:
+    """A level from 0 to 10.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not text.isdecimal() or int(text) > MOST:
+        raise ValueError(f"must be a number from 0 to {MOST}")
+    return int(text)
+
+
+def verbosity() -> int:
+    """The present level."""
+    return _level
 
 
 def enabled(v: int) -> bool:
@@ -28,10 +45,15 @@ def enabled(v: int) -> bool:
     return v <= _level
 
 
-def configure(verbosity: int = VERBOSITY, *, json: bool = True) -> None:
-    """Set up logging for the process, on standard error."""
+def set_verbosity(verbosity: int) -> None:
+    """Log lines up to this verbosity from now on. Any thread."""
     global _level
     _level = verbosity
+
+
+def configure(verbosity: int = VERBOSITY, *, json: bool = True) -> None:
+    """Set up logging for the process, on standard error."""
+    set_verbosity(verbosity)
     plain = structlog.dev.plain_traceback
     renderer: Any = (
         structlog.processors.JSONRenderer()

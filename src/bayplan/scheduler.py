@@ -29,7 +29,11 @@ from bayplan.attempt.group import Planner
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.report import Report
+from bayplan.attempt.room import RoomMaker
 from bayplan.attempt.selection import NodeChooser
+from bayplan.attempt.workload_group import GroupAttempts
+from bayplan.attempt.workload_group_report import GroupStatusWriter
+from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
@@ -55,6 +59,7 @@ from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
+from bayplan.workload_group_cycle import WorkloadGroupCycle
 from bayplan.world import World
 
 log = structlog.get_logger("scheduler")
@@ -84,6 +89,7 @@ class Scheduler:
         binder: Binder,
         report: Report,
         group_report: GroupReport,
+        group_statuses: GroupStatusWriter,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -94,14 +100,28 @@ class Scheduler:
         self._commit = Commit(world.cache, world.nominator)
         self._binder = binder
         self._report = report
+        planner = Planner(world.cache, self._commit, selector)
         self._groups = GroupCycle(
             world.cache,
             world.queue,
-            Planner(world.cache, self._commit, selector),
+            planner,
+            RoomMaker(world.cache, world.nominator, planner),
             binder,
             group_report,
             instrument,
             clock,
+        )
+        attempts = GroupAttempts(self._commit, selector, world.nominator, world.cache.members)
+        self._workload_groups = WorkloadGroupCycle(
+            world.cache,
+            world.queue,
+            attempts,
+            WorkloadRooms(world.cache, world.nominator, attempts, self._commit, selector),
+            self._commit,
+            self._groups,
+            report,
+            group_statuses,
+            instrument,
         )
         self._instrument = instrument
         self._clock = clock
@@ -195,6 +215,7 @@ class Scheduler:
         self._binder.expire()
         self._groups.expire()
         self._queue.flush()
+        self._world.overcommit.check()
 
     def _apply(self, message: Message) -> None:
         match message:
@@ -208,6 +229,7 @@ class Scheduler:
                 self._queue.activate(message.pods)
             case Lead():
                 self.active = True
+                self._world.lead()
                 log.info("Leading")
             case Command():
                 message.run()
@@ -223,7 +245,8 @@ class Scheduler:
         self.pulse.step(pod)
         framework = self.profiles.frameworks[pod.spec.scheduler_name]
         if isinstance(queued, QueuedGroup):
-            for popped, binding in self._groups.schedule(queued, framework, started):
+            cycle = self._workload_groups if queued.plugin.workload_api else self._groups
+            for popped, binding in cycle.schedule(queued, framework, started):
                 self._start(popped, binding)
             return
         if self._skip(framework, pod):
@@ -231,6 +254,7 @@ class Scheduler:
             return
         if logs.enabled(3):
             log.info("Attempting to schedule pod", v=3, pod=pod.key, attempts=queued.attempts)
+        self._instrument.attempt_began(pod, framework.name, queued.attempts)
         state = CycleState()
         placement = attempt(framework, self._selector, state, pod)
         self._instrument.algorithm(time.perf_counter() - started, placement.evaluated)
@@ -263,6 +287,7 @@ class Scheduler:
 
     def _start(self, queued: QueuedPod, binding: Binding) -> None:
         self._in_flight[binding.pod.uid] = queued, binding
+        self._instrument.binding_began(binding.pod)
         if self._binder.pre_flight(binding):
             self._report.nominated(binding.pod)
         self._binder.start(binding)
@@ -298,7 +323,7 @@ class Scheduler:
     def _succeed(self, queued: QueuedPod, binding: Binding) -> None:
         pod, profile = binding.pod, binding.framework.name
         seconds = time.perf_counter() - binding.started
-        self._instrument.attempt(profile, "scheduled", seconds)
+        self._instrument.attempt(pod, profile, "scheduled", seconds)
         since = queued.initial_attempt_timestamp
         waited = None if since is None else self._clock() - since
         flushed = queued.was_flushed_from_unschedulable
@@ -323,7 +348,8 @@ class Scheduler:
         """The attempt failed: back to the queue, and say why on the Pod."""
         failed = rejection.reason is Reason.SCHEDULER_ERROR
         result = "error" if failed else "unschedulable"
-        self._instrument.attempt(framework.name, result, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._instrument.attempt(queued.pod, framework.name, result, seconds)
         if failed:
             log.error("Error scheduling pod; retrying", pod=queued.pod.key, err=rejection.message)
         elif logs.enabled(2):

@@ -6,12 +6,17 @@ depends on the configuration, so a reload does not change it; see `bayplan.profi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from bayplan.api.pod import Pod
+from bayplan.attempt.node_backoff import NodeBackoff
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
+from bayplan.cache.overcommit import Overcommit
+from bayplan.cache.queue_tree import QueueTree
+from bayplan.conflicts import Conflicts
 from bayplan.handlers import Handlers
 from bayplan.profiles import Profiles
 from bayplan.queue.nominator import Nominator
@@ -25,11 +30,15 @@ class World:
     Attributes:
         cache: nodes, the Pods on them, every other object.
         counters: matching Pods per topology domain.
+        queues: what each tenant uses and is entitled to.
         nominator: Pods nominated to nodes.
         waiting: Pods that wait in Permit.
         preparing: Pods in PreBind, by uid.
         queue: Pods that wait for a node.
         handlers: apply what the API server shows.
+        overcommit: nodes whose Pods request more than there is.
+        node_backoff: nodes that rejected a Pod, which its owner's Pods keep off.
+        conflicts: finds Pods that a node rejected; None without an API server.
     """
 
     def __init__(self, clock: Callable[[], float], instrument: Instrument) -> None:
@@ -38,10 +47,23 @@ class World:
         self.nominator = Nominator()
         self.waiting = WaitingPods(clock)
         self.preparing = PreparingPods()
-        self.queue = SchedulingQueue(clock, nominator=self.nominator, instrument=instrument)
+        self.queues = QueueTree(self.cache, self._waiting_pods)
+        self.queue = SchedulingQueue(
+            clock, nominator=self.nominator, instrument=instrument, queues=self.queues
+        )
         self.handlers = Handlers(self.cache, self.queue, self.waiting)
+        self.overcommit = Overcommit(self.cache.nodes, clock)
+        self.node_backoff = NodeBackoff(clock)
+        self.conflicts: Conflicts | None = None
+
+    def _waiting_pods(self) -> Iterator[Pod]:
+        return self.queue.waiting_pods()
 
     def adopt(self, profiles: Profiles) -> None:
         """These profiles decide from now on."""
         self.queue.adopt(profiles.policy)
         self.handlers.adopt(frozenset(profiles))
+
+    def lead(self) -> None:
+        """This process leads: it reports on Pods that nodes reject."""
+        self.handlers.conflicts = self.conflicts

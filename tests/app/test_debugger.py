@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.core_harness import Cluster
+from tests.groups import group_cluster, members, nodes, pod_group, show
 from tests.scripted import scripted
 
 from bayplan.app import debugger as debugger_module
@@ -129,3 +130,19 @@ def test_who_waits_in_permit_and_who_is_held_is_dumped(monkeypatch: pytest.Monke
     assert (waits["pod"], waits["node"], waits["plugins"]) == ("default/waits", "n1", ["Wait"])
     (held,) = [line for line in said["Pod in queue"] if line["pod"] == "default/held"]
     assert (held["place"], held["held_by"]) == ("gated", "Hold: not today")
+
+
+def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=5))
+    cluster.add(*nodes(1), *members("g", 5))
+    cluster.run()
+    debugger = Debugger(cluster.core, Lists(None, {}), cluster.inbox)  # type: ignore[arg-type]
+    said = dumped(cluster, debugger, monkeypatch)
+    (line,) = said["Group in queue"]
+    assert (line["group"], line["place"]) == ("default/g", "unschedulable")
+    assert line["members"] == [f"default/g-{i}" for i in range(5)]
+    assert line["told"].startswith("NoRoom: at most 4 of 5 fit")
+    assert {pod["place"] for pod in said["Pod in queue"]} == {"grouped"}

@@ -8,6 +8,7 @@ from typing import Any, cast
 from prometheus_client.parser import text_string_to_metric_families
 from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
+from tests.groups import group_cluster, members, nodes, pod_group, show
 from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
@@ -108,3 +109,16 @@ def test_pods_that_a_pre_enqueue_plugin_holds_are_shown_by_plugin() -> None:
     cluster.plugin(hold).script = {}
     cluster.add(pod.label("a", "b"))
     assert samples(cluster.metrics)["bayplan_gated_pods", "Hold"] == 1
+
+
+def test_waiting_groups_are_shown_by_place_and_attempts_by_reason() -> None:
+    cluster = group_cluster()
+    expose_world(cluster.metrics, cluster.core.world, Pulse())
+    cluster.add(*nodes(1), *members("few", 2), *members("many", 9))
+    show(cluster, pod_group("few", minMember=3), pod_group("many", minMember=9))
+    cluster.run()
+    now = samples(cluster.metrics)
+    assert now["bayplan_waiting_groups", "gated"] == 1
+    assert now["bayplan_waiting_groups", "unschedulable"] == 1
+    attempts = now["bayplan_group_attempts_total", "bayplan", "NoRoom", "unschedulable"]
+    assert attempts == 1

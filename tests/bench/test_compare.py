@@ -1,10 +1,11 @@
 """Comparing the core of two revisions."""
 
 import math
+from pathlib import Path
 
 import pytest
 from bench.compare import LAID_OVER, ROOT, CompareError, Ratio, compare, unpacked
-from bench.workloads import load_catalog
+from bench.workloads import Workload, load_catalog
 
 BASIC = load_catalog().select("SchedulingBasic")[0]
 
@@ -16,6 +17,22 @@ def test_both_trees_are_measured_and_the_ratio_is_printed() -> None:
     assert math.isfinite(ratio.ratio)
     assert said[0] == str(ratio)
     assert said[1].startswith("mean ratio to HEAD: ")
+
+
+def test_a_workload_that_the_other_revision_cannot_run_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(tree: Path, workload: Workload) -> tuple[float, float]:
+        if tree != ROOT and workload is BASIC:
+            raise CompareError("failed", tree)
+        return 1.0, 2.0
+
+    monkeypatch.setattr("bench.compare._measured", measured)
+    said: list[str] = []
+    other = BASIC.sized(nodes=5)
+    ratios = compare("HEAD", [BASIC, other], 1, said.append)
+    assert [ratio.ratio for ratio in ratios] == [1.0]
+    assert said[0] == "SchedulingBasic: HEAD cannot place these Pods"
 
 
 def test_a_ratio_is_now_by_then() -> None:

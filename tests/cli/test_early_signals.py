@@ -29,7 +29,14 @@ SOON = 30.0
 def starting(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``bayplan run``, of which nothing is known but that it has been started."""
     (folder / "kubeconfig").write_text(KUBECONFIG)
-    argv = [sys.executable, "-m", "bayplan", "run", "--port=0", f"--kubeconfig={folder}/kubeconfig"]
+    argv = [
+        sys.executable,
+        "-m",
+        "bayplan",
+        "run",
+        "--secure-port=0",
+        f"--kubeconfig={folder}/kubeconfig",
+    ]
     with subprocess.Popen(argv, stderr=subprocess.PIPE) as process:
         try:
             yield process

@@ -459,3 +459,49 @@ def test_text_says_what_stands_against_the_devices_that_a_claim_asks_for(bayplan
 def test_data_leaves_out_what_only_people_read(bayplan: Bayplan) -> None:
     result = bayplan("explain", "-f", EXAMPLES / "devices.yaml", "-o", "json")
     assert not any("details" in verdict for verdict in json.loads(result.stdout))
+
+
+GANG = EXAMPLES / "groups" / "gang.yaml"
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "base" / "config.yaml"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """A cluster file with two nodes."""
+    return write(tmp_path, node("n1"), node("n2"))
+
+
+def test_the_plan_of_a_group_is_printed(bayplan: Bayplan, room: Path) -> None:
+    result = bayplan("explain", "group", "gang", "-f", GANG, "-f", room, "--config", DEPLOYED)
+    assert result.exit_code == 0
+    assert "default/gang 4 Pods wait, of which 4 are needed" in result.stdout
+    arguments = ("-f", GANG, "-f", room, "--config", DEPLOYED, "-o", "json")
+    verdict = json.loads(bayplan("explain", "group", "default/gang", *arguments).stdout)
+    assert len(verdict["plan"]) == 4
+    placed = json.loads(bayplan("simulate", *arguments).stdout)
+    assert {result["pod"]: result["node"] for result in placed} == verdict["plan"]
+
+
+def test_a_pod_of_a_group_is_explained_alone_and_with_its_group(
+    bayplan: Bayplan, room: Path
+) -> None:
+    arguments = ("-f", GANG, "-f", room, "--config", DEPLOYED)
+    first = json.loads(bayplan("explain", *arguments, "-o", "json").stdout)[0]
+    text = bayplan("explain", *arguments, "--pod", first["pod"]).stdout
+    assert "waits with the group default/gang; alone it goes to one of" in text
+    assert f"With its group it goes to {first['group']['node']}." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(["nobody"], "there is no Pod of a group default/nobody", id="unknown"),
+        pytest.param([], "explain group needs the name of a group", id="no-name"),
+    ],
+)
+def test_a_group_that_cannot_be_explained_is_refused(
+    bayplan: Bayplan, room: Path, name: list[str], text: str
+) -> None:
+    result = bayplan("explain", "group", *name, "-f", room, "--config", DEPLOYED)
+    assert result.exit_code == 2
+    assert text in result.stderr

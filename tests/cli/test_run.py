@@ -54,7 +54,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[process.Process]]:
     monkeypatch.setattr(Feed, "start", lambda _: None)
     yield found
     for made in found:
-        made._health._server.server_close()
+        made._serving.close()
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -69,7 +69,7 @@ def kubeconfig(tmp_path: Path) -> str:
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(app, ["run", "--port", "0", *args])
+    return CliRunner().invoke(app, ["run", "--secure-port", "0", *args])
 
 
 def test_everything_right_starts_the_scheduler(ran: list[Any], kubeconfig: str) -> None:
@@ -120,7 +120,8 @@ def test_levels_are_written_as_users_of_kube_scheduler_write_them(
     [
         pytest.param(["-v", "11"], "must be a number from 0 to 10", id="too verbose"),
         pytest.param(["-v", "lots"], "must be a number from 0 to 10", id="no level"),
-        pytest.param(["--port", "99999"], "99999 is no port", id="port"),
+        pytest.param(["--secure-port", "99999"], "99999 is no port", id="port"),
+        pytest.param(["--insecure-port", "-1"], "-1 is no port", id="insecure port"),
         pytest.param(["--log-format", "xml"], "must be json or console", id="format"),
         pytest.param(["--config", "missing.yaml"], "missing.yaml: ", id="no configuration"),
         pytest.param(["--plugin-dir", "nowhere"], "nowhere: is not a folder", id="no plugins"),
@@ -174,10 +175,52 @@ def test_a_plugin_that_refuses_to_start_is_named_with_the_file(
 def test_a_port_that_is_taken_is_said(ran: list[Any], kubeconfig: str) -> None:
     with socket.create_server(("", 0)) as taken:
         port = str(taken.getsockname()[1])
-        result = CliRunner().invoke(app, ["run", "--port", port, "--kubeconfig", kubeconfig])
+        result = run("--secure-port", port, "--kubeconfig", kubeconfig)
     assert result.exit_code == 2
     assert result.output == f"port {port} cannot be used: Address already in use\n"
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        pytest.param(["--bind-address", "here"], "--bind-address: 'here' does not", id="address"),
+        pytest.param(["--tls-cert-file", "a"], "--tls-private-key-file go together", id="half"),
+        pytest.param(
+            ["--tls-cert-file", "a", "--tls-private-key-file", "b"],
+            "TLS certificate: [Errno 2] No such file or directory: 'a'",
+            id="no certificate",
+        ),
+        pytest.param(["--tls-min-version", "1.2"], "VersionTLS12 or VersionTLS13", id="version"),
+        pytest.param(["--tls-cipher-suites", "A, B"], "no suite A, B; one of", id="suites"),
+        pytest.param(
+            ["--authorization-always-allow-paths", "/a*b"], "only a trailing * in /a*b", id="path"
+        ),
+        pytest.param(["--authentication-kubeconfig", "missing"], "missing: no such", id="tokens"),
+        pytest.param(["--authorization-kubeconfig", "missing"], "missing: no such", id="access"),
+    ],
+)
+def test_what_is_wrong_with_the_port_is_said_in_one_line(
+    ran: list[Any], kubeconfig: str, args: list[str], text: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    result = run("--secure-port", port, "--kubeconfig", kubeconfig, *args)
+    assert result.exit_code == 2
+    assert text in result.output
+    assert len(result.output.splitlines()) == 1
+    assert ran == []
+
+
+def test_both_ports_can_be_open(ran: list[process.Process], kubeconfig: str) -> None:
+    with socket.create_server(("", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = {
+            "secure_port": one.getsockname()[1],
+            "insecure_port": two.getsockname()[1],
+        }
+    flags = [f"--{name.replace('_', '-')}={port}" for name, port in ports.items()]
+    assert run("--kubeconfig", kubeconfig, *flags).exit_code == 0
+    assert ran[0]._serving.ports == ports
 
 
 def test_the_version_is_told() -> None:

@@ -17,7 +17,7 @@ from tests.client.fault_server import Exchange, FaultServer, one_after_another
 from bayplan.client import errors
 from bayplan.client.connection import Connection
 from bayplan.client.dispatcher import Dispatcher
-from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT
+from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT, Lanes
 from bayplan.client.request import Lane, Outcome, Request
 
 
@@ -31,7 +31,7 @@ class Bench:
 
     def start(self, connection: Connection | None = None, **settings: Any) -> Dispatcher:
         connection = connection or self.server.connection()
-        self.dispatcher = Dispatcher(connection, jitter=lambda: 0.0, **settings)
+        self.dispatcher = Dispatcher(connection, Lanes(jitter=lambda: 0.0, **settings))
         self.dispatcher.start()
         return self.dispatcher
 

@@ -1,4 +1,4 @@
-"""deploy/rbac.yaml grants what is asked for, and nothing else."""
+"""deploy/base/rbac.yaml grants what is asked for, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,13 +8,30 @@ from typing import Any
 
 import yaml
 
-from bayplan.api.kinds import KINDS, POD_GROUP
+from bayplan.api.kinds import (
+    ELASTIC_QUOTA,
+    KINDS,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    TOPOLOGY,
+    WORKLOAD_POD_GROUP,
+)
 from bayplan.client.permissions import ELECTION, Permissions, cluster_wide
-from bayplan.config import default_configuration, load_config, resolve_config
+from bayplan.config import (
+    default_configuration,
+    load_config,
+    parse_feature_gates,
+    resolve_config,
+)
 from bayplan.framework.registry import Registry
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-RBAC = DEPLOY / "rbac.yaml"
+BASE = Path(__file__).parents[2] / "deploy" / "base"
+RBAC = BASE / "rbac.yaml"
+
+
+OF_PLUGINS = {ELASTIC_QUOTA, PRIORITY_CLASS}
+"""Only for plugins that deploy/ does not enable."""
 
 
 def granted(role: str) -> Permissions:
@@ -36,13 +53,22 @@ def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
     assert granted("Role") == ELECTION
 
 
-def test_the_default_configuration_watches_every_kind_that_there_is() -> None:
+def test_the_default_configuration_watches_no_kind_of_others() -> None:
     registry = Registry()
     config = resolve_config(default_configuration("bayplan"), registry.known)
-    assert set(registry.kinds(config)) == set(KINDS.values()) - {POD_GROUP}
+    others = {POD_GROUP, QUEUE, WORKLOAD_POD_GROUP, TOPOLOGY} | OF_PLUGINS
+    assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 
-def test_the_configuration_of_deploy_watches_pod_groups_too() -> None:
+def test_the_configuration_of_deploy_watches_pod_groups_and_queues_too() -> None:
     registry = Registry()
-    config = load_config(DEPLOY / "config.yaml", registry.known)
-    assert set(registry.kinds(config)) == set(KINDS.values())
+    config = load_config(BASE / "config.yaml", registry.known)
+    others = {WORKLOAD_POD_GROUP} | OF_PLUGINS
+    assert set(registry.kinds(config)) == set(KINDS.values()) - others
+
+
+def test_with_generic_workload_the_pod_groups_of_kubernetes_are_watched_too() -> None:
+    registry = Registry()
+    gates = parse_feature_gates(["GenericWorkload=true"])
+    config = load_config(BASE / "config.yaml", registry.known, gates)
+    assert set(registry.kinds(config)) == set(KINDS.values()) - OF_PLUGINS

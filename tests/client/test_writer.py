@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.client import errors
 from bayplan.client.connection import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
+from bayplan.client.lanes import Lanes
 from bayplan.client.request import Request
 from bayplan.client.writer import Writer, status_patch
 from bayplan.testing import make_pod
@@ -32,7 +34,7 @@ class Bench:
     def __init__(self, server: FaultServer) -> None:
         self.server = server
         connection = server.connection()
-        self.dispatcher = Dispatcher(connection, jitter=lambda: 0.0)
+        self.dispatcher = Dispatcher(connection, Lanes(jitter=lambda: 0.0))
         self.dispatcher.start()
         self.writer = Writer(self.dispatcher, Http(connection), lambda: NOW)
         self.results: Queue[ApiError | None] = Queue()
@@ -193,7 +195,32 @@ def test_deleting_what_is_gone_is_success(
     assert ending is None if expected is None else isinstance(ending, expected)
 
 
-CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 3)
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        pytest.param(404, "NotFound", b"", id="there is none"),
+        pytest.param(403, "Forbidden", None, id="not known"),
+    ],
+)
+def test_a_lookup_tells_absence_from_a_failure(
+    bench: Bench, status: int, reason: str, expected: bytes | None
+) -> None:
+    answers: Queue[bytes | None] = Queue()
+    bench.server.script = lambda exchange: exchange.error(status, reason)
+    bench.writer.read_later("/api/v1/namespaces/default/pods/web-1", answers.put)
+    assert answers.get(timeout=5) == expected
+
+
+def test_a_lookup_gives_the_object(bench: Bench) -> None:
+    answers: Queue[bytes | None] = Queue()
+    bench.server.script = pod_answer()
+    bench.writer.read_later("/api/v1/namespaces/default/pods/web-1", answers.put)
+    answer = answers.get(timeout=5)
+    assert answer is not None
+    assert json.loads(answer)["metadata"]["uid"] == "uid-1"
+
+
+CONDITION = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 3)
 
 
 def waiting_pod(nominated: str = "", **condition: object) -> Pod:
@@ -247,7 +274,7 @@ PATCHES = [
 @pytest.mark.parametrize(("pod", "condition", "nominated", "status"), PATCHES)
 def test_a_status_patch_says_only_what_is_new(
     pod: Pod,
-    condition: PodCondition | None,
+    condition: Condition | None,
     nominated: str | None,
     status: dict[str, Any] | None,
 ) -> None:

@@ -66,6 +66,17 @@ def test_all_errors_come_at_once() -> None:
     ]
 
 
+def test_errors_of_different_kinds_come_at_once() -> None:
+    problems = _problems(
+        "A=true,DynamicResourceAllocation=false,SchedulerAsyncPreemption=false",
+        "DRADeviceTaints=perhaps,DRADeviceTaintRules=true",
+        "GenericWorkload=false,PodGroupPreemptionPolicy=true",
+    )
+    kinds = ("unrecognized", "invalid", "locked", "PodGroupPreemptionPolicy is", "has only")
+    assert all(any(kind in problem for problem in problems) for kind in kinds)
+    assert not any("depends" in p and "DRADeviceTaint" in p for p in problems)
+
+
 def test_a_feature_needs_those_it_depends_on() -> None:
     problems = _problems("PodGroupPreemptionPolicy=true,GenericWorkload=false")
     assert problems[0].startswith(

@@ -285,15 +285,24 @@ profiles:
     ]
 
 
+def test_two_plugins_that_evict_are_warned_of() -> None:
+    resolved = resolve_profile(profile({"multiPoint": enabled("CapacityScheduling")}), IN_TREE)
+    text = '"CapacityScheduling": "DefaultPreemption" is asked first and evicts by rules of its own'
+    assert [str(warning) for warning in resolved.warnings] == [
+        f"profiles[0].plugins.{point}: {text}: disable it"
+        for point in ("postFilter", "podGroupPostFilter")
+    ]
+
+
 def test_all_that_is_wrong_with_the_plugins_is_said_at_once() -> None:
     plugins = {
-        "multiPoint": enabled("GangScheduling", "CapacityScheduling"),
+        "multiPoint": enabled("GangScheduling", "Rebalance"),
         "filter": enabled("NodeNmae"),
     }
     with pytest.raises(ConfigError) as caught:
         resolve_profile(profile(plugins), IN_TREE)
     lines = "\n".join(caught.value.lines())
-    assert 'plugin "GangScheduling" is not part of this version of bayplan' in lines
-    assert 'unknown plugin "CapacityScheduling"' in lines
+    assert 'plugin "GangScheduling" needs the feature gate GenericWorkload' in lines
+    assert 'unknown plugin "Rebalance"' in lines
     assert "did you mean GangScheduling" not in lines
     assert 'unknown plugin "NodeNmae" (did you mean NodeName?)' in lines

@@ -1,4 +1,4 @@
-"""Clusters on which bayplan once differed from kube-scheduler, with kube-scheduler's answer."""
+"""Clusters on which bayplan differed from kube-scheduler, or would without a feature."""
 
 from __future__ import annotations
 

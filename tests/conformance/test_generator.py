@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from e2e.conformance.generator import Size, generate
+from e2e.conformance.generator import Size, generate, generate_with_groups
 from e2e.conformance.reach import features_of
 
 
@@ -41,3 +41,22 @@ def test_a_feature_is_the_path_of_a_field_and_the_value_of_an_operator() -> None
         "tolerations.key",
         "tolerations.operator=Exists",
     }
+
+
+def test_a_group_has_pods_of_one_namespace_scheduler_and_priority() -> None:
+    case = generate_with_groups(3, Size((5, 10), (30, 40)))
+    groups = [item for item in case.items if item["kind"] == "PodGroup"]
+    assert groups
+    for group in groups:
+        key = group["metadata"]["namespace"], group["metadata"]["name"]
+        members = [
+            item
+            for item in case.items
+            if item["kind"] == "Pod"
+            and item["spec"].get("schedulingGroup") == {"podGroupName": key[1]}
+            and item["metadata"].get("namespace", "default") == key[0]
+        ]
+        assert members
+        classes = {pod["spec"].get("priorityClassName") for pod in members}
+        assert classes == {group["spec"].get("priorityClassName")}
+        assert len({pod["spec"].get("schedulerName") for pod in members}) == 1

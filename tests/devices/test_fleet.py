@@ -6,11 +6,24 @@ import random
 from typing import Any
 
 import pytest
-from tests.devices.support import claim, color, device, exactly, held, node, piece, selected
+from tests.devices.support import (
+    claim,
+    color,
+    decode,
+    device,
+    exactly,
+    held,
+    node,
+    piece,
+    selected,
+)
 
-from bayplan.api.resource import DeviceClass, ResourceClaim
+from bayplan.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from bayplan.cache.node_table import LiveNodeTable
+from bayplan.devices.changed_rows import ChangedRows
+from bayplan.devices.counts import DeviceCounts
 from bayplan.devices.fleet import DOES_NOT_FIT, ERROR, FITS, TIMEOUT, Fleet
+from bayplan.devices.selectors import Selectors
 
 MATCH = [{"matchAttribute": "gpu.example.com/color"}]
 
@@ -67,7 +80,7 @@ def test_the_devices_of_a_node_are_those_of_its_own_pool() -> None:
     choices = answers.choices(1)
     assert n2 is not None
     assert choices is not None
-    (result,) = fleet.results(n2, asked, choices)
+    (result,) = fleet.results(n2, asked, fleet.shapes(asked), choices)
     assert result.devices.results[0].pool == "n2"
 
 
@@ -131,6 +144,16 @@ def test_kept_answers_equal_fresh_ones_after_every_change(seed: int) -> None:
             assert codes(fleet, *claims) == [
                 FITS if allocated(fleet, name, claims) else DOES_NOT_FIT for name in names
             ]
+        kept, fresh = fleet.counts(DeviceClass()), anew(fleet)
+        assert kept.capacity.tolist() == fresh.capacity.tolist()
+        assert kept.in_use.tolist() == fresh.in_use.tolist()
+
+
+def anew(fleet: Fleet) -> DeviceCounts:
+    rows = ChangedRows(fleet.nodes, ())
+    counts = DeviceCounts(fleet.table, fleet.nodes, Selectors().mask(()), rows, lambda _: None)
+    counts.update()
+    return counts
 
 
 def allocated(fleet: Fleet, name: str, claims: list[ResourceClaim]) -> bool:
@@ -141,7 +164,7 @@ def allocated(fleet: Fleet, name: str, claims: list[ResourceClaim]) -> bool:
 
 def change(fleet: Fleet, rng: random.Random, names: list[str]) -> None:
     table, name = fleet.table, rng.choice(names)
-    match rng.randint(0, 6):
+    match rng.randint(0, 8):
         case 0 | 1:
             table.set_slice(random_slice(rng, name))
         case 2:
@@ -151,8 +174,17 @@ def change(fleet: Fleet, rng: random.Random, names: list[str]) -> None:
             table.usage.set_claim(f"holder-{rng.randint(0, 4)}", [result])
         case 5:
             table.usage.remove_claim(f"holder-{rng.randint(0, 4)}")
+        case 6:
+            table.set_rule(rule("r", rng.choice([*names, "all"])))
+        case 7:
+            table.remove_rule("r")
         case _:
             fleet.nodes.set_node(node(name, zone=rng.choice("123")))
+
+
+def rule(name: str, pool: str) -> DeviceTaintRule:
+    spec = {"deviceSelector": {"pool": pool}, "taint": {"key": "a", "effect": "NoSchedule"}}
+    return decode({"metadata": {"name": name}, "spec": spec}, DeviceTaintRule)
 
 
 def random_slice(rng: random.Random, name: str) -> Any:

@@ -145,7 +145,7 @@ def test_what_the_readme_quotes_is_what_the_command_prints(text: str, tmp_path: 
     (tmp_path / "my-plugins").mkdir()
     (tmp_path / "my-plugins" / "avoid_node.py").write_text(first_block("python", readme))
     (tmp_path / "my-config.yaml").write_text(first_block("yaml", readme, "kind:"))
-    for folder in ("docs", "examples"):
+    for folder in ("deploy", "docs", "examples"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     asked = [sys.executable, "-m", "bayplan", *command.removeprefix("$ bayplan ").split()]
     answer = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)

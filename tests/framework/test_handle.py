@@ -25,7 +25,16 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
     assert type(handle) is Handle
     assert handle.profile == PROFILE
     internal = {f.name for f in fields(InTreeHandle)} - {f.name for f in fields(Handle)}
-    assert internal == {"preparing", "extenders", "instrument", "what_if", "gates"}
+    assert internal == {
+        "pods",
+        "preparing",
+        "members",
+        "extenders",
+        "instrument",
+        "queues",
+        "what_if",
+        "gates",
+    }
     assert not any(hasattr(handle, name) for name in internal)
 
 

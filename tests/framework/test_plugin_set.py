@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.config.points import Point
 from bayplan.framework.interface import Depends, Plugin
-from bayplan.framework.plugin_set import PluginSet, is_local
+from bayplan.framework.plugin_set import PluginSet, Trust, is_local
 from bayplan.framework.points import FORMS, extension_points, methods
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
@@ -75,7 +75,7 @@ def test_plugins_are_found_by_point_each_once() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_calls_are_timed_one_by_one_only_where_an_instrument_asks_for_it(asked: bool) -> None:
+def test_calls_of_in_tree_plugins_are_timed_only_where_an_instrument_asks(asked: bool) -> None:
     class Timings(Instrument):
         times_plugins = asked
 
@@ -86,7 +86,10 @@ def test_calls_are_timed_one_by_one_only_where_an_instrument_asks_for_it(asked: 
             self.calls.append((plugin, point, profile))
 
     timings = Timings()
-    mine = plugin(filter=nothing)(None, None)
-    plugins = PluginSet("p", {Point.FILTER: [(mine, 0)]}, timings)
-    plugins.call(mine, Point.FILTER, nothing)
-    assert timings.calls == ([("Mine", "Filter", "p")] if asked else [])
+    mine, ours = (plugin(name, filter=nothing)(None, None) for name in ("Mine", "Ours"))
+    enabled = {Point.FILTER: [(mine, 0), (ours, 0)]}
+    plugins = PluginSet("p", enabled, timings, {"Ours": Trust()})
+    for each in (mine, ours):
+        plugins.call(each, Point.FILTER, nothing)
+    calls = [("Mine", "Filter", "p"), ("Ours", "Filter", "p")]
+    assert timings.calls == (calls if asked else calls[:1])

@@ -191,6 +191,7 @@ class ByLabel(Plugin):
     """Takes arguments."""
 
     Args = Wanted
+    args: Wanted
 
     def score(self, state: Any, pod: Any, node: Any) -> int:
         """The weight where the label is."""

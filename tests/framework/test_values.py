@@ -60,18 +60,19 @@ def test_a_cycle_state_is_copied_as_deep_as_its_values_ask_for() -> None:
     state.skip_score.add("Y")
     state.skip_pre_bind.add("Z")
     copy = state.what_if(np.array([3]))
-    assert copy.read("a") is shared
-    assert copy.read("b") is not deltas
-    assert copy.read("b").rows.tolist() == [3]
+    assert copy.read("a", object) is shared
+    assert copy.read("b", object) is not deltas
+    assert copy.read("b", Deltas).rows.tolist() == [3]
     assert (copy.skip_filter, copy.skip_score) == ({"X"}, {"Y"})
     copy.write("a", 1)
     copy.skip_filter.add("other")
-    assert state.read("a") is shared
+    assert state.read("a", object) is shared
     assert state.skip_filter == {"X"}
-    assert state.get("c") is None
-    assert state.get("c", 7) == 7
+    assert state.get("c", int) is None
+    with pytest.raises(TypeError, match='"a" in cycleState is a object, not a int'):
+        state.read("a", int)
     with pytest.raises(MissingStateError, match='error reading "c" from cycleState: not found'):
-        state.read("c")
+        state.read("c", int)
 
 
 POD = Resource.ASSIGNED_POD

@@ -113,7 +113,7 @@ def scores(
     if status is not None and status.code is Code.SKIP:
         return None
     assert status is None, status
-    found = state.read(f"PreScore{plugin.name}")
+    found: Any = state.read(f"PreScore{plugin.name}", object)
     raw = (found.raw(nodes) * getattr(found, "scored", feasible))[feasible]
     normalized = plugin.score_nodes(state, pod, nodes)[feasible]
     assert raw.dtype.kind == normalized.dtype.kind == "i"

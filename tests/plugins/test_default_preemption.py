@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.preemption.world import PROFILE, World, node, preemptor, victim
 
 from bayplan.api.kinds import POD
@@ -123,4 +125,5 @@ def test_deleted_pods_are_registered_for_but_wake_nobody_by_themselves() -> None
         (Resource.ASSIGNED_POD, Action.DELETE)
     ]
     pod = preemptor().obj()
-    assert all(r.hint is not None and r.hint(pod, pod, None) is Hint.SKIP for r in registered)
+    hints: list[Any] = [registration.hint for registration in registered]
+    assert [hint(pod, pod, None) for hint in hints] == [Hint.SKIP]

@@ -15,6 +15,7 @@ class Queued:
     pod: Pod
     timestamp: float
     attempts: int = 0
+    completes_group: bool = False
 
 
 def queued(priority: int, timestamp: float) -> Queued:

@@ -182,7 +182,7 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive: Stora
     other = make_pod("other").pvc("c").obj()
     plugin.add_pod(state, pod, other, exclusive.nodes, 0)
     plugin.remove_pod(state, pod, other, exclusive.nodes, 0)
-    assert state.get(plugin.name) is None
+    assert state.get(plugin.name, object) is None
 
 
 def test_a_missing_claim_is_reported(exclusive: StorageWorld) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.preemption.world import PROFILE, World, as_preemptor, node, preemptor, victim
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import NotFound, ServerError
 from bayplan.framework.status import Code, Status
@@ -44,7 +45,7 @@ def gated(world: World, pod: Pod) -> bool:
 def test_victims_are_marked_then_deleted_then_told_of() -> None:
     world, pod, (a, b) = two_victims()
     assert world.client.sent == [MARK_A, MARK_B]
-    assert world.client.conditions["b"] == PodCondition(
+    assert world.client.conditions["b"] == Condition(
         type="DisruptionTarget",
         status="True",
         reason="PreemptionByScheduler",

@@ -166,7 +166,9 @@ def test_kept_outcomes_equal_fresh_ones_whatever_happens(seed: int) -> None:
         evaluator = world.plugin._evaluator
         book = evaluator._book
         what_if = world.framework.search.what_if
-        evaluator._book = OutcomeBook(what_if, world.core.world.cache.nodes, evaluator._budgets)
+        evaluator._book = OutcomeBook(
+            what_if, world.core.world.cache.nodes, evaluator._budgets, evaluator._gangs
+        )
         assert _analysis(world, pod) == kept
         evaluator._book = book
         compared += 1

@@ -10,7 +10,8 @@ import msgspec
 from tests.handles import RefusingWriter
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.api.workloads import PodDisruptionBudget
 from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
@@ -37,11 +38,11 @@ class Client(RefusingWriter):
     """Keeps every call until the test answers it; ``kinds`` of calls in `refuse` fail at once."""
 
     calls: list[tuple[str, Pod, Done]] = field(default_factory=list)
-    conditions: dict[str, PodCondition] = field(default_factory=dict)
+    conditions: dict[str, Condition] = field(default_factory=dict)
     bound: list[tuple[str, str]] = field(default_factory=list)
 
     def patch_pod_status(
-        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done
+        self, pod: Pod, condition: Condition | None, nominated: str | None, on_done: Done
     ) -> None:
         """A patch of a condition, or of the nominated node."""
         if condition is not None:

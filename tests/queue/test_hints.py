@@ -14,10 +14,12 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
+    HintIndex,
 )
 from bayplan.framework.interface import Plugin
 from bayplan.queue.hints import HintTable, Strategy, registrations
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.unschedulable import UnschedulablePods, rejectors
 from bayplan.queue.update_events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 
 SKIP, AFTER_BACKOFF, IMMEDIATELY = Strategy.SKIP, Strategy.AFTER_BACKOFF, Strategy.IMMEDIATELY
@@ -130,6 +132,45 @@ def test_interest_names_each_interested_plugin_of_each_profile_once() -> None:
         }
     )
     assert table.interest(NODE_ADD).plugins == (("a", "Fit"), ("b", "Fit"))
+
+
+def _number(pod: Pod) -> list[str]:
+    return [pod.name[-1]]
+
+
+def _numbers(old: object, new: object) -> list[str] | None:
+    return None if new == "all" else str(new).split()
+
+
+@pytest.mark.parametrize(
+    ("new", "asked"),
+    [("1", ["p1"]), ("2 0", ["p0", "p2"]), ("", []), ("7", []), ("all", ["p0", "p1", "p2"])],
+)
+def test_an_index_spares_the_hints_of_pods_that_an_event_does_not_concern(
+    new: str, asked: list[str]
+) -> None:
+    seen: list[str] = []
+
+    def hint(pod: Pod, _old: object, _new: object) -> Hint:
+        seen.append(pod.name)
+        return Hint.SKIP
+
+    indexed = EventRegistration(NODE_ADD, hint, HintIndex(_number, _numbers))
+    table = HintTable({PROFILE: [("Claims", indexed), ("Other", on(NODE_ADD))]})
+    waiting = UnschedulablePods(rejectors, table.wait_keys)
+    for number in range(3):
+        queued = QueuedPod(pod(f"p{number}").obj(), 0.0)
+        queued.unschedulable_plugins = frozenset({"Claims"})
+        waiting.add(queued)
+    keys = table.interest(NODE_ADD).concerned("old", new)
+    assert list(table.woken(NODE_ADD, "old", new, waiting.waiting_for(keys))) == []
+    assert sorted(seen) == asked
+
+
+def test_a_plugin_with_a_registration_that_has_no_index_is_asked_about_all() -> None:
+    indexed = EventRegistration(NODE_ADD, None, HintIndex(_number, _numbers))
+    table = HintTable({PROFILE: [("Claims", indexed), ("Claims", on(NODE_ADD))]})
+    assert list(table.interest(NODE_ADD).concerned(None, "1")) == [(PROFILE, "Claims")]
 
 
 class Silent(Plugin):

@@ -37,7 +37,7 @@ def bounds(metrics: Metrics, name: str) -> list[float]:
 def used() -> Metrics:
     """Metrics after one of everything."""
     metrics = Metrics()
-    metrics.attempt("default-scheduler", "scheduled", 0.5)
+    metrics.attempt(make_pod("p").obj(), "default-scheduler", "scheduled", 0.5)
     metrics.algorithm(0.25, 40)
     metrics.extension_point("Filter", "default-scheduler", "Success", 0.01)
     metrics.plugin_failed("Mine", "Score")
@@ -45,17 +45,20 @@ def used() -> Metrics:
     metrics.rejected("NodeName", "default-scheduler", 1)
     metrics.rejected("NodeName", "default-scheduler", 1)
     metrics.rejected("NodeName", "default-scheduler", -1)
-    metrics.permit_waited("Success", 2.0)
+    metrics.permit_waited(make_pod("p").obj(), "Success", 2.0)
     metrics.request("server:6443", "POST", "201")
     metrics.request("server:6443", "POST", "<error>")
     metrics.claim_created(success=True)
     metrics.claim_created(success=False)
+    metrics.device_awaited("default-scheduler", "gpu", "timeout", 3.0, conditions=True)
+    metrics.device_awaited("default-scheduler", "gpu", "timeout", 3.0, conditions=False)
     metrics.preemption(3)
     metrics.preemption(0)
     return metrics
 
 
 P = "profile=default-scheduler"
+AWAITED = f"driver=gpu {P} status=timeout"
 CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=false"
 
 
@@ -127,6 +130,17 @@ CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=f
                 f"{CLAIMS} owner_api_group= owner_api_kind=Pod status=failure": 1,
             },
         ),
+        (
+            "scheduler_dra_bindingconditions_allocations",
+            {f"scheduler_dra_bindingconditions_allocations_total {AWAITED}": 1},
+        ),
+        (
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            {
+                f"scheduler_dra_bindingconditions_wait_duration_seconds_count {AWAITED}": 2,
+                f"scheduler_dra_bindingconditions_wait_duration_seconds_sum {AWAITED}": 6,
+            },
+        ),
         ("scheduler_preemption_attempts", {"scheduler_preemption_attempts_total": 2}),
         (
             "scheduler_preemption_victims",
@@ -189,11 +203,11 @@ def test_sizes_are_asked_for_when_they_are_read() -> None:
 
 
 def test_counting_and_reading_may_happen_at_once() -> None:
-    metrics = Metrics()
+    metrics, pod = Metrics(), make_pod("p").obj()
 
     def count() -> None:
         for i in range(300):
-            metrics.attempt(f"p{i % 7}", "scheduled", 0.1)
+            metrics.attempt(pod, f"p{i % 7}", "scheduled", 0.1)
 
     threads = [threading.Thread(target=count) for _ in range(3)]
     for thread in threads:
@@ -203,9 +217,9 @@ def test_counting_and_reading_may_happen_at_once() -> None:
     assert sum(family(metrics, "scheduler_schedule_attempts").values()) == 900
 
 
-def test_several_instruments_receive_the_same_and_plugin_times_go_to_those_that_ask() -> None:
+def test_several_instruments_receive_the_same() -> None:
     class Timings(Instrument):
-        times_plugins = True
+        times_plugins = times_calls = True
 
         def __init__(self) -> None:
             self.calls: list[tuple[str, str]] = []
@@ -217,7 +231,7 @@ def test_several_instruments_receive_the_same_and_plugin_times_go_to_those_that_
     both = Instruments(first, second, timings)
     both.preemption(1)
     both.plugin_called("Mine", "Filter", "p", 0.1)
-    assert both.times_plugins
+    assert (both.times_plugins, both.times_calls) == (True, True)
     assert timings.calls == [("Mine", "Filter")]
     name = "scheduler_preemption_attempts"
     assert family(first, name) == {f"{name}_total": 3}
@@ -226,4 +240,4 @@ def test_several_instruments_receive_the_same_and_plugin_times_go_to_those_that_
 
 def test_every_method_of_an_instrument_is_passed_on() -> None:
     reported = {name for name in vars(Instrument) if not name.startswith("_")}
-    assert reported - {"times_plugins"} <= set(vars(Instruments))
+    assert reported - {"times_plugins", "times_calls"} <= set(vars(Instruments))

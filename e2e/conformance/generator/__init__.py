@@ -13,13 +13,15 @@ from e2e.conformance.generator.claims import ClaimMaker
 from e2e.conformance.generator.configs import make_config
 from e2e.conformance.generator.devices import DeviceMaker
 from e2e.conformance.generator.dice import Dice
+from e2e.conformance.generator.groups import add_groups
 from e2e.conformance.generator.nodes import add_nodes
 from e2e.conformance.generator.pods import PodMaker
+from e2e.conformance.generator.quotas import CONFIG, QuotaMaker
 from e2e.conformance.generator.storage import StorageMaker
 from e2e.conformance.generator.workloads import add_workloads
 from e2e.conformance.generator.world import World
 
-__all__ = ["Case", "Size", "generate"]
+__all__ = ["Case", "Size", "generate", "generate_with_groups", "generate_with_quotas"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,15 @@ class Size:
 
 @dataclass
 class Case:
-    """A cluster to judge: its objects, and the configuration to judge it by, if any."""
+    """A cluster to judge: its objects, the configuration to judge it by, if any, and the gates.
+
+    Those of the feature gates that are on, separated by commas.
+    """
 
     name: str
     items: list[dict[str, Any]]
     config: dict[str, Any] | None
+    gates: str = ""
 
     @property
     def running(self) -> str:
@@ -75,3 +81,22 @@ def generate(seed: int, size: Size) -> Case:
     for number in range(dice.randint(*size.pods)):
         pods.add_pending(number)
     return Case(f"seed-{seed}", world.items, config)
+
+
+def generate_with_groups(seed: int, size: Size) -> Case:
+    """The cluster of this seed and size, with half of its Pods in PodGroups of Kubernetes."""
+    case = generate(seed, size)
+    add_groups(Dice(seed), case.items)
+    return Case(f"groups-{seed}", case.items, case.config, "GenericWorkload")
+
+
+def generate_with_quotas(seed: int, size: Size) -> Case:
+    """A cluster of this seed and size for CapacityScheduling."""
+    dice, world = Dice(seed), World()
+    maker = QuotaMaker(dice, world)
+    maker.add_nodes(dice.randint(*size.nodes))
+    maker.add_running(len(world.nodes) * dice.choice((2, 3, 4, 5)))
+    maker.add_pending(dice.randint(*size.pods))
+    maker.add_quotas()
+    maker.add_budgets()
+    return Case(f"quotas-{seed}", world.items, CONFIG)

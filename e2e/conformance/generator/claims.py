@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.devices import CLASSES, DeviceMaker, Offer, opaque
 from e2e.conformance.generator.dice import without_empty
-from e2e.conformance.generator.world import ACCELERATOR
+from e2e.conformance.generator.world import ACCELERATOR, BY_CLASS
 
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
@@ -71,6 +71,8 @@ class ClaimMaker:
         for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])):
             if self.dice.has("backedResources"):
                 self._request_resource(container)
+            elif self.world.scored and self.dice.chance(0.2):
+                self._request_resource(container, self.dice.choice(self.world.scored))
         if not self.dice.chance(self._share):
             return
         node = pod["spec"].get("nodeName", "")
@@ -84,12 +86,11 @@ class ClaimMaker:
         if statuses:
             pod["status"]["resourceClaimStatuses"] = statuses
 
-    def _request_resource(self, container: Json) -> None:
+    def _request_resource(self, container: Json, name: str = ACCELERATOR) -> None:
         """Of a class, by the name that the class gives or by that of every class."""
         dice = self.dice
-        name = ACCELERATOR
-        if dice.chance(0.3):
-            name = f"deviceclass.resource.kubernetes.io/{dice.choice((*CLASSES, 'nowhere'))}"
+        if name == ACCELERATOR and dice.chance(0.3):
+            name = BY_CLASS + dice.choice((*CLASSES, "nowhere"))
         amount = dice.choice(("0", "1", "1", "1", "2"))
         for kind in ("requests", "limits"):
             container.setdefault("resources", {}).setdefault(kind, {})[name] = amount

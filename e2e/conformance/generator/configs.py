@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.affinity import node_term
 from e2e.conformance.generator.dice import without_empty
-from e2e.conformance.generator.world import FPGA, GPU, TOPOLOGY_KEYS
+from e2e.conformance.generator.world import ACCELERATOR, BY_CLASS, FPGA, GPU, TOPOLOGY_KEYS
 
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
@@ -60,8 +60,8 @@ def make_config(dice: Dice, world: World) -> dict[str, Any]:
 
 def _profile(dice: Dice, world: World, name: str) -> dict[str, Any]:
     arguments = (
-        _fit(dice),
-        _balanced(dice),
+        _fit(dice, world),
+        _balanced(dice, world),
         _inter_pod(dice),
         _spread(dice),
         _node_affinity(dice, world),
@@ -112,18 +112,25 @@ def _shape(dice: Dice) -> list[dict[str, int]]:
     return [{"utilization": point, "score": dice.randint(0, 10)} for point in points]
 
 
-def _resources(dice: Dice, weighted: bool) -> list[dict[str, Any]]:
-    names = dice.some(("cpu", "memory", "ephemeral-storage", GPU, FPGA, "hugepages-2Mi"), 1, 4)
+def _resources(
+    dice: Dice, world: World, devices: tuple[str, ...], *, weighted: bool
+) -> list[dict[str, Any]]:
+    plain = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, "hugepages-2Mi")
+    names = dice.some((*plain, *devices), 1, 4)
+    if dice.chance(0.3):
+        names = list(dict.fromkeys((*names, devices[0])))
+    world.scored += [name for name in names if name in devices]
     return [{"name": name, "weight": dice.randint(1, 10) if weighted else 1} for name in names]
 
 
-def _fit(dice: Dice) -> tuple[str, dict[str, Any] | None]:
+def _fit(dice: Dice, world: World) -> tuple[str, dict[str, Any] | None]:
     if dice.chance(0.3):
         return "NodeResourcesFit", None
     kind = dice.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
     strategy: dict[str, Any] = {"type": kind}
     if dice.chance(0.6) or kind == "RequestedToCapacityRatio":
-        strategy["resources"] = _resources(dice, weighted=True)
+        devices = (ACCELERATOR, f"{BY_CLASS}gpu", f"{BY_CLASS}any")
+        strategy["resources"] = _resources(dice, world, devices, weighted=True)
     if kind == "RequestedToCapacityRatio":
         strategy["requestedToCapacityRatio"] = {"shape": _shape(dice)}
     args: dict[str, Any] = {"scoringStrategy": strategy}
@@ -134,9 +141,12 @@ def _fit(dice: Dice) -> tuple[str, dict[str, Any] | None]:
     return "NodeResourcesFit", args
 
 
-def _balanced(dice: Dice) -> tuple[str, dict[str, Any] | None]:
-    resources = {"resources": _resources(dice, weighted=False)}
-    return "NodeResourcesBalancedAllocation", resources if dice.chance(0.4) else None
+def _balanced(dice: Dice, world: World) -> tuple[str, dict[str, Any] | None]:
+    # With a class that has selectors, kube-scheduler's BalancedAllocation ends in a panic.
+    if dice.chance(0.6):
+        return "NodeResourcesBalancedAllocation", None
+    resources = _resources(dice, world, (f"{BY_CLASS}any",), weighted=False)
+    return "NodeResourcesBalancedAllocation", {"resources": resources}
 
 
 def _inter_pod(dice: Dice) -> tuple[str, dict[str, Any] | None]:

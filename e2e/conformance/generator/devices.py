@@ -36,6 +36,7 @@ EXPRESSIONS = (
     "device.attributes[device.driver].?driverVersion.orValue(semver('0.0.1'))"
     ".isGreaterThan(semver('1.3.0'))",
 )
+SHARED = {"cel": {"expression": "device.allowMultipleAllocations"}}
 FAULTY = (
     "device.attributes['other.example.com'].model == 'a100'",
     "device.attributes[device.driver].model",
@@ -122,8 +123,11 @@ class DeviceMaker:
         if self.dice.has("deviceConfig"):
             spec["config"] = [opaque(self.dice)]
         if backing_since:
+            # For its score, kube-scheduler takes no device for one that several may share.
+            spec["selectors"] = [s for s in spec.get("selectors", ()) if s != SHARED]
             spec["extendedResourceName"] = ACCELERATOR
             metadata["creationTimestamp"] = backing_since
+        spec = without_empty(spec)
         self.world.add("resource.k8s.io/v1", "DeviceClass", metadata=metadata, spec=spec)
 
     def _add_rule(self, number: int) -> None:

@@ -29,11 +29,17 @@ GPU = "nvidia.com/gpu"
 FPGA = "example.com/fpga"
 ACCELERATOR = "example.com/accelerator"
 """Offered by few nodes; device classes may stand for it."""
+BY_CLASS = "deviceclass.resource.kubernetes.io/"
+"""What a class always stands for, with its name behind it."""
 
 
 @dataclass
 class World:
-    """What has been made so far; later parts refer to it by name."""
+    """What has been made so far; later parts refer to it by name.
+
+    Attributes:
+        scored: resources that a class may stand for and a configuration has scored.
+    """
 
     items: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
@@ -43,6 +49,7 @@ class World:
     priority_classes: list[str] = field(default_factory=list)
     runtime_classes: list[str] = field(default_factory=list)
     profiles: list[str] = field(default_factory=list)
+    scored: list[str] = field(default_factory=list)
     claims: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 

@@ -62,7 +62,7 @@ class KubeletControlPlane(BuiltControlPlane):
         with software_lock():  # until the nodes have their links to the store
             paths = store(), unpacked(), environment()
             for node in self.nodes:
-                endpoint = Endpoint(f"https://{node.address}:{KUBELET_PORT}", self._context)
+                endpoint = Endpoint(f"https://{node.address}:{KUBELET_PORT}", self.context)
                 self.parts[node.name] = node.part(*paths, endpoint)
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(lambda node: self.parts[node.name].start(), self.nodes))

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.api import node, pod, resource, scheduling, storage, workloads
+from bayplan.api import node, pod, queues, resource, scheduling, storage, topology, workloads
 from bayplan.api.meta import GenericObject
 
 T = TypeVar("T")
@@ -175,6 +175,9 @@ STATEFUL_SET = Kind.of(workloads.StatefulSet, "apps/v1", "statefulsets", namespa
 POD_DISRUPTION_BUDGET = Kind.of(
     workloads.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True
 )
+PRIORITY_CLASS = Kind.of(
+    workloads.PriorityClass, "scheduling.k8s.io/v1", "priorityclasses", namespaced=False
+)
 RESOURCE_SLICE = Kind.of(
     resource.ResourceSlice, _RESOURCE, "resourceslices", namespaced=False, optional=True
 )
@@ -190,8 +193,27 @@ DEVICE_TAINT_RULE = Kind.of(
 POD_GROUP = Kind.of(
     scheduling.PodGroup, "scheduling.x-k8s.io/v1alpha1", "podgroups", namespaced=True, optional=True
 )
+QUEUE = Kind.of(queues.Queue, "bayplan.dev/v1alpha1", "queues", namespaced=False, optional=True)
+ELASTIC_QUOTA = Kind.of(
+    scheduling.ElasticQuota,
+    "scheduling.x-k8s.io/v1alpha1",
+    "elasticquotas",
+    namespaced=True,
+    optional=True,
+)
+WORKLOAD_POD_GROUP = Kind.of(
+    scheduling.WorkloadPodGroup,
+    "scheduling.k8s.io/v1beta1",
+    "podgroups",
+    namespaced=True,
+    optional=True,
+    name="PodGroup",
+)
+TOPOLOGY = Kind.of(
+    topology.Topology, "kueue.x-k8s.io/v1beta1", "topologies", namespaced=False, optional=True
+)
 
-CORE_KINDS: tuple[Kind[Any], ...] = (NODE, NAMESPACE, POD)
+CORE_KINDS: tuple[Kind[object], ...] = (NODE, NAMESPACE, POD)
 """What the scheduler watches whatever its plugins are."""
 
 KINDS: dict[str, Kind[Any]] = {
@@ -211,15 +233,19 @@ KINDS: dict[str, Kind[Any]] = {
         REPLICA_SET,
         STATEFUL_SET,
         POD_DISRUPTION_BUDGET,
+        PRIORITY_CLASS,
         RESOURCE_SLICE,
         DEVICE_CLASS,
         DEVICE_TAINT_RULE,
         RESOURCE_CLAIM,
         POD_GROUP,
+        QUEUE,
+        ELASTIC_QUOTA,
+        TOPOLOGY,
         POD,
     )
-}
-"""By name, all that bayplan has a type for."""
+} | {"PodGroup.scheduling.k8s.io": WORKLOAD_POD_GROUP}
+"""By name, all that bayplan has a type for; the second kind of one name with its group."""
 
 EVENT = Kind.generic("events.k8s.io/v1", "Event", "events", namespaced=True)
 LEASE = Kind.generic("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)

@@ -54,6 +54,17 @@ class ObjectMeta(Wire, frozen=True):
         return next((o for o in self.owner_references if o.controller), None)
 
 
+class Condition(Wire, frozen=True):
+    """One condition of a Pod or a PodGroup."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: datetime | None = None
+
+
 class LabelSelectorRequirement(Wire, frozen=True):
     """One expression of a selector: ``key operator values``."""
 

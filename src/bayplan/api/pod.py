@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from bayplan.api.meta import ObjectMeta, Wire
+from bayplan.api.meta import Condition, ObjectMeta, Wire
 from bayplan.api.pod_spec import (
     Container,
     PodSpec,
@@ -48,22 +48,18 @@ class _WireVolume(Volume, frozen=True):
     persistent_volume_claim: _WireClaim | None = None
 
 
+class _WireSchedulingGroup(Wire, frozen=True):
+    """spec.schedulingGroup."""
+
+    pod_group_name: str | None = None
+
+
 class _WireSpec(PodSpec, frozen=True):
     """PodSpec as decoded: with the fields in which siblings differ."""
 
     volumes: tuple[_WireVolume, ...] = ()
     node_name: str = ""
-
-
-class PodCondition(Wire, frozen=True):
-    """One condition of a Pod."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    observed_generation: int = 0
-    last_transition_time: datetime | None = None
+    scheduling_group: _WireSchedulingGroup | None = None
 
 
 class ContainerStatus(Wire, frozen=True):
@@ -87,7 +83,7 @@ class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     start_time: datetime | None = None
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resize: str = ""
@@ -274,10 +270,11 @@ class Pod:
     """A Pod as the pipeline sees it; never changed after it was built.
 
     Attributes:
-        spec: the shared `PodSpec`; `node_name` and `claim_names` stand apart because siblings
-            differ in them.
+        spec: the shared `PodSpec`; `node_name`, `claim_names` and `pod_group` stand apart because
+            siblings differ in them.
         claim_names: names of the PersistentVolumeClaims that volumes name, in their order; they
             never change. Claims of generic ephemeral volumes are named after the Pod.
+        pod_group: spec.schedulingGroup.podGroupName, which never changes; "" for none.
         shape: the interned `PodShape`; ``pod.shape is other.shape`` for siblings.
         deleted: deletionTimestamp, or None while the Pod is not terminating.
         controller: apiVersion/kind and name of the controlling owner, both empty without one.
@@ -291,6 +288,7 @@ class Pod:
         "generation",
         "name",
         "node_name",
+        "pod_group",
         "resource_version",
         "shape",
         "status",
@@ -308,6 +306,8 @@ class Pod:
         self.shape = PodShape.of(wire)
         self.node_name = wire.spec.node_name
         self.claim_names = _claim_names(wire.spec.volumes) if wire.spec.volumes else ()
+        group = wire.spec.scheduling_group
+        self.pod_group = "" if group is None else group.pod_group_name or ""
         self.status = wire.status
         self._annotations: dict[str, str] | None = None
         if meta.annotations:

@@ -251,12 +251,6 @@ class PodResourceClaim(Wire, frozen=True):
     resource_claim_template_name: str | None = None
 
 
-class SchedulingGroup(Wire, frozen=True):
-    """The group of Pods that this one is scheduled with (spec.schedulingGroup)."""
-
-    pod_group_name: str | None = None
-
-
 class PodOS(Wire, frozen=True):
     """spec.os."""
 
@@ -283,7 +277,6 @@ class PodSpec(Wire, frozen=True):
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_group: SchedulingGroup | None = None
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str | None = None

@@ -66,3 +66,18 @@ def milli(text: Amount) -> int:
 def of(resource: str, text: Amount) -> int:
     """The amount in the unit that the scheduler counts ``resource`` in: milli for cpu."""
     return milli(text) if resource == "cpu" else value(text)
+
+
+def shown(resource: str, amount: int) -> str:
+    """``amount``, in the unit of `of`, as a person reads it: cores, or bytes with a suffix."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    if resource not in _BYTES and not resource.startswith("hugepages-"):
+        return str(amount)
+    for power, suffix in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if abs(amount) >= 1 << power:
+            return f"{amount / (1 << power):.4g}{suffix}"
+    return str(amount)
+
+
+_BYTES = frozenset({"memory", "ephemeral-storage"})

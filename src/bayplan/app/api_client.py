@@ -7,13 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.app.assembly import Ports
 from bayplan.app.feed import Feed
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.http import Http
+from bayplan.client.lanes import Lanes
 from bayplan.client.writer import Writer
 from bayplan.config import EffectiveConfig
 from bayplan.extenders.extenders import Extenders
@@ -24,12 +27,15 @@ log = structlog.get_logger("client")
 
 
 class PodStatusWriter:
-    """The scheduler's writes of conditions and nominations: sent later, trouble is logged."""
+    """The scheduler's writes of conditions and nominations: sent later, trouble is logged.
+
+    Of Pods, and of PodGroups of Kubernetes.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """See `bayplan.attempt.report.StatusWriter`."""
 
         def done(error: ApiError | None) -> None:
@@ -37,6 +43,15 @@ class PodStatusWriter:
                 log.warning("Pod status not written", pod=pod.key, error=str(error))
 
         self._writer.patch_pod_status(pod, condition, nominated, done)
+
+    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
+
+        def done(error: ApiError | None) -> None:
+            if error is not None and not isinstance(error, NotFound):
+                log.warning("PodGroup status not written", podGroup=pod_group.key, error=str(error))
+
+        self._writer.patch_group_status(pod_group, condition, done)
 
 
 class ApiClient:
@@ -54,21 +69,23 @@ class ApiClient:
     def __init__(self, config: EffectiveConfig, feed: Feed, may_write: Callable[[], bool]) -> None:
         limits = config.config.client_connection
         self.http = Http(feed.connection)
-        self.dispatcher = Dispatcher(
-            feed.connection, qps=limits.qps, burst=limits.burst, may_send=may_write
-        )
+        lanes = Lanes(qps=limits.qps, burst=limits.burst, may_send=may_write)
+        self.dispatcher = Dispatcher(feed.connection, lanes)
         self.events = EventRecorder(self.dispatcher, config.profiles[0].scheduler_name)
 
     def ports(self, config: EffectiveConfig, feed: Feed) -> Ports:
         """The ports of a scheduler that runs against this API server."""
         writer, objects = Writer(self.dispatcher, self.http), FullObjects(self.http)
+        statuses = PodStatusWriter(writer)
         workers = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
         return Ports(
             events=self.events,
             writer=writer,
-            statuses=PodStatusWriter(writer),
+            reader=writer,
+            statuses=statuses,
+            group_statuses=statuses,
             inbox=feed.inbox,
-            instrument=feed.metrics,
+            instrument=feed.instrument,
             plugin_workers=workers,
             extenders=Extenders(HttpExtender(e, objects) for e in config.config.extenders),
         )

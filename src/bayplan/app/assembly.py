@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
+from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.config.feature_gates import FeatureGates
 from bayplan.config.points import Point
+from bayplan.conflicts import Conflicts, PodReader
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.handle import (
@@ -38,6 +42,7 @@ from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate
 from bayplan.profiles import Profiles, close
 from bayplan.queue.active import sort_key
+from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.settings import QueueSettings
@@ -53,8 +58,15 @@ plugins, since a PreBind plugin may wait for something that only the scheduling 
 class NoStatuses:
     """Writes no conditions."""
 
-    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """See `bayplan.attempt.report.StatusWriter`."""
+
+
+class NoGroupStatuses:
+    """Writes no conditions of PodGroups."""
+
+    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
 
 
 def _binding_workers() -> Executor:
@@ -69,6 +81,8 @@ class Ports:
         events: recorder of Kubernetes events.
         writer: API access for plugins; None without a cluster.
         statuses: writes conditions and nominations of Pods.
+        reader: looks up Pods that are no longer watched; None without a cluster.
+        group_statuses: writes conditions of PodGroups.
         inbox: where the messages come from.
         instrument: what is told about everything that happens.
         plugin_workers: threads for plugins that block; None runs them in line.
@@ -82,6 +96,8 @@ class Ports:
     events: EventRecorder
     writer: ClusterWriter | None = None
     statuses: StatusWriter = field(default_factory=NoStatuses)
+    reader: PodReader | None = None
+    group_statuses: GroupStatusWriter = field(default_factory=NoGroupStatuses)
     inbox: Inbox = field(default_factory=Inbox)
     instrument: Instrument = field(default_factory=Instrument)
     plugin_workers: Executor | None = None
@@ -119,7 +135,16 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ConfigError: see `make_profiles`.
     """
     world = World(ports.clock, ports.instrument)
-    selector = NodeChooser(world.cache.nodes, ports.extenders, ports.tie_break)
+    if ports.reader is not None:
+        world.conflicts = Conflicts(
+            world.cache,
+            ports.reader,
+            ports.inbox,
+            ports.events,
+            world.node_backoff,
+            ports.instrument,
+        )
+    selector = NodeChooser(world.cache.nodes, ports.extenders, world.node_backoff, ports.tie_break)
     binder = Binder(
         ports.binding_workers,
         ports.inbox,
@@ -136,6 +161,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         binder,
         Report(ports.events, ports.statuses),
         GroupReport(ports.events, ports.statuses),
+        ports.group_statuses,
         ports.instrument,
         ports.clock,
     )
@@ -197,14 +223,17 @@ def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> In
     return InTreeHandle(
         nodes=world.cache.nodes,
         objects=world.cache.objects,
+        members=world.cache.members,
         counters=world.counters,
         nominator=world.nominator,
         waiting=world.waiting,
+        pods=world.cache,
         preparing=world.preparing,
         events=ports.events,
         gates=gates,
         extenders=ports.extenders,
         instrument=ports.instrument,
+        queues=world.queues,
         what_if=WhatIf(world.nominator),
         writer=ports.writer,
         logger=plugin_logger("", profile),
@@ -256,21 +285,27 @@ def _policy(
     return QueuePolicy(
         sort_key(first.lifecycle.queue_sort()),
         HintTable({n: _registrations(f) for n, f in frameworks.items()}, extenders=extenders),
-        {n: f.lifecycle.gates() for n, f in frameworks.items()},
+        {n: _gates(f) for n, f in frameworks.items()},
         QueueSettings(
             initial_backoff=config.config.pod_initial_backoff_seconds,
             max_backoff=config.config.pod_max_backoff_seconds,
         ),
-        {n: g for n, f in frameworks.items() if (g := f.plugins.grouping) is not None},
+        {n: f.plugins.grouping for n, f in frameworks.items() if f.plugins.grouping},
+        next((t for f in frameworks.values() if (t := f.plugins.turns) is not None), None),
     )
+
+
+def _gates(framework: Framework) -> list[PreEnqueue]:
+    """The PreEnqueue plugins; those that place groups are asked about a group as a whole."""
+    grouping = {plugin.name for plugin in framework.plugins.grouping}
+    return [gate for gate in framework.lifecycle.gates() if gate[0] not in grouping]
 
 
 def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     """What may wake the Pods that this profile's plugins reject."""
     registered: list[tuple[str, EventRegistration]] = []
-    grouping = framework.plugins.grouping
-    asked = (*framework.plugins.rejecting, *([grouping] if isinstance(grouping, Plugin) else []))
-    for plugin in asked:
+    grouping = [plugin for plugin in framework.plugins.grouping if isinstance(plugin, Plugin)]
+    for plugin in dict.fromkeys((*framework.plugins.rejecting, *grouping)):
         try:
             registered += registrations([plugin])
         except (Exception, SystemExit) as exc:

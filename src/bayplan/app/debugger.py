@@ -1,4 +1,6 @@
-"""Debugger: on SIGUSR2, log the cache and the queue, and compare them with a fresh list.
+"""Debugger: the cache and the queue, and how they compare with a fresh list.
+
+On SIGUSR2 they are logged; ``/debug/dump`` shows the same lines.
 
 Answers to kube-scheduler's ``pkg/scheduler/backend/cache/debugger``. It also recounts every column
 and counter, which must equal what was kept up to date incrementally.
@@ -10,8 +12,10 @@ runs on the scheduling thread, because only that thread may read cache and queue
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -21,12 +25,16 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.app.assembly import Core
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
+from bayplan.framework.self_check import SelfCheck
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 
 log = structlog.get_logger("debugger")
 
+COMPARISON = "Comparison with the API server"
+COMPARISON_FAILED = f"{COMPARISON} failed"
 _NOT_ENDED = quote(POD.field_selector, safe="")
 
 
@@ -51,8 +59,18 @@ class Listed:
     pods: frozenset[str]
 
 
+class Line(NamedTuple):
+    """One line of a dump, as it is logged."""
+
+    event: str
+    fields: dict[str, Any]
+
+
 class Debugger:
-    """Looks at one scheduler's memory; all but `start` and `listed` on the scheduling thread."""
+    """Looks at one scheduler's memory.
+
+    All but `start`, `report` and `listed` on the scheduling thread.
+    """
 
     def __init__(self, core: Core, http: Http, inbox: Inbox) -> None:
         self._core = core
@@ -74,7 +92,22 @@ class Debugger:
         try:
             self._inbox.post(Compare(self, self.listed()))
         except ApiError as exc:
-            log.warning("Comparison with the API server failed", error=str(exc))
+            log.warning(COMPARISON_FAILED, error=str(exc))
+
+    def report(self, seconds: float) -> list[Line]:
+        """All lines of a dump. Any thread but the scheduling one, for which it waits.
+
+        Raises:
+            concurrent.futures.TimeoutError: that thread did not come to it in ``seconds``.
+        """
+        listed: Listed | ApiError
+        try:
+            listed = self.listed()
+        except ApiError as error:
+            listed = error
+        wanted = Report(self, listed)
+        self._inbox.post(wanted)
+        return wanted.done.result(seconds)
 
     def listed(self) -> Listed:
         """Ask the API server; any thread but the scheduling one, since this takes a while.
@@ -92,26 +125,35 @@ class Debugger:
 
     def dump(self) -> None:
         """Log what is held, and what of it differs from a recount."""
+        for line in self.lines():
+            log.info(line.event, **line.fields)
+
+    def lines(self) -> Iterator[Line]:
+        """What is held, and what of it differs from a recount."""
         for node in self._core.world.cache.nodes:
             pods = [p.key for p in node.pods]
-            log.info("Node in cache", node=node.name, row=node.row, pods=pods)
+            yield Line("Node in cache", {"node": node.name, "row": node.row, "pods": pods})
         for place, queued in self._core.world.queue.pending_pods().items():
             for pod in queued:
-                log.info("Pod in queue", pod=pod.pod.key, place=place.value, **_about(pod))
+                if isinstance(pod, QueuedGroup):
+                    yield Line("Group in queue", _about_group(pod, place.value))
+                    continue
+                about = {"pod": pod.pod.key, "place": place.value, **_about(pod)}
+                yield Line("Pod in queue", about)
         for waiting in self._core.world.waiting:
-            log.info(
-                "Pod waits in Permit",
-                pod=waiting.pod.key,
-                node=waiting.node_name,
-                plugins=waiting.pending_plugins(),
-            )
-        log.info("Recount", **self.recount())
+            about = {"pod": waiting.pod.key, "node": waiting.node_name}
+            about["plugins"] = waiting.pending_plugins()
+            yield Line("Pod waits in Permit", about)
+        yield Line("Recount", self.recount())
 
     def recount(self) -> dict[str, Any]:
-        """The differences between columns and counters and a recount."""
+        """The differences between columns, counters and sums of plugins and a recount."""
+        plugins = [p for f in self._core.profiles.values() for p in f.plugins.all]
         return {
             "columns": self._core.world.cache.nodes.recount(),
             "counters": self._core.world.counters.recount(),
+            "queues": self._core.world.queues.recount(),
+            **{p.name: p.recount() for p in plugins if isinstance(p, SelfCheck)},
         }
 
     def compare(self, listed: Listed) -> dict[str, list[str]]:
@@ -124,6 +166,12 @@ class Debugger:
             "missing pods": sorted(listed.pods - pods),
             "surplus pods": sorted(pods - listed.pods),
         }
+
+
+def _about_group(group: QueuedGroup, place: str) -> dict[str, Any]:
+    members = [queued.pod.key for queued in group.members.values()]
+    about = {"group": group.key, "place": place, "members": members, **_about(group)}
+    return {**about, "told": group.told} if group.told else about
 
 
 def _about(queued: QueuedPod) -> dict[str, Any]:
@@ -155,4 +203,26 @@ class Compare(Command):
 
     def run(self) -> None:
         """See `Debugger.compare`."""
-        log.info("Comparison with the API server", **self.debugger.compare(self.listed))
+        log.info(COMPARISON, **self.debugger.compare(self.listed))
+
+
+@dataclass(frozen=True)
+class Report(Command):
+    """/debug/dump: every line of a dump, for the thread that answers."""
+
+    debugger: Debugger = field(repr=False)
+    listed: Listed | ApiError = field(repr=False)
+    done: Future[list[Line]] = field(default_factory=Future, repr=False)
+
+    def run(self) -> None:
+        """The lines, or why there are none, are in `done`."""
+        try:
+            lines = list(self.debugger.lines())
+            lines.append(
+                Line(COMPARISON_FAILED, {"error": str(self.listed)})
+                if isinstance(self.listed, ApiError)
+                else Line(COMPARISON, self.debugger.compare(self.listed))
+            )
+            self.done.set_result(lines)
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            self.done.set_exception(error)

@@ -5,13 +5,18 @@ This runs on the thread that answers the scrape, so it only reads: lengths, copi
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
+from collections.abc import Callable
 
+from bayplan import __version__
 from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import Core
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Reloader
+from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queue_tree.report import amounts
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.event_recorder import EventRecorder
 from bayplan.client.leader import LeaderElector
@@ -24,6 +29,8 @@ from bayplan.telemetry.polled import Values
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World
 
+KUBERNETES = "1.37.1"
+"""The kube-scheduler that this version agrees with."""
 _LANES = {lane: lane.name.lower() for lane in Lane}
 
 
@@ -45,7 +52,9 @@ def expose(
 
 
 def expose_features(metrics: Metrics, gates: FeatureGates) -> None:
-    """Which features are on."""
+    """What this is, and which features are on."""
+    build = (__version__, platform.python_version(), KUBERNETES)
+    metrics.poll(polled.BUILD_INFO, lambda: {build: 1})
     metrics.poll(polled.FEATURES, gates.values)
 
 
@@ -67,9 +76,37 @@ def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:
     metrics.poll_by(polled.PENDING_PODS, world.queue.counts)
     metrics.poll(polled.QUEUED_ENTITIES, entities)
     metrics.poll_by(polled.CACHE_SIZE, world.cache.counts)
+    metrics.poll(polled.OVERCOMMIT, lambda: world.overcommit.excess)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)
     metrics.poll_by(polled.GATED_PODS, world.queue.gated_by)
+    _expose_queues(metrics, world.queues)
+    metrics.poll_by(polled.WAITING_GROUPS, world.queue.groups.counts)
     metrics.poll(polled.ATTEMPT_AGE, lambda: {(): pulse.age()})
+    metrics.poll(polled.ATTEMPT_IN_PROGRESS, lambda: {(): pulse.attempting})
+
+
+def _expose_queues(metrics: Metrics, queues: QueueTree) -> None:
+    """The columns of the Queues, as they are at this moment: bytes, and cores in place of milli."""
+
+    def column(name: str) -> Callable[[], Values]:
+        def values() -> Values:
+            sums = queues.latest
+            return {
+                (sums.structure.name(row), resource): value / (1000 if resource == "cpu" else 1)
+                for row, is_own in enumerate(sums.structure.own)
+                if not is_own
+                for resource, its in amounts(sums, row)
+                if (value := getattr(its, name)) is not None
+            }
+
+        return values
+
+    metrics.poll(polled.QUEUE_USED, column("used"))
+    metrics.poll(polled.QUEUE_DEMAND, column("demand"))
+    metrics.poll(polled.QUEUE_SHARE, column("share"))
+    metrics.poll(polled.QUEUE_GUARANTEED, column("guaranteed"))
+    metrics.poll(polled.QUEUE_LIMIT, column("limit"))
+    metrics.poll(polled.QUEUE_DIFFERENCE, lambda: {(): queues.difference})
 
 
 def expose_client(

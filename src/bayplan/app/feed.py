@@ -10,22 +10,30 @@ from bayplan.api.kinds import CORE_KINDS
 from bayplan.client.connection import Connection
 from bayplan.inbox.inbox import Inbox
 from bayplan.informers.factory import Informers
+from bayplan.telemetry.instrument import Instrument, Instruments
 from bayplan.telemetry.metrics import Metrics
 
 
 class Feed:
     """The connection to the API server, and the informers that fill the inbox.
 
+    Args:
+        instrument: is told of everything, as the metrics are.
+
     Attributes:
         metrics: what is shown on /metrics.
+        instrument: tells all of them.
 
     Raises:
         KubeconfigError: there are no usable credentials.
     """
 
-    def __init__(self, kubeconfig: str | None) -> None:
+    def __init__(self, kubeconfig: str | None, instrument: Instrument | None = None) -> None:
         self.metrics = Metrics()
-        self.connection = Connection.load(kubeconfig, self.metrics)
+        self.instrument: Instrument = (
+            Instruments(self.metrics, instrument) if instrument else self.metrics
+        )
+        self.connection = Connection.load(kubeconfig, self.instrument)
         self.inbox = Inbox()
         self.informers = Informers(self.connection, self.inbox.post_all)
 

@@ -16,18 +16,19 @@ import time
 
 import structlog
 
-from bayplan.app import exposition, rival
+from bayplan.app import exposition, pages, rival
 from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import build
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Reloader
+from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
 from bayplan.app.watchdog import Watchdog
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
-from bayplan.server.server import HealthServer
+from bayplan.server.options import PortOptions
 
 log = structlog.get_logger("process")
 
@@ -47,12 +48,12 @@ class Process:
 
     Args:
         sources: what ``config`` and ``registry`` were read from.
-        port: for probes and metrics; 0 picks a free one.
+        port: where probes, metrics and debug pages are served.
         watchdog_limit: seconds after which a plugin that does not return counts as stuck.
 
     Raises:
         ConfigError: see `bayplan.app.assembly.build`.
-        PortError: the port cannot be used.
+        PortError: a port or a certificate cannot be used.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Process:
         registry: Registry,
         feed: Feed,
         sources: Sources,
-        port: int,
+        port: PortOptions,
         watchdog_limit: float = 60.0,
     ) -> None:
         self._config, self._registry, self._feed, self._stuck = config, registry, feed, ""
@@ -80,7 +81,13 @@ class Process:
         exposition.expose(
             config.gates, feed, self._core, self._api, self._leadership, self._reloader
         )
-        self._health = HealthServer(port, self._not_alive, self._not_ready, feed.metrics.render)
+        self._serving = Serving(
+            port,
+            self._api.http,
+            feed.instrument,
+            pages.probes(self._not_alive, self._not_ready, feed.metrics.render),
+            pages.debug_pages(lambda: self._reloader.config, self._debugger),
+        )
 
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
@@ -89,11 +96,11 @@ class Process:
         self._handle_signals()
         self._watchdog.start()
         self._api.dispatcher.start()
-        self._health.start()
+        self._serving.start()
         if rival.is_possible(self._config):
             asks = threading.Thread(target=rival.warn, args=(self._api.http,), daemon=True)
             asks.start()
-        log.info("Starting", port=self._health.port, profiles=sorted(self._core.profiles))
+        log.info("Starting", **self._serving.ports, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
         self._freeze()
         self._reloader.start()
@@ -124,7 +131,7 @@ class Process:
         for pool in (self._ports.plugin_workers, self._ports.binding_workers):
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
-        self._health.stop()
+        self._serving.stop()
         self._leave_threads_behind()
 
     def _leave_threads_behind(self) -> None:

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -52,7 +51,7 @@ class ReloadError(Exception):
 class Reloader:
     """Watches the files of one process, on a thread of its own.
 
-    Args:
+    Attributes:
         config: what runs.
     """
 
@@ -66,7 +65,7 @@ class Reloader:
         leadership: Leadership,
     ) -> None:
         self._sources = sources
-        self._config = config
+        self.config = config
         self._core = core
         self._ports = ports
         self._informers = informers
@@ -114,7 +113,7 @@ class Reloader:
             log.exception("reload broke")
             self._failed(f"{type(error).__name__}: {error}")
             return
-        self._config, self.failing = config, False
+        self.config, self.failing = config, False
         self._uncollected = True
         self.counts["success"] += 1
         for warning in config.warnings:
@@ -133,7 +132,7 @@ class Reloader:
 
     def _load_and_swap(self) -> EffectiveConfig:
         registry, config = self._sources.read()
-        changed = needs_restart(self._config.config, config.config)
+        changed = needs_restart(self.config.config, config.config)
         if changed:
             raise ReloadError(f"restart bayplan for a change of {', '.join(changed)}")
         previous = set(self._informers.statistics())
@@ -150,7 +149,7 @@ class Reloader:
         self._informers.watch(kinds)
         return config
 
-    def _wait_for(self, kinds: set[Kind[Any]]) -> None:
+    def _wait_for(self, kinds: set[Kind[object]]) -> None:
         deadline = time.monotonic() + SYNC_SECONDS
         while unsynced := {k: why for k, why in self._informers.unsynced().items() if k in kinds}:
             if time.monotonic() > deadline or self._core.scheduler.stopping:

@@ -13,6 +13,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.attempt import levels
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser, Selection
 from bayplan.framework.cycle_state import CycleState
@@ -32,10 +33,15 @@ def attempt(
 ) -> Placement | Rejection:
     """Look for a node for ``pod``; fills in ``state``. Never raises.
 
-    Without ``make_room``, PostFilter plugins are not asked where nothing fits.
+    A Pod that joins a group which has begun is kept in the group's topology domain, or drawn to it.
+    Without ``make_room`` it is one of a plan: ``state`` says what its domain is, and PostFilter
+    plugins are not asked where nothing fits.
     """
     try:
-        selection = selector.select(framework, state, pod)
+        if make_room and framework.plugins.grouping:
+            selection = _select_by_group(framework, selector, state, pod)
+        else:
+            selection = selector.select(framework, state, pod)
         if selection.fit is not None and selection.best is not None:
             return Placement(selection.node_name, selection.best, selection.fit)
         return _rejection(framework, state, pod, selection, make_room)
@@ -45,6 +51,22 @@ def attempt(
         # What a plugin hands out (states, statuses) may break wherever it is looked at.
         log.exception("attempt broke", pod=pod.key, profile=framework.name)
         return Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+
+
+def _select_by_group(
+    framework: Framework, selector: NodeChooser, state: CycleState, pod: Pod
+) -> Selection:
+    """In the first of its group's domains where it fits; else what the last one says."""
+    *preferred, last = levels.of_members(framework, selector.nodes, pod)
+    for domain in preferred:
+        probe = CycleState(dry_run=state.dry_run, domain=domain)
+        selection = selector.select(framework, probe, pod)
+        if selection.node_name:
+            state.adopt(probe)
+            state.domain = domain
+            return selection
+    state.domain = last
+    return selector.select(framework, state, pod)
 
 
 def _rejection(
@@ -64,8 +86,9 @@ def _rejection(
         if logs.enabled(5):
             text = "Status after running PostFilter plugins for pod"
             log.info(text, v=5, pod=pod.key, code=str(result.status.code), nominated=nominated)
+    over_limit = diagnosis.pre_filter is not None and diagnosis.pre_filter.over_limit
     return Rejection(
-        Reason.UNSCHEDULABLE,
+        Reason.QUEUE_LIMIT if over_limit else Reason.UNSCHEDULABLE,
         diagnosis.message,
         frozenset(diagnosis.unschedulable_plugins),
         frozenset(diagnosis.pending_plugins),

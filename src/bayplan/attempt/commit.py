@@ -129,12 +129,11 @@ class Commit:
 
     def rehearse(self, *choices: Choice) -> Committed | Rejection:
         """What `run` comes to; everything is as before afterwards, nominations included."""
-        nominated = [self._nominator.nominated_node(choice.pod.uid) for choice in choices]
+        nominations = self._nominator.nominations([choice.pod for choice in choices])
         outcome = self.run(*choices)
         if isinstance(outcome, Committed):
             self.undo(outcome.members)
-        for choice, node_name in zip(choices, nominated, strict=True):
-            self._nominator.nominate(choice.pod, node_name)
+        self._nominator.nominate_all(nominations)
         return outcome
 
     def undo(self, members: Sequence[Reserved]) -> None:

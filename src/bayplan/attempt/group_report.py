@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.api.kinds import POD_GROUP
-from bayplan.api.meta import ObjectReference
-from bayplan.api.pod import Pod, PodCondition
-from bayplan.attempt.group import GroupRejection
+from bayplan.api.meta import Condition, ObjectReference
+from bayplan.api.pod import Pod
+from bayplan.attempt.levels import Domain
+from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import StatusWriter, cut_note
 from bayplan.framework.handle import EventRecorder
 from bayplan.queue.queued_group import QueuedGroup
@@ -28,42 +29,53 @@ class GroupReport:
         self._events = events
         self._statuses = statuses
 
-    def scheduled(self, entry: QueuedGroup, profile: str, bound: int, failure: str) -> None:
-        """So many Pods of the group are bound; ``failure`` says why another is not."""
+    def scheduled(
+        self, entry: QueuedGroup, profile: str, bound: int, domain: Domain | None, failure: str
+    ) -> None:
+        """So many Pods are bound, in that domain; ``failure`` says why another is not."""
         group = entry.group
         minimum = group.minimum if group is not None else bound
         note = f"Bound: {bound} Pods, of which {minimum} are needed"
+        if domain is not None:
+            note += f", in {domain}"
         if failure:
             note += f"; another one goes singly: {failure}"
         self._event(entry, "Warning" if failure else "Normal", "Scheduled", note, profile)
 
     def failed(self, entry: QueuedGroup, profile: str, rejection: GroupRejection) -> None:
         """The group cannot be placed now."""
-        if entry.told != rejection.sentence:
-            entry.told = rejection.sentence
-            self._event(entry, "Warning", _reason(rejection.sentence), rejection.sentence, profile)
-        told, entry.conditions = entry.conditions, dict.fromkeys(entry.members, rejection.message)
+        sentence = rejection.sentence or entry.told
+        if entry.told != sentence:
+            entry.told = sentence
+            self._event(entry, "Warning", reason_of(sentence), sentence, profile)
+        nodes = rejection.room.nodes if rejection.room is not None else {}
+        told, entry.conditions = entry.conditions, {}
         for uid, queued in entry.members.items():
-            if told.get(uid) != rejection.message:
-                self._condition(queued.pod, rejection)
+            news = entry.conditions[uid] = rejection.message, nodes.get(uid, "")
+            if told.get(uid) != news:
+                self._condition(queued.pod, rejection, nodes.get(uid, ""))
 
-    def _condition(self, pod: Pod, rejection: GroupRejection) -> None:
-        condition = PodCondition(
+    def _condition(self, pod: Pod, rejection: GroupRejection, nominated: str) -> None:
+        condition = Condition(
             type="PodScheduled",
             status="False",
             reason=str(rejection.reason),
             message=rejection.message,
             observed_generation=pod.generation,
         )
-        self._statuses.patch(pod, condition, None)
+        self._statuses.patch(pod, condition, nominated)
 
-    def gathering(self, entries: Iterable[QueuedGroup]) -> None:
-        """These groups have gathered for long, and Pods are still missing."""
-        for entry in entries:
-            sentence = entry.gating_reason
+    def nominations_ended(self, pods: Iterable[Pod]) -> None:
+        """No node is kept for these Pods any more."""
+        for pod in pods:
+            self._statuses.patch(pod, None, "")
+
+    def gathering(self, entries: Iterable[tuple[QueuedGroup, str]]) -> None:
+        """These groups have gathered for long; with each why it does so still."""
+        for entry, sentence in entries:
             if sentence and entry.told != sentence:
                 entry.told = sentence
-                self._event(entry, "Warning", _reason(sentence), sentence, entry.profile)
+                self._event(entry, "Warning", reason_of(sentence), sentence, entry.profile)
 
     def _event(self, entry: QueuedGroup, type_: str, reason: str, note: str, profile: str) -> None:
         group = entry.group
@@ -76,6 +88,6 @@ class GroupReport:
         self._events.event(subject, None, type_, reason, "Scheduling", cut_note(note), profile)
 
 
-def _reason(sentence: str) -> str:
+def reason_of(sentence: str) -> str:
     """The machine's word for it: NoRoom, WaitingForMembers."""
     return sentence.partition(" ")[0].rstrip(":")

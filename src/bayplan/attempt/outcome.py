@@ -22,6 +22,8 @@ class Reason(StrEnum):
 
     UNSCHEDULABLE = "Unschedulable"
     """Plugins rejected the Pod, or there is no node."""
+    QUEUE_LIMIT = "QueueLimit"
+    """The limit of a queue is reached. Autoscalers add nodes for Unschedulable alone."""
     SCHEDULER_ERROR = "SchedulerError"
     """A plugin, an extender or the API server failed: nothing is known about the nodes."""
 

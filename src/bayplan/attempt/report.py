@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
 from bayplan.framework.handle import EventRecorder
 
@@ -19,7 +20,7 @@ NOTE_LIMIT = 1024
 class StatusWriter(Protocol):
     """Writes a Pod's condition and nomination to the API server, later, and reports trouble."""
 
-    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """None leaves the condition or the nomination as it is; "" clears the nomination."""
 
 
@@ -38,7 +39,7 @@ class Report:
     def failed(self, pod: Pod, profile: str, rejection: Rejection) -> None:
         """No node for ``pod``: event, condition and nomination."""
         self._failed_scheduling(pod, profile, cut_note(rejection.message))
-        condition = PodCondition(
+        condition = Condition(
             type="PodScheduled",
             status="False",
             reason=str(rejection.reason),

@@ -167,7 +167,8 @@ class Binder:
         """Any thread: the wait in Permit is over."""
         binding.timed_out = timed_out
         self._waiting.remove(binding.pod.uid)
-        self._instrument.permit_waited(str(verdict.code), time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._instrument.permit_waited(binding.pod, str(verdict.code), seconds)
         if verdict.ok:
             self._hand_over(binding)
         else:
@@ -181,6 +182,13 @@ class Binder:
 
     def _prepare_and_bind(self, binding: Binding) -> None:
         """Worker: PreBind, then Bind."""
+        self._instrument.worker_serves(binding.pod)
+        try:
+            self._go_on(binding)
+        finally:
+            self._instrument.worker_serves(None)
+
+    def _go_on(self, binding: Binding) -> None:
         binding.permitted = True
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:

@@ -20,15 +20,41 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.requests import pod_requests
+from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.cache.trial import Before, Trial
+
+
+class PodListener(Protocol):
+    """Someone who keeps sums over the Pods that count, whether or not their node exists.
+
+    A change of what a Pod counts for is reported as: uncounted, then counted.
+    """
+
+    def pod_counted(self, pod: Pod) -> None:
+        """``pod`` counts on a node from now on, assumed or bound."""
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """``pod`` counts no longer."""
+
+
+class CountedPods(Protocol):
+    """The Pods that count on a node, assumed ones included."""
+
+    def pods(self) -> Collection[Pod]:
+        """All of them."""
+
+    def listen(self, listener: PodListener) -> Subscription:
+        """Tell ``listener`` of every Pod that comes and goes, in trials, too; see `Subscribers`."""
 
 
 class Cache:
@@ -37,15 +63,26 @@ class Cache:
     Attributes:
         nodes: the node table.
         objects: all kinds but Pods and Nodes.
+        members: the Pods of PodGroups of Kubernetes.
     """
 
     def __init__(self) -> None:
         self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         self._pods: dict[str, Pod] = {}
+        self.members = WorkloadGroupMembers(self._pods)
         self._assumed: set[str] = set()
         self._orphans: dict[str, dict[str, Pod]] = {}
         self._trial: Trial | None = None
+        self._listeners: Subscribers[PodListener] = Subscribers()
+
+    def listen(self, listener: PodListener) -> Subscription:
+        """Tell ``listener`` of every Pod that comes and goes, in trials, too; see `Subscribers`."""
+        return self._listeners.add(listener)
+
+    def pods(self) -> Collection[Pod]:
+        """All Pods that count on a node."""
+        return self._pods.values()
 
     def pod(self, uid: str) -> Pod | None:
         """The Pod with that uid, with its node filled in, if it counts here."""
@@ -197,6 +234,9 @@ class Cache:
     # Counting
 
     def _count(self, pod: Pod) -> None:
+        if self._listeners:
+            for listener in self._listeners:
+                listener.pod_counted(pod)
         row = self.nodes.row(pod.node_name)
         if row is None:
             self._orphans.setdefault(pod.node_name, {})[pod.uid] = pod
@@ -204,6 +244,9 @@ class Cache:
             self.nodes.add_pod(row, pod)
 
     def _uncount(self, pod: Pod) -> None:
+        if self._listeners:
+            for listener in self._listeners:
+                listener.pod_uncounted(pod)
         row = self.nodes.row(pod.node_name)
         if row is not None:
             self.nodes.remove_pod(row, self.nodes.pods[row][pod.uid])

@@ -17,8 +17,8 @@ ChangeHandler = Callable[[T | None, T | None], object]
 """``handler(old, new)``: old is None for an added object, new is None for a removed one."""
 
 
-class _ByKind(dict[Kind[Any], dict[str, Any]]):
-    def __missing__(self, kind: Kind[Any]) -> dict[str, Any]:
+class _ByKind(dict[Kind[object], dict[str, Any]]):
+    def __missing__(self, kind: Kind[object]) -> dict[str, Any]:
         if not isinstance(kind, Kind):
             raise TypeError(f"{kind!r} is no Kind; see bayplan.api.kinds")
         return self.setdefault(kind, {})
@@ -32,7 +32,7 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self._objects = _ByKind()
-        self._handlers: dict[Kind[Any], Subscribers[Any]] = defaultdict(Subscribers)
+        self._handlers: dict[Kind[object], Subscribers[Any]] = defaultdict(Subscribers)
         self._shared: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
     def shared(self, make: Callable[..., V], *args: Any) -> V:

@@ -1,22 +1,55 @@
-"""Groups of Pods: what a group asks for, whichever API says it.
+"""Groups of Pods: what a group asks for, whichever API says it, and which Pods are in it.
 
-A `Group` is made by an adapter. There is one, for PodGroup of scheduling.x-k8s.io: a Pod belongs to
-the PodGroup of its own namespace that its label `POD_GROUP_LABEL` names.
+A `Group` is made by an adapter. One is for PodGroup of scheduling.x-k8s.io: a Pod belongs to the
+PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. The other is for PodGroup of
+Kubernetes itself, which a Pod names in ``spec.schedulingGroup``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from bayplan.api import quantity
-from bayplan.api.kinds import POD_GROUP
+from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import PodGroup
+from bayplan.api.pod_spec import Resources
+from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
 from bayplan.cache.objects import ObjectStore
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+REQUIRED_TOPOLOGY = "bayplan.dev/required-topology"
+"""Annotation of a PodGroup: the node label of the level of which one domain has to hold it."""
+PREFERRED_TOPOLOGY = "bayplan.dev/preferred-topology"
+"""Annotation of a PodGroup: the node label of the level of which one domain should hold it."""
+
+
+Levels = Callable[[str], tuple[str, ...]]
+"""The hierarchy of node labels, the widest first, that a label belongs to; at least itself."""
+
+
+class GroupTopology(msgspec.Struct, frozen=True):
+    """Where the Pods of a group are to be together.
+
+    Attributes:
+        required: a node label: all Pods go to nodes with one value of it; "" for none.
+        preferred: a node label: likewise where possible; "" for none.
+        levels: the hierarchy of node labels that these belong to, the widest first.
+    """
+
+    required: str = ""
+    preferred: str = ""
+    levels: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The levels to try, one after the other; "" for all nodes."""
+        allowed = self.levels[self.levels.index(self.required) :] if self.required else self.levels
+        if self.preferred not in allowed:
+            return (self.required,)
+        steps = tuple(reversed(allowed[: allowed.index(self.preferred) + 1]))
+        return steps if self.required else (*steps, "")
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -29,6 +62,8 @@ class Group(msgspec.Struct, frozen=True):
         room: what all of them will need, by resource; milli-CPU, bytes or counts.
         timeout: seconds that its members may take to get ready to be bound; None for the default.
         created: seconds since the epoch; None where the object does not say.
+        topology: where its Pods are to be together; None for anywhere.
+        fault: what its object says that cannot be; "" for nothing.
     """
 
     key: str
@@ -37,24 +72,53 @@ class Group(msgspec.Struct, frozen=True):
     room: Mapping[str, int]
     timeout: float | None
     created: float | None
+    topology: GroupTopology | None = None
+    fault: str = ""
 
 
 def group_key(pod: Pod) -> str:
-    """``namespace/name`` of the group that ``pod`` belongs to; "" for none."""
+    """``namespace/name`` of the group that the label of ``pod`` names; "" for none."""
     name = pod.shape.labels.get(POD_GROUP_LABEL)
     return f"{pod.namespace}/{name}" if name else ""
 
 
-def find_group(objects: ObjectStore, key: str) -> Group | None:
+def workload_group_key(pod: Pod) -> str:
+    """``namespace/name`` of the group that the spec of ``pod`` names; "" for none."""
+    return f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
+
+
+def only_itself(label: str) -> tuple[str, ...]:
+    """The hierarchy of a label that is in no other one."""
+    return (label,)
+
+
+def find_group(objects: ObjectStore, key: str, levels: Levels = only_itself) -> Group | None:
     """The group called ``key``; None while its object does not exist."""
     pod_group = objects.get(POD_GROUP, key)
-    return None if pod_group is None else _of_pod_group(pod_group)
+    return None if pod_group is None else _of_pod_group(pod_group, levels)
 
 
-def _of_pod_group(pod_group: PodGroup) -> Group:
+def find_workload_group(objects: ObjectStore, key: str) -> WorkloadPodGroup | None:
+    """The PodGroup of Kubernetes called ``key``; None while it does not exist."""
+    return objects.get(WORKLOAD_POD_GROUP, key)
+
+
+def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
+    """What a PodGroup of Kubernetes asks for, as far as the two APIs have it in common."""
+    created = pod_group.metadata.creation_timestamp
+    since = None if created is None else created.timestamp()
+    return Group(pod_group.key, pod_group.uid, pod_group.minimum, {}, None, since)
+
+
+def _of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
     """As scheduler-plugins reads it: a timeout of 0, like none, means the default."""
     spec, created = pod_group.spec, pod_group.metadata.creation_timestamp
-    room = {name: quantity.of(name, amount) for name, amount in spec.min_resources.items()}
+    room, fault = _room(spec.min_resources)
+    if spec.min_member < 0:
+        fault = f"spec.minMember is {spec.min_member}; it must not be negative"
+    if (spec.schedule_timeout_seconds or 0) < 0:
+        seconds = spec.schedule_timeout_seconds
+        fault = f"spec.scheduleTimeoutSeconds is {seconds}; it must not be negative"
     return Group(
         pod_group.key,
         pod_group.uid,
@@ -62,4 +126,66 @@ def _of_pod_group(pod_group: PodGroup) -> Group:
         room,
         float(spec.schedule_timeout_seconds or 0) or None,
         None if created is None else created.timestamp(),
+        _topology(pod_group.metadata.annotations, levels),
+        fault,
     )
+
+
+def _room(amounts: Resources) -> tuple[dict[str, int], str]:
+    """MinResources in milli-CPU, bytes or counts, and what is wrong with one of them."""
+    room, fault = {}, ""
+    for name, amount in amounts.items():
+        try:
+            room[name] = quantity.of(name, amount)
+        except quantity.QuantityError as error:
+            fault = f"spec.minResources[{name}]: {error}"
+        else:
+            if room[name] < 0:
+                fault = f"spec.minResources[{name}] is {amount}; it must not be negative"
+    return room, fault
+
+
+def _topology(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
+    required = annotations.get(REQUIRED_TOPOLOGY, "")
+    preferred = annotations.get(PREFERRED_TOPOLOGY, "")
+    if not required and not preferred:
+        return None
+    return GroupTopology(required, preferred, levels(required or preferred))
+
+
+class WorkloadGroupMembers:
+    """The Pods of each PodGroup of Kubernetes; answers to ``podgroupstate.go`` of kube-scheduler.
+
+    A Pod counts from when it is seen until it is gone or has ended: one without a node if a profile
+    of ours is responsible for it, one with a node whoever put it there.
+
+    Args:
+        counted: by uid, the Pods that count on a node; kept up to date by their owner.
+    """
+
+    def __init__(self, counted: Mapping[str, Pod]) -> None:
+        self._counted = counted
+        self._uids: dict[str, dict[str, None]] = {}
+
+    def add(self, pod: Pod) -> None:
+        """The Pod is seen; nothing happens where it has no group."""
+        if key := workload_group_key(pod):
+            self._uids.setdefault(key, {})[pod.uid] = None
+
+    def remove(self, pod: Pod) -> None:
+        """The Pod is gone."""
+        key = workload_group_key(pod)
+        uids = self._uids.get(key) if key else None
+        if uids is not None:
+            uids.pop(pod.uid, None)
+            if not uids:
+                del self._uids[key]
+
+    def count(self, key: str) -> int:
+        """How many Pods the group has."""
+        return len(self._uids.get(key, ()))
+
+    def scheduled(self, key: str) -> list[Pod]:
+        """Those with a node, assumed ones included."""
+        pods = map(self._counted.get, self._uids.get(key, ()))
+        return [pod for pod in pods if pod is not None]

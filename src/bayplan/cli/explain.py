@@ -1,8 +1,12 @@
-"""``bayplan explain``: why each pending Pod of a file goes where it goes, or nowhere."""
+"""``bayplan explain``: why each pending Pod of a file goes where it goes, or nowhere.
+
+``bayplan explain group NAME`` says it of a group of Pods: its plan, or why there is none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +16,14 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Commit
+from bayplan.attempt.group import Planner
+from bayplan.attempt.room import RoomMaker
 from bayplan.cli import offline, plugins
-from bayplan.cli.explain_text import print_verdict
+from bayplan.cli.explain_text import print_group, print_verdict
 from bayplan.cli.offline import Output
 from bayplan.explain.explanation import explain as explain_pod
 from bayplan.explain.explanation import filter_details
+from bayplan.explain.group import GroupExplainer
 from bayplan.simulation import Cluster, ClusterFileError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
@@ -26,9 +33,26 @@ Verdict = dict[str, Any]
 app = typer.Typer(add_completion=False)
 
 
+class Subject(StrEnum):
+    """What else than Pods can be explained."""
+
+    GROUP = "group"
+
+
 @app.command()
 def explain(
     file: offline.FileOption,
+    subject: Annotated[
+        Subject | None,
+        typer.Argument(help="group: explain a group of Pods instead of Pods.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Of the group: namespace/name, or a name in the namespace of -n.",
+            show_default=False,
+        ),
+    ] = None,
     config: plugins.ConfigOption = None,
     pod: Annotated[
         str | None,
@@ -50,6 +74,9 @@ def explain(
     Each is judged on the cluster as the file gives it. With --config, Pods are judged by the
     profile that they ask for, without it all of them by the default profile.
     """
+    if subject is not None:
+        _explain_group(file, config, plugin_dir, namespace, feature_gates, name, output)
+        return
     with offline.reporting():
         only = _key(pod, namespace)
         cluster, core = offline.load(file, config, plugin_dir, namespace, only, feature_gates)
@@ -66,11 +93,46 @@ def explain(
     offline.end(cluster, verdicts)
 
 
+def _explain_group(
+    file: Iterable[Path],
+    config: Path | None,
+    plugin_dir: Iterable[Path] | None,
+    namespace: str,
+    feature_gates: Iterable[str] | None,
+    name: str | None,
+    output: Output,
+) -> None:
+    key = _key(name, namespace)
+    if key is None:
+        raise typer.BadParameter("explain group needs the name of a group", param_hint="NAME")
+    with offline.reporting():
+        cluster, core = offline.load(
+            file, config, plugin_dir, namespace, feature_gates=feature_gates
+        )
+        verdict = _explainer(core).of_group(key, cluster.objects[POD])
+        if verdict is None:
+            raise ClusterFileError(f"there is no Pod of a group {key}")
+    offline.print_notes(cluster)
+    if output is Output.TEXT:
+        print_group(offline.console(), verdict)
+    else:
+        offline.print_data(verdict, output)
+    offline.end(cluster, [verdict])
+
+
+def _explainer(core: Core) -> GroupExplainer:
+    cache, queue = core.world.cache, core.world.queue
+    planner = Planner(cache, Commit(cache, queue.nominator), core.selector)
+    rooms = RoomMaker(cache, queue.nominator, planner)
+    return GroupExplainer(core.profiles, queue.groups, planner, rooms)
+
+
 def explain_file(
     path: Path,
     config: Path | None = None,
     pod: str | None = None,
     plugin_dirs: Iterable[Path] | None = None,
+    feature_gates: str = "",
 ) -> list[Verdict]:
     """What ``bayplan explain -o json`` prints.
 
@@ -79,7 +141,8 @@ def explain_file(
         typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
     """
     only = _key(pod, DEFAULT_NAMESPACE)
-    cluster, core = offline.load([path], config, plugin_dirs, as_pending=only)
+    gates = [feature_gates]
+    cluster, core = offline.load([path], config, plugin_dirs, as_pending=only, feature_gates=gates)
     return _explain(cluster, core, only)
 
 
@@ -92,12 +155,15 @@ def _explain(
 ) -> list[Verdict]:
     pods = judged(cluster, core)
     commit = Commit(core.world.cache, core.world.queue.nominator)
+    groups = _explainer(core)
 
     def verdict_on(pod: Pod) -> Verdict:
         framework = core.profiles[pod.spec.scheduler_name]
         verdict = explain_pod(framework, core.selector, commit, pod)
         if details and "nodes" in verdict:
             verdict["details"] = filter_details(framework, pod)
+        if group := groups.of_pod(pod):
+            verdict["group"] = group
         return verdict
 
     if only is None:

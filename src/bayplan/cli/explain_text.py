@@ -21,8 +21,11 @@ def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
     best = verdict.get("best")
     if node := verdict.get("runsOn"):
         pod += Text(f" (runs on {node}; judged as if it were pending)", style="dim")
+    if group := verdict.get("group", {}):
+        pod += Text(f" waits with the group {group['name']}; alone it")
     console.print(pod + Text(_outcome(verdict), style="green" if best else "yellow"))
-    for line in (verdict.get("message"), _preemption(verdict.get("postFilter", {}))):
+    preemption = _preemption(verdict.get("postFilter", {}))
+    for line in (_with_group(group), verdict.get("message"), preemption):
         if line:
             _indented(console, Text(line))
     if "scores" in verdict:
@@ -35,6 +38,41 @@ def print_verdict(console: Console, verdict: Verdict, top: int) -> None:
     for line in verdict.get("details", ()):
         _indented(console, Text(line))
     console.print()
+
+
+def print_group(console: Console, verdict: Verdict) -> None:
+    """Print the explanation of a group."""
+    members, plan = verdict.get("members", []), verdict.get("plan", {})
+    minimum = f", of which {verdict['minimum']} are needed" if "minimum" in verdict else ""
+    line = Text(verdict["group"], style="bold")
+    domain = verdict.get("domain", {})
+    where = f"; together in {domain['level']} {domain['value']}" if domain else ""
+    line += Text(f" {len(members)} Pods wait{minimum}{where}", style="green" if plan else "yellow")
+    console.print(line)
+    if message := verdict.get("message"):
+        _indented(console, Text(message))
+    nodes = Table("pod", "node, or why not", box=None, pad_edge=False, header_style="dim")
+    left = dict.fromkeys(verdict.get("left", ()), "does not fit with the others; goes singly")
+    later = {pod: f"{node}, by eviction" for pod, node in verdict.get("nominated", {}).items()}
+    victims = dict.fromkeys(verdict.get("victims", ()), "would be evicted")
+    waiting = left | verdict.get("held", {}) | later
+    for rows, style in ((plan, "green"), (waiting, "yellow"), (victims, "red")):
+        for pod, remark in rows.items():
+            nodes.add_row(pod, remark, style=style)
+    for pod, node in verdict.get("running", {}).items():
+        nodes.add_row(pod, f"{node} (has it already)")
+    if nodes.row_count:
+        _indented(console, nodes)
+    console.print()
+
+
+def _with_group(group: Mapping[str, Any]) -> str:
+    """What becomes of a Pod together with its group; all else is about the Pod alone."""
+    if not group:
+        return ""
+    if "node" in group:
+        return f"With its group it goes to {group['node']}."
+    return group.get("message") or "Its group is placed without it."
 
 
 def _indented(console: Console, what: Any) -> None:

@@ -51,10 +51,13 @@ def simulate(
 
 
 def simulate_file(
-    path: Path, config: Path | None = None, plugin_dirs: Iterable[Path] | None = None
+    path: Path,
+    config: Path | None = None,
+    plugin_dirs: Iterable[Path] | None = None,
+    feature_gates: str = "",
 ) -> list[Placement]:
     """What ``bayplan simulate -o json`` prints; raises as `bayplan.cli.explain.explain_file`."""
-    cluster, core = offline.load([path], config, plugin_dirs)
+    cluster, core = offline.load([path], config, plugin_dirs, feature_gates=[feature_gates])
     return simulate_pods(core, judged(cluster, core))
 
 

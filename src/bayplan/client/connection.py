@@ -101,6 +101,13 @@ class Connection:
         """Count a request; the code is `NO_ANSWER` where no answer came."""
         self._instrument.request(self._host, method, code)
 
+    def observe_call(self, handle: pycurl.Curl, method: str, path: str, code: str) -> None:
+        """`observe` a request on ``handle`` that is over, and report how long it took."""
+        self._instrument.request(self._host, method, code)
+        if self._instrument.times_calls:
+            seconds = handle.getinfo(pycurl.TOTAL_TIME)
+            self._instrument.called(method, path, code, seconds)
+
     def url(self, path: str) -> str:
         """The URL of an API path that begins with a slash."""
         return self._base + path

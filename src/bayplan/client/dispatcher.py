@@ -16,11 +16,9 @@ The loop waits in select(2), so the process must stay below 1,024 open files.
 
 from __future__ import annotations
 
-import random
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,37 +49,15 @@ class Dispatcher:
 
     Args:
         connection: to the API server.
-        qps: requests a second, for events and for all else; 0 is no limit.
-        burst: how many of them may go at once.
-        max_in_flight: how many may be under way.
-        may_send: asked before each request; nothing is sent while it says no.
-        clock: monotonic seconds.
-        jitter: random numbers in [0, 1).
+        lanes: what is sent and when; without limits of its own unless given.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        qps: float = 0.0,
-        burst: int = 0,
-        max_in_flight: int = 64,
-        may_send: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes | None = None) -> None:
         self._connection = connection
-        self._clock = clock
-        self._lanes = Lanes(
-            qps=qps,
-            burst=burst,
-            max_in_flight=max_in_flight,
-            may_send=may_send,
-            clock=clock,
-            jitter=jitter,
-        )
+        self._lanes = lanes or Lanes()
+        self._clock = self._lanes.clock
         self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_MAXCONNECTS, max_in_flight)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, self._lanes.max_in_flight)
         self._idle: list[_Transfer] = []
         self._active: dict[pycurl.Curl, _Transfer] = {}
         self._lock = threading.Lock()
@@ -217,8 +193,9 @@ class Dispatcher:
         return bool(remaining or succeeded or failed)
 
     def _observe(self, transfer: _Transfer, code: str) -> None:
-        assert transfer.request is not None
-        self._connection.observe(transfer.request.method, code)
+        request = transfer.request
+        assert request is not None
+        self._connection.observe_call(transfer.handle, request.method, request.path, code)
 
     def _outcome(self, transfer: _Transfer) -> Outcome:
         try:

@@ -102,9 +102,10 @@ class Http:
         try:
             handle.perform()
         except pycurl.error as error:
-            self.connection.observe(method, NO_ANSWER)
+            self.connection.observe_call(handle, method, path, NO_ANSWER)
             raise self.connection.error(handle, *error.args) from None
-        self.connection.observe(method, str(handle.getinfo(pycurl.RESPONSE_CODE)))
+        code = str(handle.getinfo(pycurl.RESPONSE_CODE))
+        self.connection.observe_call(handle, method, path, code)
         return answer(handle, b"".join(chunks))
 
     def _handle(self) -> pycurl.Curl:

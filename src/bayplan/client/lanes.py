@@ -80,6 +80,7 @@ class Lanes:
         jitter: random numbers in [0, 1).
 
     Attributes:
+        max_in_flight, clock: as given.
         counts: what was sent, retried and failed.
         ending: whether no pause counts any more, because the process is about to end.
     """
@@ -94,9 +95,9 @@ class Lanes:
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._max_in_flight = max_in_flight
+        self.max_in_flight = max_in_flight
         self._may_send = may_send
-        self._clock = clock
+        self.clock = clock
         self._jitter = jitter
         self._lanes: tuple[deque[Request], ...] = (deque(), deque(), deque())
         # kube-scheduler has a client of its own for events, each with the configured limits.
@@ -117,7 +118,7 @@ class Lanes:
 
     def announce_event(self) -> bool:
         """The event source has something; whether it will be asked sooner for that."""
-        due = self._clock() + EVENT_PAUSE
+        due = self.clock() + EVENT_PAUSE
         sooner = due < self._ask_source_at
         if sooner:
             self._ask_source_at = due
@@ -132,11 +133,11 @@ class Lanes:
 
     def take(self) -> Request | None:
         """The request to send now, or None where there is none for now."""
-        now = self._clock()
+        now = self.clock()
         while self._retries and self._retries[0][0] <= now:
             request = heapq.heappop(self._retries)[2]
             self._lanes[request.lane].appendleft(request)
-        if sum(self.counts.in_flight) >= self._max_in_flight or not self._may_send():
+        if sum(self.counts.in_flight) >= self.max_in_flight or not self._may_send():
             return None
         lane = self._next_lane(now)
         if lane is None:
@@ -163,12 +164,12 @@ class Lanes:
             self.counts.failed += 1
             return True
         self.counts.retried += 1
-        heapq.heappush(self._retries, (self._clock() + delay, next(self._sequence), request))
+        heapq.heappush(self._retries, (self.clock() + delay, next(self._sequence), request))
         return False
 
     def pause(self) -> float:
         """Seconds until `take` may answer otherwise because of time alone."""
-        now = self._clock()
+        now = self.clock()
         due = [LONGEST_PAUSE]
         due += [at - now for at in (self._limited_until, self._ask_source_at) if at > now]
         if self._retries:
@@ -230,7 +231,7 @@ class Lanes:
         if self._event_source is None or len(self._retries) >= EVENTS_IN_FLIGHT:
             return None
         # First the pause, then the question: who announces an event in between shortens it.
-        self._ask_source_at = self._clock() + LONGEST_PAUSE
+        self._ask_source_at = self.clock() + LONGEST_PAUSE
         request = self._event_source()
         if request is not None:
             self._ask_source_at = 0.0

@@ -1,14 +1,13 @@
 """Permissions: the resources and verbs that bayplan needs, as in RBAC rules.
 
-A test checks that deploy/rbac.yaml grants exactly these. The end-to-end tests compare both with the
-audit log of a real API server. If you add a request, add its verb here.
+A test checks that deploy/base/rbac.yaml grants exactly these. The end-to-end tests compare both
+with the audit log of a real API server. If you add a request, add its verb here.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from bayplan.api.kinds import (
     EVENT,
@@ -17,6 +16,7 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     RESOURCE_CLAIM,
+    WORKLOAD_POD_GROUP,
     Kind,
 )
 
@@ -25,15 +25,17 @@ Resource = tuple[str, str]
 Permissions = Mapping[Resource, frozenset[str]]
 
 
-def _of(kind: Kind[Any], subresource: str = "") -> Resource:
+def _of(kind: Kind[object], subresource: str = "") -> Resource:
     return kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural
 
 
 REQUESTS: Permissions = {
     _of(POD, "binding"): frozenset({"create"}),
     _of(POD, "status"): frozenset({"patch"}),
-    # A binding whose answer was lost is looked up; extenders get complete Pods; preemption deletes.
+    # Looked up: a binding whose answer was lost, a Pod that a node may have rejected. Extenders get
+    # complete Pods; preemption deletes.
     _of(POD): frozenset({"get", "delete"}),
+    _of(WORKLOAD_POD_GROUP, "status"): frozenset({"patch"}),
     _of(EVENT): frozenset({"create", "patch"}),
     _of(PERSISTENT_VOLUME): frozenset({"patch"}),
     _of(PERSISTENT_VOLUME_CLAIM): frozenset({"patch"}),
@@ -42,6 +44,11 @@ REQUESTS: Permissions = {
     _of(RESOURCE_CLAIM): frozenset({"get", "patch", "create", "delete"}),
     _of(RESOURCE_CLAIM, "status"): frozenset({"patch"}),
     _of(RESOURCE_CLAIM, "binding"): frozenset({"patch"}),
+    # Who may read the port: `bayplan.server`.
+    ("authentication.k8s.io", "tokenreviews"): frozenset({"create"}),
+    ("authorization.k8s.io", "subjectaccessreviews"): frozenset({"create"}),
+    # One of them: the authority that signs the certificates of clients.
+    ("", "configmaps"): frozenset({"get"}),
 }
 """What is asked for beside watching, anywhere in the cluster."""
 
@@ -49,7 +56,7 @@ ELECTION: Permissions = {_of(LEASE): frozenset({"create", "get", "update"})}
 """What leader election asks for, in the namespace of its Lease."""
 
 
-def cluster_wide(kinds: Iterable[Kind[Any]]) -> Permissions:
+def cluster_wide(kinds: Iterable[Kind[object]]) -> Permissions:
     """All that is needed cluster-wide where ``kinds`` are watched."""
     verbs: dict[Resource, frozenset[str]] = defaultdict(frozenset, REQUESTS)
     for kind in kinds:

@@ -22,8 +22,10 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import POD
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.kinds import POD, WORKLOAD_POD_GROUP
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
@@ -82,7 +84,7 @@ class Writer:
     def patch_pod_status(
         self,
         pod: Pod,
-        condition: PodCondition | None,
+        condition: Condition | None,
         nominated_node_name: str | None,
         on_done: Done,
     ) -> None:
@@ -106,6 +108,20 @@ class Writer:
                 idempotent=True,
             )
         )
+
+    def patch_group_status(
+        self, pod_group: WorkloadPodGroup, condition: Condition, on_done: Done
+    ) -> None:
+        """Set a condition of a PodGroup of Kubernetes; it comes without its transition time."""
+        old = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
+        moved = old is None or old.status != condition.status or old.last_transition_time is None
+        since = self._now().replace(microsecond=0) if moved else old and old.last_transition_time
+        # A field that is left out would keep what it was.
+        stamped = msgspec.structs.asdict(condition) | {"last_transition_time": since}
+        fields = {_camel(name): value for name, value in stamped.items()}
+        body = {"metadata": {"uid": pod_group.uid}, "status": {"conditions": [fields]}}
+        path = f"{WORKLOAD_POD_GROUP.path(pod_group.namespace, pod_group.name)}/status"
+        self.patch_later(path, msgspec.json.encode(body), STRATEGIC_MERGE_PATCH, on_done)
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:
         """Delete this very Pod, with its own grace period."""
@@ -166,6 +182,17 @@ class Writer:
             Request("PATCH", path, done, body, Lane.STATUS, content_type, idempotent=True)
         )
 
+    def read_later(self, path: str, on_answer: Callable[[bytes | None], None]) -> None:
+        """Look the object at ``path`` up; b"" where there is none, None where that is not known."""
+
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, ApiError):
+                on_answer(b"" if isinstance(outcome, NotFound) else None)
+            else:
+                on_answer(outcome)
+
+        self._dispatcher.submit(Request("GET", path, done, idempotent=True))
+
     def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
         """Report success if the binding that ended in ``error`` took effect, else the error."""
 
@@ -179,7 +206,7 @@ class Writer:
 
 
 def status_patch(
-    pod: Pod, condition: PodCondition | None, nominated_node_name: str | None, now: datetime
+    pod: Pod, condition: Condition | None, nominated_node_name: str | None, now: datetime
 ) -> bytes | None:
     """The strategic merge patch that gives ``pod`` the condition and the nominated node.
 
@@ -201,18 +228,21 @@ def status_patch(
     return msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": status})
 
 
-def _said(condition: PodCondition) -> tuple[str, str, str]:
+def _said(condition: Condition) -> tuple[str, str, str]:
     return condition.status, condition.reason, condition.message
 
 
-def _with_transition(
-    condition: PodCondition, old: PodCondition | None, now: datetime
-) -> PodCondition:
+def _with_transition(condition: Condition, old: Condition | None, now: datetime) -> Condition:
     stays = old is not None and old.status == condition.status
     since = old.last_transition_time if old is not None and stays else None
     return msgspec.structs.replace(
         condition, last_transition_time=since or now.replace(microsecond=0)
     )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 class _BoundSpec(msgspec.Struct, rename="camel"):

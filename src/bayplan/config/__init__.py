@@ -16,7 +16,7 @@ from bayplan.config.load import (
     resolve_config,
 )
 from bayplan.config.profile import EnabledPlugin, ResolvedProfile, resolve_profile
-from bayplan.config.render import render_config
+from bayplan.config.render import config_document, render_config
 from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "KubeSchedulerConfiguration",
     "KubeSchedulerProfile",
     "ResolvedProfile",
+    "config_document",
     "default_configuration",
     "load_config",
     "parse_config",

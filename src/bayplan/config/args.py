@@ -21,6 +21,15 @@ class DefaultPreemptionArgs(Wire):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
+    def enough_candidates(self, nodes: int) -> int:
+        """How many candidates are enough among ``nodes`` nodes; may be more than these."""
+        share = nodes * self.min_candidate_nodes_percentage // 100
+        return max(share, self.min_candidate_nodes_absolute)
+
+
+class PreemptionTolerationArgs(DefaultPreemptionArgs):
+    """Those of DefaultPreemption."""
+
 
 class InterPodAffinityArgs(Wire):
     """The weight of required affinity of existing Pods when nodes are scored."""
@@ -182,12 +191,51 @@ class CoschedulingArgs(Wire):
     """The defaults of groups: seconds until they give up, seconds between attempts, and a share.
 
     The share is that of missing Pods below which scheduler-plugins lets a group wait on; here no
-    group holds anything while it waits, so it says nothing.
+    group holds anything while it waits, so it says nothing. The levels are node labels, the widest
+    first; scheduler-plugins does not have them.
     """
 
     permit_waiting_time_seconds: Int64 = 60
     pod_group_backoff_seconds: Int64 = 0
     pod_group_reject_percentage: Int32 = 10
+    topology_levels: Items[Text] = ()
+
+
+class FairShareArgs(Wire):
+    """How queues take turns.
+
+    An attempt counts as much as ``attempt_share`` percent of a queue's share, divided by its
+    weight. A Pod that has waited for ``ageing`` is ordered as if it had the next higher priority
+    that waits in its queue; 0 switches that off.
+    """
+
+    attempt_share: Int32 = 1
+    ageing: Duration = 0.0
+
+
+RISK_LIMIT_WEIGHT = 0.5
+"""Of a resource that the arguments do not name."""
+
+
+class MetricProvider(Wire):
+    """Where scheduler-plugins reads the load of nodes."""
+
+    type: str = ""
+    address: str | None = None
+    token: str | None = None
+    insecure_skip_verify: bool | None = None
+
+
+class LowRiskOverCommitmentArgs(Wire):
+    """How much the risk in limits weighs, by resource, from 0 to 1.
+
+    The other arguments are about the measured load, which is not read.
+    """
+
+    risk_limit_weights: dict[str, float] = Field(default_factory=dict)
+    smoothing_window_size: Int64 = 5
+    watcher_address: str | None = None
+    metric_provider: MetricProvider = MetricProvider()
 
 
 class DynamicResourcesArgs(Wire):

@@ -1,14 +1,14 @@
 """Feature gates, as ``--feature-gates`` of kube-scheduler v1.37 takes them.
 
 `GATES` are those that its binary knows, with stage and default. Most of them are about other
-components: they can be set and change nothing here. Of those that are about scheduling, the two
+components: they can be set and change nothing here. Of those that are about scheduling, the ones
 with a constant here switch code of bayplan, and the ones in `FIXED` have only the value that
 bayplan implements. Answers to ``featuregate/feature_gate.go`` of component-base.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from bayplan.config.errors import ConfigError, FieldError
@@ -19,6 +19,8 @@ STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
 """Whether VolumeBinding scores, and has the argument ``shape``."""
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 """Whether NodeVolumeLimits heeds ``preventPodSchedulingIfMissing`` of CSIDrivers."""
+GENERIC_WORKLOAD = "GenericWorkload"
+"""Whether Pods with ``spec.schedulingGroup`` are placed with their PodGroup."""
 
 FIXED = frozenset(
     {
@@ -38,7 +40,6 @@ FIXED = frozenset(
         "DRAPartitionableDevicesType",
         "DRASchedulerFilterTimeout",
         "DRAWorkloadResourceClaims",
-        "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScalingSchedulerPreemption",
         "MatchLabelKeysInPodTopologySpread",
@@ -96,24 +97,23 @@ def parse_feature_gates(flags: Iterable[str]) -> FeatureGates:
     """
     given: dict[str, bool] = {}
     problems: list[str] = []
+    unclear: set[str] = set()
     for item in (item.strip() for flag in flags for item in flag.split(",")):
         name, equals, value = item.removeprefix("kube:").partition("=")
         name, value = name.strip(), value.strip()
         if not item:
             continue
-        if not equals:
-            problems.append(f"missing bool value for {name}")
-        elif value not in _BOOLEANS:
-            problems.append(f"invalid value of {name}={value}, must be true or false")
+        if not equals or value not in _BOOLEANS:
+            wrong = f"invalid value of {name}={value}, must be true or false"
+            problems.append(wrong if equals else f"missing bool value for {name}")
+            unclear.add(name)
         elif name not in GATES:
             why = f" ({_REMOVED[name]})" if name in _REMOVED else ""
             problems.append(f"unrecognized feature gate: {name}{why}")
         else:
             given[name] = _BOOLEANS[value]
     gates = FeatureGates(_expanded(given))
-    problems += _locked(gates)
-    if not problems:
-        problems += [*_unmet(gates), *_unsupported(gates)]
+    problems += [*_locked(gates), *_unmet(gates, unclear), *_unsupported(gates)]
     if problems:
         raise ConfigError([FieldError(FLAG, problem) for problem in problems])
     return gates
@@ -134,9 +134,14 @@ def _locked(gates: FeatureGates) -> Iterator[str]:
             yield f"cannot set feature gate {name} to {shown}, feature is locked to {default}"
 
 
-def _unmet(gates: FeatureGates) -> Iterator[str]:
+def _unmet(gates: FeatureGates, unclear: Set[str]) -> Iterator[str]:
+    """Gates whose needs are not met, but for needs that have a problem of their own."""
     for name, needed in NEEDS.items():
-        off = [other for other in needed if not gates.on(other)]
+        off = [
+            other
+            for other in needed
+            if not gates.on(other) and other not in unclear and not GATES[other].locked
+        ]
         if gates.on(name) and off:
             listed = " ".join(off)
             yield f"{name} is enabled, but depends on features that are disabled: [{listed}]"

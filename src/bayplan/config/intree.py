@@ -1,6 +1,6 @@
 """The plugins of kube-scheduler v1.37: where they run, their arguments, which are on by default.
 
-And Coscheduling of scheduler-plugins, which is off by default.
+And some of scheduler-plugins, and FairShare of bayplan, which are off by default.
 
 Only names: what bayplan has of them is the framework's to say.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayplan.config import args
+from bayplan.config.feature_gates import GENERIC_WORKLOAD, FeatureGates
 from bayplan.config.points import Point
 
 
@@ -22,18 +23,24 @@ class KnownPlugin:
         points: the extension points that it implements, see `points.EXTENSION_POINTS`.
         args_model: the pydantic model or dataclass of its arguments; None when it takes none.
         available: whether this version has it; a configuration that enables another is refused.
+        gate: the feature gate that it needs; "" for none.
     """
 
     name: str
     points: frozenset[Point]
     args_model: type | None = None
     available: bool = True
+    gate: str = ""
 
 
 def _known(
-    name: str, *points: Point, args_model: type | None = None, available: bool = True
+    name: str,
+    *points: Point,
+    args_model: type | None = None,
+    available: bool = True,
+    gate: str = "",
 ) -> KnownPlugin:
-    return KnownPlugin(name, frozenset(points), args_model, available)
+    return KnownPlugin(name, frozenset(points), args_model, available, gate)
 
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)
@@ -104,14 +111,45 @@ IN_TREE = {
             Point.PERMIT,
             args_model=args.CoschedulingArgs,
         ),
-        _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT, available=False),
+        _known(
+            "FairShare",
+            Point.PRE_ENQUEUE,
+            Point.PRE_FILTER,
+            Point.POST_FILTER,
+            Point.POD_GROUP_POST_FILTER,
+            args_model=args.FairShareArgs,
+        ),
+        _known(
+            "CapacityScheduling",
+            Point.PRE_ENQUEUE,
+            Point.PRE_FILTER,
+            Point.POST_FILTER,
+            Point.POD_GROUP_POST_FILTER,
+            Point.RESERVE,
+        ),
+        _known("QOSSort", Point.QUEUE_SORT),
+        _known(
+            "PreemptionToleration",
+            Point.PRE_ENQUEUE,
+            Point.POST_FILTER,
+            args_model=args.PreemptionTolerationArgs,
+        ),
+        _known(
+            "LowRiskOverCommitment",
+            Point.PRE_SCORE,
+            Point.SCORE,
+            args_model=args.LowRiskOverCommitmentArgs,
+        ),
+        _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT, gate=GENERIC_WORKLOAD),
         _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE, available=False),
         _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, available=False),
     )
 }
 
-# (name, weight) of the default multiPoint set in its order; 0 where no weight is given.
-DEFAULT_PLUGINS = (
+PREEMPTING = frozenset({"DefaultPreemption", "CapacityScheduling", "PreemptionToleration"})
+"""The plugins that evict Pods in PostFilter; a profile needs one."""
+
+_DEFAULT_PLUGINS = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
     ("NodeName", 0),
@@ -133,3 +171,9 @@ DEFAULT_PLUGINS = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
+
+
+def default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:
+    """(name, weight) of the default multiPoint set in its order; 0 where no weight is given."""
+    gated = (("GangScheduling", 0),) if gates.on(GENERIC_WORKLOAD) else ()
+    return (*_DEFAULT_PLUGINS, *gated)

@@ -15,7 +15,7 @@ from bayplan.config.args import VolumeBindingArgs
 from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
-from bayplan.config.intree import DEFAULT_PLUGINS
+from bayplan.config.intree import PREEMPTING, default_plugins
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
 from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS, Point
 from bayplan.config.types import GROUP_VERSION, Wire
@@ -118,7 +118,7 @@ class _Resolution:
             point: list(_entries(plugins.at(point), f"{path}.{point}"))
             for point in EXTENSION_POINTS
         }
-        self.multi = _over_defaults(plugins.multi_point, f"{path}.multiPoint")
+        self.multi = _over_defaults(plugins.multi_point, f"{path}.multiPoint", self.gates)
 
     def expand(self) -> dict[Point, tuple[EnabledPlugin, ...]]:
         """The plugins of every point; complaints go to `errors` and `warnings`."""
@@ -126,6 +126,8 @@ class _Resolution:
         order = {point: self._order(point) for point in EXTENSION_POINTS}
         if not self.errors:
             self._check_counts(order)
+            for point in (Point.POST_FILTER, Point.POD_GROUP_POST_FILTER):
+                self._check_preemption(point, order[point])
         weights = {point: self._weights(point) for point in SCORE_POINTS}
         return {
             point: tuple(
@@ -164,8 +166,15 @@ class _Resolution:
             seen.add(entry.name)
 
     def _note_unavailable(self, entry: _Entry) -> None:
-        if entry.name in self.known and not self.known[entry.name].available:
+        plugin = self.known.get(entry.name)
+        if plugin is None:
+            return
+        problem = ""
+        if not plugin.available:
             problem = f'plugin "{entry.name}" is not part of this version of bayplan'
+        elif plugin.gate and not self.gates.on(plugin.gate):
+            problem = f'plugin "{entry.name}" needs the feature gate {plugin.gate}'
+        if problem:
             self.unavailable.append(FieldError(f"{entry.path}.name", problem))
 
     def _unknown(self, name: str) -> str:
@@ -204,6 +213,12 @@ class _Resolution:
         for entry in entries:
             if entry.name in self.known and point in self.known[entry.name].points:
                 yield entry
+
+    def _check_preemption(self, point: Point, order: list[_Entry]) -> None:
+        first, *others = [e.name for e in order if e.name in PREEMPTING] or [""]
+        where = f"{self.path}.plugins.{point}"
+        text = f'"{first}" is asked first and evicts by rules of its own: disable it'
+        self.warnings += [FieldError(where, f'"{other}": {text}') for other in others]
 
     def _check_counts(self, order: Mapping[Point, list[_Entry]]) -> None:
         sorters = [entry.name for entry in order[Point.QUEUE_SORT]]
@@ -299,14 +314,14 @@ def _entries(plugins: PluginSet, path: str) -> Iterator[_Entry]:
         yield _Entry(plugin.name, plugin.weight, f"{path}.enabled[{i}]")
 
 
-def _over_defaults(custom: PluginSet, path: str) -> list[_Entry]:
+def _over_defaults(custom: PluginSet, path: str, gates: FeatureGates) -> list[_Entry]:
     """The default set without what is disabled, an enabled default in its place, then the rest."""
     disabled = {plugin.name for plugin in custom.disabled}
     own = list(_entries(custom, path))
     by_name = {entry.name: entry for entry in own}
     defaults = [
         by_name.get(name, _Entry(name, weight, path))
-        for name, weight in DEFAULT_PLUGINS
+        for name, weight in default_plugins(gates)
         if name not in disabled and "*" not in disabled
     ]
     return defaults + [entry for entry in own if entry not in defaults]

@@ -18,20 +18,25 @@ _ALL_DISABLED = [{"name": "*"}]
 
 
 def render_config(effective: EffectiveConfig) -> str:
-    """YAML in which every plugin stands at its extension points.
+    """`config_document` as YAML."""
+    document = config_document(effective)
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
+def config_document(effective: EffectiveConfig) -> dict[str, Any]:
+    """A KubeSchedulerConfiguration in which every plugin stands at its extension points.
 
     It loads to the same settings, plugins, weights and arguments, in kube-scheduler too.
     """
     settings = effective.config.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"profiles"}
     )
-    document = {
+    return {
         "apiVersion": GROUP_VERSION,
         "kind": KIND,
         **settings,
         "profiles": [_profile(profile) for profile in effective.profiles],
     }
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _profile(profile: ResolvedProfile) -> dict[str, Any]:

@@ -163,6 +163,25 @@ def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.podGroupBackoffSeconds", "must not be negative")
     if not 0 <= given.pod_group_reject_percentage <= 100:
         yield FieldError(f"{path}.podGroupRejectPercentage", "must be from 0 to 100")
+    for i, level in enumerate(given.topology_levels):
+        yield from _errors(f"{path}.topologyLevels[{i}]", names.qualified_name(level))
+        if level in given.topology_levels[:i]:
+            yield FieldError(f"{path}.topologyLevels[{i}]", f'"{level}" is there already')
+
+
+@validate_args.register(args.FairShareArgs)
+def _(given: args.FairShareArgs, path: str) -> Iterator[FieldError]:
+    if not 1 <= given.attempt_share <= 100:
+        yield FieldError(f"{path}.attemptShare", "must be from 1 to 100")
+    if given.ageing < 0:
+        yield FieldError(f"{path}.ageing", "must not be negative")
+
+
+@validate_args.register(args.LowRiskOverCommitmentArgs)
+def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
+    for name, weight in given.risk_limit_weights.items():
+        if not 0 <= weight <= 1:
+            yield FieldError(f"{path}.riskLimitWeights[{name}]", "must be from 0 to 1")
 
 
 def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[FieldError]:

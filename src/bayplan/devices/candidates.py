@@ -36,6 +36,7 @@ class NodeDevices:
         rows: table rows of the devices of the other pools, in the order in which they are tried.
         pool_of: per position, the index of its pool.
         excluded: positions of devices that are for other nodes only (perDeviceNodeSelection).
+        with_counters: those of the pools whose devices may draw from counters.
     """
 
     node: Node
@@ -43,6 +44,7 @@ class NodeDevices:
     rows: CodeArray
     pool_of: tuple[int, ...]
     excluded: CodeArray
+    with_counters: tuple[Pool, ...]
 
     @classmethod
     def of(cls, table: DeviceTable, node: Node) -> NodeDevices:
@@ -57,7 +59,9 @@ class NodeDevices:
             ]
         except SelectorError as error:
             raise AllocationError(f"failed to parse node selector: {error}") from None
-        return cls(node, pools, np.array(rows, np.int32), pool_of, np.array(excluded, np.int32))
+        with_counters = tuple(pool for pool in pools if pool.counters)
+        positions = np.array(rows, np.int32), pool_of, np.array(excluded, np.int32)
+        return cls(node, pools, *positions, with_counters)
 
 
 class Needs:

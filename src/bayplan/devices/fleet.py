@@ -2,7 +2,8 @@
 
 The claims of Pods that were made from one template have the same shape, so the answers are kept by
 shape: `Answers.update` looks again only at nodes whose devices, usage or node object changed since
-the last Pod, which after a binding is one. Nodes with the same `signature` are searched once.
+the last Pod, which after a binding is one. Nodes with the same `signature` are searched once; where
+many nodes reach the same devices, as those of a network, their signature is made once as well.
 
 An error is kept as a code without its text, which names the claim: whoever needs the text runs the
 search again on that node. A search that runs out of time ends the update: the nodes that are left
@@ -15,17 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from bayplan.api.node import Node
-from bayplan.api.resource import AllocationResult, ResourceClaim
+from bayplan.api.resource import AllocationResult, DeviceClass, ResourceClaim
 from bayplan.cache.journal import Journal
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.devices.allocator import Allocator, Choices
 from bayplan.devices.candidates import NodeDevices
+from bayplan.devices.changed_rows import ChangedRows
 from bayplan.devices.counters import Counters
+from bayplan.devices.counts import DeviceCounts
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
-from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup
-from bayplan.devices.selectors import Selectors
+from bayplan.devices.pools import PoolId
+from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, class_selectors
+from bayplan.devices.selectors import Selector, Selectors
 from bayplan.devices.signature import Signatures
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.tally import Tally
@@ -33,6 +38,7 @@ from bayplan.devices.tally import Tally
 FITS, DOES_NOT_FIT, INVALID_POOLS = 0, 1, 2
 ERROR, TIMEOUT = -1, -2
 Shapes = tuple[ClaimShape, ...]
+CodeColumn = npt.NDArray[np.int8]
 _KEPT_SHAPES = 256
 _MAX_PREFERENCE = 8
 """What the first alternative of a list scores; each further one scores one less."""
@@ -52,70 +58,121 @@ class Outcome:
     score: int = 0
 
 
+_NO_NODE, _LATE = Outcome(DOES_NOT_FIT), Outcome(TIMEOUT)
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """Nodes that reach the same devices and see them in the same way.
+
+    Attributes:
+        devices: of one of them.
+        lasting: the part of the signature that stays with ``devices``; None if there is none.
+        outcome: that of the update with the number ``updated``.
+    """
+
+    devices: NodeDevices
+    lasting: bytes | None
+    outcome: Outcome = _NO_NODE
+    updated: int = -1
+
+
 class Answers:
     """The outcome on every node for claims of certain shapes.
 
     Attributes:
-        codes: per node row, ``(n,)``; negative ones are errors.
-        scores: per node row, ``(n,)``.
+        codes: per node row, ``(n,)``; negative ones are errors. Read only.
+        scores: per node row, ``(n,)``. Read only.
         late_node: the node whose search ran out of time.
     """
 
     def __init__(self, fleet: Fleet, shapes: Shapes) -> None:
-        self.codes: IntArray = np.zeros(0, np.int64)
+        self.codes: CodeColumn = np.zeros(0, np.int8)
         self.scores: IntArray = np.zeros(0, np.int64)
         self.late_node = ""
         self._fleet = fleet
         self._shapes = shapes
         self._signatures = fleet.signatures(shapes)
-        self._by_signature: dict[bytes, Outcome] = {}
-        self._outcomes: list[Outcome | None] = []
-        self._positions = (-1, -1)
+        self._by_signature: dict[tuple[bytes, bytes, str], Outcome] = {}
+        self._alike: dict[tuple[bytes, bytes, tuple[PoolId, ...]], _Alike] = {}
+        self._kept: list[tuple[NodeDevices, _Alike] | None] = []
+        """By row: what the node reaches, and which nodes are like it."""
+        self._updates = 0
+        self._changed = fleet.changed_rows()
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether a request is a list of alternatives: all nodes score 0 otherwise."""
+        return any(shape.prioritized for shape in self._shapes)
 
     def update(self) -> None:
         """Bring all nodes up to date."""
-        nodes, journals = self._fleet.nodes, self._fleet.journals
-        moved = [j.since(p) for j, p in zip(journals, self._positions, strict=True)]
-        grown = len(nodes) != len(self._outcomes)
-        if grown or self.late_node or None in moved or -1 in self._positions:
-            self._outcomes = [None] * len(nodes)
-            self.codes = np.zeros(len(nodes), np.int64)
+        nodes, rows = self._fleet.nodes, self._changed.take()
+        if rows is None:
+            self._kept = [None] * len(nodes)
+            self.codes = np.full(len(nodes), DOES_NOT_FIT, np.int8)
             self.scores = np.zeros(len(nodes), np.int64)
             rows = list(range(len(nodes)))
-        else:
-            rows = sorted({row for some in moved for row in some or ()})
         self.late_node = ""
+        self._updates += 1
         for row in rows:
             self._set(row, nodes.nodes[row])
-        self._positions = (journals[0].position, journals[1].position)
+        if self.late_node:
+            self._changed.forget()
 
     def choices(self, row: int) -> Choices | None:
         """The devices by position on the node at ``row``."""
-        outcome = self._outcomes[row]
-        return outcome.choices if outcome is not None else None
+        kept = self._kept[row]
+        return kept[1].outcome.choices if kept is not None else None
 
     def _set(self, row: int, node: Node | None) -> None:
-        outcome = None
-        if node is not None:
-            outcome = Outcome(TIMEOUT) if self.late_node else self._outcome(node)
-        self._outcomes[row] = outcome
-        self.codes[row] = outcome.code if outcome is not None else DOES_NOT_FIT
-        self.scores[row] = outcome.score if outcome is not None else 0
+        outcome = self._update_row(row, node)
+        self.codes[row] = outcome.code
+        self.scores[row] = outcome.score
 
-    def _outcome(self, node: Node) -> Outcome:
+    def _update_row(self, row: int, node: Node | None) -> Outcome:
+        if node is None:
+            self._kept[row] = None
+            return _NO_NODE
+        if self.late_node:
+            return _LATE
         try:
             devices = self._fleet.devices(node)
-            signature = self._signatures.of(devices)
+            kept = self._kept[row]
+            if kept is None or kept[0] is not devices:
+                kept = self._kept[row] = devices, self._alike_of(devices)
         except AllocationError:
+            self._kept[row] = None
             return Outcome(ERROR)
-        known = self._by_signature.get(signature) if signature is not None else None
-        if known is not None:
-            return known
-        outcome = self._search(devices)
-        if signature is not None and outcome.code != TIMEOUT:
-            if len(self._by_signature) > 4 * len(self._outcomes) + 1000:
-                self._by_signature.clear()
-            self._by_signature[signature] = outcome
+        alike = kept[1]
+        if alike.updated != self._updates:
+            alike.outcome = self._outcome(alike)
+            alike.updated = self._updates
+        return alike.outcome
+
+    def _alike_of(self, devices: NodeDevices) -> _Alike:
+        lasting = self._signatures.lasting(devices)
+        if lasting is None:
+            return _Alike(devices, None)
+        key = lasting, devices.rows.tobytes(), tuple(pool.id for pool in devices.pools)
+        alike = self._alike.get(key)
+        if alike is None:
+            if len(self._alike) > 4 * len(self._kept) + 1000:
+                self._alike.clear()
+            alike = self._alike[key] = _Alike(devices, lasting)
+        return alike
+
+    def _outcome(self, alike: _Alike) -> Outcome:
+        if alike.lasting is None:
+            return self._search(alike.devices)
+        signature = self._signatures.of(alike.devices, alike.lasting)
+        outcome = self._by_signature.get(signature)
+        if outcome is None:
+            outcome = self._search(alike.devices)
+            if outcome.code != TIMEOUT:
+                if len(self._by_signature) > 4 * len(self._kept) + 1000:
+                    self._by_signature.clear()
+                self._by_signature[signature] = outcome
         return outcome
 
     def _search(self, devices: NodeDevices) -> Outcome:
@@ -167,9 +224,13 @@ class Fleet:
         self._shared_nodes: set[str] = set()
 
     @property
-    def journals(self) -> tuple[Journal, Journal]:
-        """Node rows whose devices, or whose node object, changed."""
-        return self._changed, self.nodes.node_journal
+    def epoch(self) -> int:
+        """Changes when the devices of some node do, or who uses them."""
+        return self._changed.position
+
+    def changed_rows(self) -> ChangedRows:
+        """For a reader of nodes whose devices, or whose node object, change."""
+        return ChangedRows(self.nodes, (self._changed, self.nodes.node_journal))
 
     def shapes(self, claims: Sequence[ResourceClaim]) -> Shapes:
         """The shapes of claims, with their classes as they are now."""
@@ -177,9 +238,7 @@ class Fleet:
 
     def answers(self, shapes: Shapes) -> Answers:
         """The answers for claims of these shapes, up to date."""
-        if self.table.wasteful:
-            self.table.compact()
-            self._start_over()
+        self._ensure_compact()
         answers = self._answers.pop(shapes, None)
         if answers is None:
             answers = Answers(self, shapes)
@@ -188,6 +247,21 @@ class Fleet:
         self._answers[shapes] = answers
         answers.update()
         return answers
+
+    def counts(self, device_class: DeviceClass) -> DeviceCounts:
+        """How many devices the class accepts, and how many are in use, up to date."""
+        self._ensure_compact()
+        selectors = tuple(s for s in class_selectors(device_class) if s.expression)
+        counts = self._counts.get(selectors)
+        if counts is None:
+            if len(self._counts) >= _KEPT_SHAPES:
+                self._counts.clear()
+            mask = self._selectors.mask(selectors)
+            counts = self._counts[selectors] = DeviceCounts(
+                self.table, self.nodes, mask, self.changed_rows(), self._shared_nodes.add
+            )
+        counts.update()
+        return counts
 
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim]
@@ -202,10 +276,10 @@ class Fleet:
         return self._allocator.tallies(self.devices(node), names, self.shapes(claims))
 
     def results(
-        self, node: Node, claims: Sequence[ResourceClaim], choices: Choices
+        self, node: Node, claims: Sequence[ResourceClaim], shapes: Shapes, choices: Choices
     ) -> list[AllocationResult]:
         """What is to be written into claims for the devices that were chosen on ``node``."""
-        return self._allocator.results(self.devices(node), claims, self.shapes(claims), choices)
+        return self._allocator.results(self.devices(node), claims, shapes, choices)
 
     def signatures(self, shapes: Shapes) -> Signatures:
         """Makes signatures for claims of these shapes."""
@@ -226,9 +300,15 @@ class Fleet:
                 self._shared_nodes.add(node.name)
         return devices
 
+    def _ensure_compact(self) -> None:
+        if self.table.wasteful:
+            self.table.compact()
+            self._start_over()
+
     def _start_over(self) -> None:
         """Forget everything that is kept by the codes of the table."""
         self._answers: dict[Shapes, Answers] = {}
+        self._counts: dict[tuple[Selector, ...], DeviceCounts] = {}
         self._selectors = Selectors()
         self._allocator = Allocator(
             self.table, self._selectors, self._shapes, self._classes, self._expired, self._counters

@@ -7,7 +7,7 @@ its fault and raised when the allocator comes to it, as kube-scheduler does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -19,6 +19,7 @@ from bayplan.api.resource import (
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
+    DeviceSelector,
     DeviceSubRequest,
     DeviceToleration,
     ExactDeviceRequest,
@@ -69,10 +70,14 @@ class ClaimShape:
 
     Attributes:
         requests: per request its alternatives; a request that is no list has itself only.
+        prioritized: whether one of them is a list.
+        valid: whether every request names a class that exists.
     """
 
     requests: tuple[tuple[Request, ...], ...]
     constraints: tuple[DeviceConstraint, ...]
+    prioritized: bool
+    valid: bool
 
 
 class ClaimShapes:
@@ -108,8 +113,13 @@ def _class_names(claim: ResourceClaim) -> Iterator[str]:
 
 def _compile(claim: ResourceClaim, classes: ClassLookup) -> ClaimShape:
     spec = claim.spec.devices
+    requests = tuple(_alternatives(request, classes) for request in spec.requests)
+    every = [request for alternatives in requests for request in alternatives]
     return ClaimShape(
-        tuple(_alternatives(request, classes) for request in spec.requests), spec.constraints
+        requests,
+        spec.constraints,
+        prioritized=any(request.parent for request in every),
+        valid=all(request.device_class is not None for request in every),
     )
 
 
@@ -142,12 +152,18 @@ def _request(
 def _selectors(
     spec: ExactDeviceRequest | DeviceSubRequest, device_class: DeviceClass | None
 ) -> tuple[Selector, ...]:
-    owners = [("", spec.selectors)]
-    if device_class is not None:
-        owners.insert(0, (f"class {device_class.name}", device_class.spec.selectors))
+    of_class = class_selectors(device_class) if device_class is not None else ()
+    return *of_class, *_numbered("", spec.selectors)
+
+
+def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
+    """The selectors of a class."""
+    return _numbered(f"class {device_class.name}", device_class.spec.selectors)
+
+
+def _numbered(owner: str, selectors: Iterable[DeviceSelector]) -> tuple[Selector, ...]:
     return tuple(
         Selector(owner, index, selector.cel.expression if selector.cel is not None else "")
-        for owner, selectors in owners
         for index, selector in enumerate(selectors)
     )
 

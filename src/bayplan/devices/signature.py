@@ -45,13 +45,10 @@ class Signatures:
         ]
         self._attributes = [_AttributeCodes(name) for name in dict.fromkeys(names) if name]
 
-    def of(self, devices: NodeDevices) -> bytes | None:
-        """The signature of a node; None where a selector may fail there."""
+    def lasting(self, devices: NodeDevices) -> bytes | None:
+        """What stays the same with ``devices``; None where a selector may fail there."""
         table, rows = self._table, devices.rows
-        parts = [
-            column.codes[rows].tobytes()
-            for column in (table.taints, table.traits, table.usage_code)
-        ]
+        parts = [column.codes[rows].tobytes() for column in (table.taints, table.traits)]
         for mask in self._masks:
             codes = mask.codes(table, rows)
             if codes.size and codes.min() < NO:
@@ -60,14 +57,20 @@ class Signatures:
         contents = table.content.codes[rows].tolist() if self._attributes else []
         parts += [a.renumbered(table, contents).tobytes() for a in self._attributes]
         sizes = np.array([len(rows), len(devices.excluded)], np.int32)
-        return b"".join([sizes.tobytes(), *parts, devices.excluded.tobytes(), self._pools(devices)])
+        pools = repr([(pool.incomplete, pool.invalid, len(pool.rows)) for pool in devices.pools])
+        return b"".join([sizes.tobytes(), *parts, devices.excluded.tobytes(), pools.encode()])
 
-    def _pools(self, devices: NodeDevices) -> bytes:
-        said = []
-        for pool in devices.pools:
-            left = self._counters.available(pool).left if pool.counters else {}
-            said.append((pool.incomplete, pool.invalid, len(pool.rows), sorted(left.items())))
-        return repr(said).encode()
+    def of(self, devices: NodeDevices, lasting: bytes) -> tuple[bytes, bytes, str]:
+        """The signature of a node; ``lasting`` is its first part."""
+        used: bytes = self._table.usage_code.codes[devices.rows].tobytes()
+        return lasting, used, self._counted(devices)
+
+    def _counted(self, devices: NodeDevices) -> str:
+        """What is left of all counters."""
+        if not devices.with_counters:
+            return ""
+        left = [self._counters.available(pool).left for pool in devices.with_counters]
+        return repr([sorted(counters.items()) for counters in left])
 
 
 class _AttributeCodes:

@@ -25,6 +25,7 @@ from bayplan.api.resource import (
 )
 from bayplan.cache.node_table.column import ABSENT, CodedColumn
 from bayplan.devices.content import Content, content_key
+from bayplan.devices.nodes import slice_matches
 from bayplan.devices.pools import Pool, PoolId, SliceRows, gather
 from bayplan.devices.taints import applies
 from bayplan.devices.usage import DeviceId, Usage
@@ -71,10 +72,9 @@ class DeviceTable:
     """All devices of the cluster, and who uses them.
 
     Args:
-        layout_changed: called with the name of a node whose pools changed; None stands for all
-            nodes, because a slice without a node name changed.
-        device_changed: called with the row of a device that came, went, or has another content,
-            taint or usage.
+        layout_changed: called with the name of a node whose pools, or whose devices' taints,
+            changed; None stands for all nodes, because a slice without a node name is concerned.
+        device_changed: called with the row of a device that came or has another usage.
 
     Attributes:
         content: per row, what a selector can see of the device: values are `Content`.
@@ -124,6 +124,16 @@ class DeviceTable:
         local = self._by_node.get(node.name, {})
         shared = self._by_node.get("", {})
         return gather(_by_name(local), _by_name(shared), self.slices, node)
+
+    def slices_for(self, node: Node) -> tuple[list[SliceRows], list[SliceRows]]:
+        """The slices that name ``node``, and those that do not and are for it all the same.
+
+        Raises:
+            SelectorError: a slice's node selector is faulty.
+        """
+        shared = self._by_node.get("", {}).values()
+        local = self._by_node.get(node.name, {}).values()
+        return list(local), [e for e in shared if slice_matches(e.slice.spec, node)]
 
     def set_slice(self, piece: ResourceSlice) -> None:
         """Add a slice, or replace the one of its name."""
@@ -207,7 +217,9 @@ class DeviceTable:
                 del self._by_id[device_id]
 
     def _tell(self, entries: Iterable[SliceRows]) -> None:
-        nodes = {entry.slice.spec.node_name for entry in entries}
+        self._tell_nodes({entry.slice.spec.node_name for entry in entries})
+
+    def _tell_nodes(self, nodes: set[str | None]) -> None:
         for node in (None,) if None in nodes else nodes:
             self._layout_changed(node)
 
@@ -259,11 +271,14 @@ class DeviceTable:
 
     def _taint(self, rules: Iterable[DeviceTaintRule]) -> None:
         rules = tuple(rules)
+        nodes = set()
         for device_id, rows in self._by_id.items():
             if any(applies(rule, device_id) for rule in rules):
                 for row in rows:
-                    self.taints.codes[row] = self.taints.code(self._all_taints(self.row(row)))
-                    self._device_changed(self.row(row))
+                    entry = self.row(row)
+                    self.taints.codes[row] = self.taints.code(self._all_taints(entry))
+                    nodes.add(entry.slice.spec.node_name)
+        self._tell_nodes(nodes)
 
     def _usage_changed(self, device: DeviceId) -> None:
         for row in self.rows_of(device):

@@ -37,7 +37,10 @@ class ExplainsPostFilter(Protocol):
     def explain_post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure
     ) -> dict[str, Any]:
-        """Plain data that is added to ``postFilter`` of the explanation. Changes nothing."""
+        """Plain data that is added to ``postFilter`` of the explanation. Changes nothing.
+
+        Empty where it has nothing to say: then the next plugin is asked.
+        """
 
 
 @runtime_checkable
@@ -161,8 +164,10 @@ def _post_filter(
         candidates = diagnosis.rows_with(unresolvable=False)
         failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
         for plugin in framework.plugins.post_filter:
-            if isinstance(plugin, ExplainsPostFilter):
-                outcome.update(plugin.explain_post_filter(state, pod, failure))
+            if not isinstance(plugin, ExplainsPostFilter):
+                continue
+            if explanation := plugin.explain_post_filter(state, pod, failure):
+                outcome.update(explanation)
                 break
     return outcome
 

@@ -16,6 +16,7 @@ from bayplan.framework.cluster_events import (
     EventRegistration,
     Hint,
     HintFn,
+    HintIndex,
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
@@ -64,6 +65,7 @@ __all__ = [
     "Handle",
     "Hint",
     "HintFn",
+    "HintIndex",
     "Integers",
     "Logger",
     "Node",

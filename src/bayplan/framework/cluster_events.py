@@ -7,9 +7,9 @@ at the changed object. The queue moves a Pod only when a plugin that rejected it
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Never
 
 from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
@@ -76,7 +76,7 @@ class Hint(enum.Enum):
 _OTHER_UPDATES = frozenset({Action.UPDATE_POD_OTHER, Action.UPDATE_OTHER})
 
 
-def _label(resource: Resource | Kind[Any], action: Action) -> str:
+def _label(resource: Resource | Kind[object], action: Action) -> str:
     """The event's name in kube-scheduler's metrics, e.g. NodeUpdateNodeTaint."""
     name = "UPDATE" if action in _OTHER_UPDATES else str(action.name)
     words = "".join(word.capitalize() for word in name.replace("|", "_").split("_"))
@@ -85,8 +85,10 @@ def _label(resource: Resource | Kind[Any], action: Action) -> str:
     return resource.value + words
 
 
-HintFn = Callable[[Pod, Any, Any], Hint]
-"""``hint(pod, old, new)``: old is None for an added object, new is None for a deleted one."""
+HintFn = Callable[[Pod, Never, Never], Hint]
+"""``hint(pod, old, new)``: old is None for an added object, new is None for a deleted one.
+
+Both have the type that the event's kind decodes to; a hint declares that type, or None."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class ClusterEvent:
         label: what metrics and logs call it; AssignedPodDelete and the like unless given.
     """
 
-    resource: Resource | Kind[Any]
+    resource: Resource | Kind[object]
     action: Action
     label: str = ""
 
@@ -127,8 +129,28 @@ class ClusterEvent:
 
 
 @dataclass(frozen=True)
+class HintIndex:
+    """Which Pods a hint has to be asked about: those that share a key with the event.
+
+    For a plugin that may reject thousands of Pods, each for a reason of its own.
+
+    Attributes:
+        pod_keys: ``pod_keys(pod)``: keys of a Pod, which must stay the same while it exists.
+        event_keys: ``event_keys(old, new)``: keys of an event; None where it may concern any Pod.
+    """
+
+    pod_keys: Callable[[Pod], Iterable[Hashable]]
+    event_keys: Callable[[Never, Never], Collection[Hashable] | None]
+
+
+@dataclass(frozen=True)
 class EventRegistration:
-    """A pattern of events and the hint asked when one comes; no hint means always Queue."""
+    """A pattern of events and the hint asked when one comes; no hint means always Queue.
+
+    With an ``index`` the hint is asked about some of the rejected Pods only. It must answer Skip
+    for all others.
+    """
 
     event: ClusterEvent
     hint: HintFn | None = None
+    index: HintIndex | None = None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+
+from bayplan.cache.node_table import BoolArray
+
+T = TypeVar("T")
 
 
 class MissingStateError(LookupError):
@@ -22,13 +26,23 @@ class CycleState:
     Attributes:
         dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
             does, and nothing is counted or remembered for the next Pod.
+        domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
     """
 
-    __slots__ = ("_data", "dry_run", "skip_filter", "skip_pre_bind", "skip_score", "unconcerned")
+    __slots__ = (
+        "_data",
+        "domain",
+        "dry_run",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+        "unconcerned",
+    )
 
-    def __init__(self, *, dry_run: bool = False) -> None:
-        self._data: dict[str, Any] = {}
+    def __init__(self, *, dry_run: bool = False, domain: BoolArray | None = None) -> None:
+        self._data: dict[str, object] = {}
         self.dry_run = dry_run
+        self.domain = domain
         self.skip_filter: set[str] = set()
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()
@@ -38,18 +52,25 @@ class CycleState:
         self.unconcerned: frozenset[str] = frozenset()
         """Names of plugins that have nothing to do with Pods of this spec."""
 
-    def read(self, key: str) -> Any:
-        """What was written under ``key``; raises MissingStateError when nothing was."""
+    def read(self, key: str, of: type[T]) -> T:
+        """What was written under ``key``.
+
+        Raises:
+            MissingStateError: nothing was.
+            TypeError: it is not a ``of``.
+        """
         try:
-            return self._data[key]
+            value = self._data[key]
         except KeyError:
             raise MissingStateError(f'error reading "{key}" from cycleState: not found') from None
+        return _checked(key, value, of)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """What was written under ``key``, or ``default``."""
-        return self._data.get(key, default)
+    def get(self, key: str, of: type[T]) -> T | None:
+        """What was written under ``key``, None when nothing was; raises TypeError like `read`."""
+        value = self._data.get(key)
+        return None if value is None else _checked(key, value, of)
 
-    def write(self, key: str, value: Any) -> None:
+    def write(self, key: str, value: object) -> None:
         """Remember ``value`` for the rest of this cycle."""
         self._data[key] = value
 
@@ -62,7 +83,7 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
-        copy = CycleState(dry_run=self.dry_run)
+        copy = CycleState(dry_run=self.dry_run, domain=self.domain)
         copy.adopt(self)
         return copy
 
@@ -70,6 +91,14 @@ class CycleState:
         """A copy for a table of only ``rows`` (row numbers of the full table, int64)."""
         copy = self.clone()
         for key, value in self._data.items():
-            if hasattr(value, "what_if"):
-                copy.write(key, value.what_if(rows))
+            what_if = getattr(value, "what_if", None)
+            if what_if is not None:
+                copy.write(key, what_if(rows))
         return copy
+
+
+def _checked(key: str, value: object, of: type[T]) -> T:
+    if isinstance(value, of):
+        return value
+    found = type(value).__name__
+    raise TypeError(f'"{key}" in cycleState is a {found}, not a {of.__name__}')

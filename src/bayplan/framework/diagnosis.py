@@ -153,7 +153,9 @@ class Diagnosis(NodeStatuses):
     def message(self) -> str:
         """kube-scheduler's FitError text: ``0/12 nodes are available: ...``."""
         text = f"0/{self.nodes.node_count} nodes are available:"
-        if self.pre_filter is not None:
+        if self.pre_filter is not None and self.pre_filter.over_limit:
+            text = self.pre_filter.message
+        elif self.pre_filter is not None:
             if self.pre_filter.message:
                 text += f" {self.pre_filter.message}."
         else:

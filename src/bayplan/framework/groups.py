@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
+from bayplan.framework.interface import QueuedPod
 from bayplan.framework.points import Named
+from bayplan.framework.status import Status
 
 
 @runtime_checkable
@@ -13,12 +17,36 @@ class GroupsPods(Named, Protocol):
     """A plugin that has Pods placed together. In-tree only; it switches groups on.
 
     Attributes:
+        workload_api: whether its groups are PodGroups of Kubernetes, placed in kube-scheduler's
+            way (`bayplan.workload_group_cycle`): Pods beyond the minimum, and those that come
+            later, wait with their group, too; a Pod that is held back holds its group back.
         timeout: seconds that members may take to get ready, where their group does not say.
         backoff: least seconds between two attempts of a group.
     """
 
+    workload_api: ClassVar[bool]
     timeout: float
     backoff: float
 
+    def key_of(self, pod: Pod, /) -> str:
+        """``namespace/name`` of the group that the Pod belongs to; "" for none."""
+
     def find(self, key: str, /) -> Group | None:
         """The group called ``key``; None while its object does not exist."""
+
+    def missing(self, key: str, waiting: int, /) -> Status | None:
+        """What keeps the group from being tried, of which ``waiting`` Pods are there; or None."""
+
+    def order(self, queued: QueuedPod, /) -> Any:
+        """The member's place among the others: lower ones are tried first."""
+
+
+@runtime_checkable
+class AdmitsGroups(Named, Protocol):
+    """A plugin that looks at a whole group before nodes are sought for it. In-tree only."""
+
+    def admit_group(self, group: Group, pods: Sequence[Pod], /) -> Status | None:
+        """May ``pods`` be placed at once? They are the minimum of ``group``.
+
+        A rejection has two reasons: with figures, for the event, and without, for the condition.
+        """

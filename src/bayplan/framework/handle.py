@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from bayplan.api.meta import ObjectReference
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition, ObjectReference
+from bayplan.api.pod import Pod
+from bayplan.cache.cache import CountedPods
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import WorkloadGroupMembers
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import FeatureGates
 from bayplan.telemetry.instrument import Instrument
 
@@ -35,7 +38,7 @@ class ClusterWriter(Protocol):
         """Assign the Pod to the node; does not wait."""
 
     def patch_pod_status(
-        self, pod: Pod, condition: PodCondition | None, nominated: str | None, on_done: Done, /
+        self, pod: Pod, condition: Condition | None, nominated: str | None, on_done: Done, /
     ) -> None:
         """Set a condition (None: none) and status.nominatedNodeName; does not wait.
 
@@ -219,6 +222,10 @@ class Handle:
 class PreparingPod(Protocol):
     """A Pod in PreBind. Safe to use from any thread."""
 
+    @property
+    def cancelled(self) -> str:
+        """Why its binding was cancelled; empty if it was not."""
+
     def cancel(self, reason: str) -> bool:
         """Cancel its binding: it returns to the queue. False if PreBind is over."""
 
@@ -275,18 +282,24 @@ class InTreeHandle(Handle):
     """What bayplan's own plugins have beside.
 
     Attributes:
+        pods: the Pods that count on nodes. Scheduling thread only.
         preparing: Pods in PreBind, by uid.
+        members: the Pods of PodGroups of Kubernetes.
         gates: which features there are.
         extenders: webhooks; DefaultPreemption asks them.
         instrument: where preemptions are reported.
+        queues: what each tenant uses and is entitled to.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
             the profile are made, before the first Pod.
     """
 
+    pods: CountedPods
     preparing: Mapping[str, PreparingPod]
+    members: WorkloadGroupMembers
     gates: FeatureGates
     extenders: PreemptionExtenders
     instrument: Instrument
+    queues: QueueTree
     what_if: WhatIf
 
     def for_user(self, plugin: str) -> Handle:

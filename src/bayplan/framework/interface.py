@@ -98,11 +98,13 @@ class Plugin:
     """What the configuration calls it; the class's name unless set."""
     Args: ClassVar[type | None] = None
     """A pydantic model or dataclass for the plugin's pluginConfig args, or None for no args."""
-    kinds: ClassVar[tuple[Kind[Any], ...]] = ()
+    args: object
+    """The checked arguments; a plugin that has some declares their type: ``args: MyArgs``."""
+    kinds: ClassVar[tuple[Kind[object], ...]] = ()
     """What the plugin reads in ``handle.objects`` or registers events for. Nodes, Pods and
     Namespaces are watched without being named here."""
     filter_depends: ClassVar[Depends] = Depends.CLUSTER
-    score_depends: ClassVar[Depends] = Depends.CLUSTER
+    score_depends: Depends = Depends.CLUSTER
     reads: ClassVar[PodPart] = PodPart.SHAPE
     """What the answers depend on, besides rows, where none depends on CLUSTER."""
     normalizer: ClassVar[Normalizer | None] = None
@@ -111,12 +113,12 @@ class Plugin:
     """Whether filter and score wait for something (a network service): they then run on worker
     threads, several nodes at a time."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: object, handle: Handle) -> None:
         self.args = args
         self.handle = handle
 
@@ -196,6 +198,13 @@ class QueuedPod(Protocol):
     @property
     def attempts(self) -> int:
         """How often it was tried already."""
+
+    @property
+    def completes_group(self) -> bool:
+        """Whether others of its group run, fewer than its minimum: without it they are of no use.
+
+        As it was when the Pod entered its place in the queue.
+        """
 
 
 __all__ = [

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Never, cast
 
 from bayplan.api.pod import Pod
 from bayplan.config.points import Point
@@ -208,7 +208,8 @@ class _GuardedSort:
 
 
 def _by_key(plugin: QueueKey, a: QueuedPod, b: QueuedPod) -> bool:
-    return plugin.sort_key(a) < plugin.sort_key(b)
+    # Both keys are the same plugin's, so they compare.
+    return plugin.sort_key(a) < cast(Never, plugin.sort_key(b))
 
 
 _BIND_ANSWERS = (Status, Future, type(None))

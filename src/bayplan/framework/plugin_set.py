@@ -17,18 +17,20 @@ from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import AdmitsGroups, GroupsPods
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.points import (
     FORMS,
     REJECTING,
     Bind,
+    BoundsCopies,
     FilterNodes,
     FilterOne,
     FilterPlugin,
     Named,
     NormalizeScore,
     Permit,
+    PodGroupPostFilter,
     PostBind,
     PostFilter,
     PreBind,
@@ -47,6 +49,7 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.stages import Caller
 from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.framework.turns import TakesTurns
 from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
@@ -101,7 +104,11 @@ class PluginSet:
         trusted: see above.
         all: every plugin once, in the order of the points.
         rejecting: those that can reject a Pod.
-        grouping: the one that has Pods placed together, if any.
+        bounding: those at Filter that bound how many Pods a node takes.
+        grouping: those that have Pods placed together; the first one that knows a Pod's group has
+            it. A group in the Pod's spec comes before one in its labels.
+        admitting: those that look at a whole group first.
+        turns: the one that lets tenants take turns, if any.
     """
 
     def __init__(
@@ -132,6 +139,9 @@ class PluginSet:
         self.post_filter: tuple[PostFilter, ...] = tuple(
             p for p in points[Point.POST_FILTER] if isinstance(p, PostFilter)
         )
+        self.pod_group_post_filter: tuple[PodGroupPostFilter, ...] = tuple(
+            p for p in points[Point.POD_GROUP_POST_FILTER] if isinstance(p, PodGroupPostFilter)
+        )
         self.pre_score: tuple[PreScore, ...] = tuple(
             p for p in points[Point.PRE_SCORE] if isinstance(p, PreScore)
         )
@@ -157,12 +167,20 @@ class PluginSet:
         self.weights = {plugin.name: weight for plugin, weight in enabled.get(Point.SCORE, ())}
         self.all = _once(points.values())
         self.rejecting = _once(points[point] for point in REJECTING)
-        self.grouping = next((p for p in self.all if isinstance(p, GroupsPods)), None)
+        self.bounding: tuple[BoundsCopies, ...] = tuple(
+            p for p in self.filter if isinstance(p, BoundsCopies)
+        )
+        grouping = [p for p in self.all if isinstance(p, GroupsPods)]
+        self.grouping = tuple(sorted(grouping, key=lambda p: not p.workload_api))
+        self.turns = next((p for p in self.all if isinstance(p, TakesTurns)), None)
+        self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.selective: tuple[Selective, ...] = tuple(
             p for p in self.pre_filter if isinstance(p, Selective) and p.name not in self.local
         )
-        self.call: Caller = self._timed_call if instrument.times_plugins else self._call
+        everything = instrument.times_plugins
+        self._timed = {p.name for p in self.all if everything or p.name not in self.trusted}
+        self.call: Caller = self._timed_call if self._timed else self._call
         """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""
 
     def _call(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
@@ -183,6 +201,8 @@ class PluginSet:
             raise AttemptFault(point, plugin.name, cause, node) from cause
 
     def _timed_call(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
+        if plugin.name not in self._timed:
+            return self._call(plugin, point, method, *args)
         started = perf_counter()
         try:
             return self._call(plugin, point, method, *args)

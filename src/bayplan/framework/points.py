@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from inspect import isfunction
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Never, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
@@ -29,6 +29,7 @@ from bayplan.framework.interface import (
     PreFilterResult,
     QueuedPod,
 )
+from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import Status
 
 
@@ -41,7 +42,7 @@ class Named(Protocol):
 class Comparable(Protocol):
     """What sorts: numbers, strings, tuples of them."""
 
-    def __lt__(self, other: Any, /) -> bool:
+    def __lt__(self, other: Never, /) -> bool:
         """Whether this comes first."""
 
 
@@ -139,6 +140,20 @@ class FilterOne(Filtering, Protocol):
 
 
 @runtime_checkable
+class BoundsCopies(Named, Protocol):
+    """Knows at most how many Pods of one kind a node takes; spares groups that cannot fit."""
+
+    def copies(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, /
+    ) -> Mapping[str, Integers] | None:
+        """By what limits them, at most how many more Pods like this one each node takes.
+
+        Arrays of ``(len(nodes),)`` integers; None or nothing for no limit. Never less than could be
+        placed, whatever other Pods come: ``bayplan.framework.capacity`` says what it is for.
+        """
+
+
+@runtime_checkable
 class PostFilter(Named, Protocol):
     """Makes room."""
 
@@ -146,6 +161,14 @@ class PostFilter(Named, Protocol):
         self, state: CycleState, pod: Pod, failure: FilterFailure, /
     ) -> PostFilterResult:
         """The Pod fits nowhere: can room be made?"""
+
+
+@runtime_checkable
+class PodGroupPostFilter(Named, Protocol):
+    """Makes room for a group."""
+
+    def pod_group_post_filter(self, request: RoomRequest, /) -> Room | NoRoom:
+        """The group fits nowhere at once: can room be made? In-tree plugins only."""
 
 
 # Score
@@ -164,7 +187,7 @@ class PreScore(Named, Protocol):
 class Scoring(Named, Protocol):
     """What both forms of Score have beside their methods."""
 
-    score_depends: ClassVar[Depends]
+    score_depends: Depends
     blocking: ClassVar[bool]
 
     @property
@@ -295,12 +318,14 @@ FORMS: Mapping[Point, tuple[type, ...]] = {
     Point.PRE_BIND: (PreBind,),
     Point.BIND: (Bind,),
     Point.POST_BIND: (PostBind,),
+    Point.POD_GROUP_POST_FILTER: (PodGroupPostFilter,),
 }
 """Extension point -> the forms in which a plugin can implement it; one is enough."""
 
 EXTRAS: Mapping[type, Point | None] = {
     Selective: Point.PRE_FILTER,
-    PodMoves: Point.FILTER,
+    PodMoves: Point.PRE_FILTER,
+    BoundsCopies: Point.FILTER,
     HasEpoch: None,
     NormalizeScore: Point.SCORE,
     PreBindPreFlight: Point.PRE_BIND,

@@ -16,6 +16,9 @@ from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.row_answers.part import PreFilterAnswer
 from bayplan.framework.status import Code, Status
 
+OUTSIDE = Status.unresolvable("node(s) were outside of the group's topology domain")
+"""Of the rows that `CycleState.domain` leaves out."""
+
 
 @dataclass
 class PreFilterOutcome:
@@ -24,6 +27,7 @@ class PreFilterOutcome:
     Attributes:
         names: the nodes that are left; None for all.
         status: why the Pod is rejected on every node, if it is.
+        domain: ``(n,)`` the rows that the attempt is limited to, see `CycleState`; None for all.
         narrowed_by: the plugins that narrowed ``names``.
         nominated: the row and status of the nominated node, if the Pod did not fit there. It counts
             even where ``names`` excludes that node.
@@ -31,6 +35,7 @@ class PreFilterOutcome:
 
     names: frozenset[str] | None = None
     status: Status | None = None
+    domain: BoolArray | None = None
     narrowed_by: set[str] = field(default_factory=set)
     nominated: tuple[int, Status] | None = None
 
@@ -48,12 +53,12 @@ class PreFilterOutcome:
         return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
 
     def mask(self, nodes: NodeTable) -> BoolArray | None:
-        """``names`` as rows, ``(n,)``; None for all."""
+        """``names`` within ``domain`` as rows, ``(n,)``; None for all."""
         if self.names is None:
-            return None
+            return self.domain
         mask = np.zeros(len(nodes), np.bool_)
         mask[[row for name in self.names if (row := nodes.row(name)) is not None]] = True
-        return mask
+        return mask if self.domain is None else mask & self.domain
 
     def merge(self, plugin: str, answer: PreFilterAnswer) -> bool:
         """Take in the answer of ``plugin``; False when the plugins after it need not be asked.

@@ -19,7 +19,6 @@ import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from bayplan.api.kinds import CORE_KINDS, KINDS, Kind
 from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
@@ -32,6 +31,9 @@ from bayplan.framework.points import extension_points
 ENTRY_POINT_GROUP = "bayplan.plugins"
 USER_MODULES = "bayplan_user_plugins"
 """Package of the modules that plugin files become."""
+
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word begins in a name such as NodePorts or QOSSort."""
 
 
 class PluginLoadError(Exception):
@@ -98,13 +100,13 @@ class Registry:
             self._classes[name] = _in_tree(name)
         return self._classes[name]
 
-    def kinds(self, config: EffectiveConfig) -> tuple[Kind[Any], ...]:
+    def kinds(self, config: EffectiveConfig) -> tuple[Kind[object], ...]:
         """What has to be watched for the plugins that ``config`` runs: the core's kinds and theirs.
 
         Raises:
             ConfigError: two plugins declare one kind in two ways.
         """
-        kinds: dict[tuple[str, str], Kind[Any]] = {
+        kinds: dict[tuple[str, str], Kind[object]] = {
             (kind.api_version, kind.name): kind for kind in KINDS.values()
         }
         used = dict.fromkeys(CORE_KINDS)
@@ -120,7 +122,7 @@ class Registry:
 
 
 def _in_tree(name: str) -> type[Plugin]:
-    module_name = "bayplan.plugins." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    module_name = "bayplan.plugins." + _WORD.sub("_", name).lower()
     cls: type[Plugin] = getattr(importlib.import_module(module_name), name)
     return cls
 

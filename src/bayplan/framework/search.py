@@ -40,14 +40,15 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.config.points import Point
+from bayplan.framework.capacity import CapacityCache
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.pre_filter import PreFilterOutcome
-from bayplan.framework.row_answers import AnswerBook, RowAnswers, masked
+from bayplan.framework.pre_filter import OUTSIDE, PreFilterOutcome
+from bayplan.framework.row_answers import AnswerCache, RowAnswers, masked
 from bayplan.framework.stages import FilterStage, ScoreStage
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
@@ -94,6 +95,10 @@ class NodeSearch:
     """Finds and scores the nodes for a Pod.
 
     Methods raise `AttemptFault` when a plugin broke or reported an error.
+
+    Attributes:
+        capacity: at most how many Pods of one kind fit.
+        what_if: what if Pods were on a node, or gone from it?
     """
 
     def __init__(self, plugins: PluginSet, handle: InTreeHandle, pool: Executor | None) -> None:
@@ -111,7 +116,8 @@ class NodeSearch:
         self._fresh_scores = [s for s in self._scores if s.name not in plugins.local]
         self._fresh_pre_scores = [p for p in plugins.pre_score if p.name not in plugins.local]
         self._unprepared = _unprepared(plugins)
-        self._book = AnswerBook(plugins, self._filters, self._scores, self._nodes)
+        self._book = AnswerCache(plugins, self._filters, self._scores, self._nodes)
+        self.capacity = CapacityCache(plugins, self._filters, self._book, self._nodes)
         self.what_if = handle.what_if
         self.what_if.adopt(plugins, self._filters)
 
@@ -181,7 +187,7 @@ class NodeSearch:
         return self._diagnosis(state, pod, outcome, reserved), outcome.status
 
     def _pre_filter(self, state: CycleState, pod: Pod, answers: RowAnswers) -> PreFilterOutcome:
-        outcome = PreFilterOutcome()
+        outcome = PreFilterOutcome(domain=state.domain)
         kept = answers.pre_filter
         for index, plugin in enumerate(self._plugins.pre_filter):
             name = plugin.name
@@ -203,7 +209,7 @@ class NodeSearch:
         """The row of the Pod's nominated node, if the Pod fits there; else ``outcome`` says why."""
         name = pod.status.nominated_node_name
         row = self._nodes.row(name) if name else None
-        if row is None:
+        if row is None or (outcome.domain is not None and not outcome.domain[row]):
             return None
         rows = np.array([row])
         diagnosis = self.what_if.filter(state.what_if(rows), pod, self._nodes.take(rows))
@@ -234,7 +240,10 @@ class NodeSearch:
             return diagnosis
         among = outcome.mask(self._nodes)
         if among is not None:
-            diagnosis.exclude(~among, outcome.excluding)
+            if outcome.names is not None:
+                diagnosis.exclude(~among, outcome.excluding)
+            if outcome.domain is not None:
+                diagnosis.exclude(~outcome.domain, OUTSIDE)
             reserved = {row: status for row, status in reserved.items() if among[row]}
             if outcome.nominated is not None:
                 reserved.setdefault(*outcome.nominated)

@@ -45,11 +45,14 @@ class Status:
     """An outcome, why, and which plugin says so (the runtime fills in the plugin).
 
     Plugins return None or `SUCCESS` where nothing stands in the way.
+
+    ``over_limit`` marks a rejection that more nodes would not change: see `Status.beyond_limit`.
     """
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+    over_limit: bool = False
 
     @classmethod
     def error(cls, *reasons: str) -> Status:
@@ -65,6 +68,11 @@ class Status:
     def unresolvable(cls, *reasons: str) -> Status:
         """Does not fit, and evicting Pods would not change that."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+    @classmethod
+    def beyond_limit(cls, *reasons: str) -> Status:
+        """The Pod's tenant has all that it may have; the Pod's condition tells autoscalers so."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, over_limit=True)
 
     @classmethod
     def pending(cls, *reasons: str) -> Status:

@@ -83,7 +83,7 @@ class ObjectDecoder:
         undecodable: objects skipped so far.
     """
 
-    def __init__(self, kind: Kind[Any]) -> None:
+    def __init__(self, kind: Kind[object]) -> None:
         self._kind = kind.name
         self._decode = kind.decode
         self._named: set[str] = set()

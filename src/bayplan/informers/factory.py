@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.client.connection import Connection
@@ -28,10 +27,10 @@ class Informers:
         self._connection = connection
         self._deliver = deliver
         self._lock = threading.Lock()
-        self._errors: dict[Kind[Any], Exception] = {}
-        self._reflectors: dict[Kind[Any], Reflector] = {}
+        self._errors: dict[Kind[object], Exception] = {}
+        self._reflectors: dict[Kind[object], Reflector] = {}
 
-    def watch(self, kinds: Iterable[Kind[Any]]) -> None:
+    def watch(self, kinds: Iterable[Kind[object]]) -> None:
         """Watch exactly ``kinds`` from now on.
 
         Kinds that are watched already go on undisturbed. Of one that is watched no longer, all
@@ -51,7 +50,7 @@ class Informers:
             self._note(reflector.kind, None)
             self._deliver([Replaced(reflector.kind, [])])
 
-    def unsynced(self) -> dict[Kind[Any], str]:
+    def unsynced(self) -> dict[Kind[object], str]:
         """The kinds whose first list is still to come, and why.
 
         An optional kind that the API server does not serve is not among them.
@@ -63,12 +62,12 @@ class Informers:
                 if not reflector.synced.is_set()
             }
 
-    def errors(self) -> dict[Kind[Any], Exception]:
+    def errors(self) -> dict[Kind[object], Exception]:
         """Why the list or watch of a kind does not work at present."""
         with self._lock:
             return dict(self._errors)
 
-    def statistics(self) -> dict[Kind[Any], ReflectorStatistics]:
+    def statistics(self) -> dict[Kind[object], ReflectorStatistics]:
         """A copy of the counters of each kind."""
         with self._lock:
             return {kind: r.statistics() for kind, r in self._reflectors.items()}
@@ -79,7 +78,7 @@ class Informers:
             reflectors = list(self._reflectors.values())
         _stop(reflectors, timeout)
 
-    def _note(self, kind: Kind[Any], error: Exception | None) -> None:
+    def _note(self, kind: Kind[object], error: Exception | None) -> None:
         with self._lock:
             if error is None:
                 self._errors.pop(kind, None)

@@ -79,10 +79,10 @@ class Reflector:
     def __init__(
         self,
         connection: Connection,
-        kind: Kind[Any],
+        kind: Kind[object],
         deliver: Callable[[list[Message]], object],
         *,
-        on_error: Callable[[Kind[Any], Exception | None], object] = lambda _kind, _error: None,
+        on_error: Callable[[Kind[object], Exception | None], object] = lambda _kind, _error: None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
         quiet: float = QUIET_SECONDS,
@@ -277,12 +277,12 @@ class _InitialEvents:
         self.later: list[Message] = []
         self.complete = False
 
-    def add(self, kind: Kind[Any], type_: str, found: Any) -> None:
+    def add(self, kind: Kind[object], type_: str, found: Any) -> None:
         if type_ == "ADDED" and not self.later:
             self.objects.append(found)
         else:
             self.later.append(_message(kind, type_, found))
 
 
-def _message(kind: Kind[Any], type_: str, found: Any) -> Message:
+def _message(kind: Kind[object], type_: str, found: Any) -> Message:
     return Removed(kind, found) if type_ == "DELETED" else Changed(kind, found)

@@ -5,17 +5,20 @@ Permit: a group is one entry of the queue (`bayplan.queue.groups`) and gets one 
 members (`bayplan.attempt.group`), so that nothing is held before the whole of it fits.
 
 Name, arguments and order of the queue are those of scheduler-plugins; a Pod without a group keeps
-the place that PrioritySort gives it.
+the place that PrioritySort gives it. There is one addition: Pods that a group lacks which has begun
+come before others of their priority, so a group that a leader left half bound is completed by the
+next one before its room is given away.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from bayplan.api.kinds import NODE, POD_GROUP
+from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
-from bayplan.cache.pod_groups import Group, find_group, group_key
+from bayplan.cache.group_rows import GroupRows
+from bayplan.cache.pod_groups import Group, find_group, group_key, only_itself
 from bayplan.config.args import CoschedulingArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -28,6 +31,7 @@ from bayplan.framework.groups import GroupsPods
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, QueueKey, QueueLess
+from bayplan.framework.status import Status
 
 DEFAULT_SECONDS = 60.0
 """Until a group gives up, where neither it nor the configuration says."""
@@ -36,7 +40,8 @@ DEFAULT_SECONDS = 60.0
 class Coscheduling(Plugin):
     """Places the Pods of a PodGroup together."""
 
-    kinds = (POD_GROUP,)
+    kinds = (POD_GROUP, TOPOLOGY)
+    workload_api: ClassVar[bool] = False
 
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -44,13 +49,47 @@ class Coscheduling(Plugin):
         self.backoff = float(args.pod_group_backoff_seconds)
         self._objects = handle.objects
         self._wall_clock_is_ahead = handle.now() - handle.monotonic()
+        self._levels = tuple(args.topology_levels)
+        handle.nodes.ensure_column(GroupRows)
+
+    def key_of(self, pod: Pod) -> str:
+        """See `bayplan.framework.groups.GroupsPods`."""
+        return group_key(pod)
 
     def find(self, key: str) -> Group | None:
         """See `bayplan.framework.groups.GroupsPods`."""
-        return find_group(self._objects, key)
+        return find_group(self._objects, key, self._levels_of)
 
-    def sort_key(self, queued: QueuedPod) -> tuple[int, float, str]:
-        """Priority, then the group's creation or, once it was tried, its last failure; its name."""
+    def _levels_of(self, label: str) -> tuple[str, ...]:
+        """The configuration's, else those of the first Topology by name that has the label."""
+        if label in self._levels:
+            return self._levels
+        for topology in sorted(self._objects.all(TOPOLOGY), key=lambda t: t.key):
+            levels = tuple(level.node_label for level in topology.spec.levels)
+            if label in levels:
+                return levels
+        return only_itself(label)
+
+    def missing(self, key: str, waiting: int) -> Status | None:
+        """The PodGroup itself, or Pods."""
+        group = self.find(key)
+        if group is None:
+            return Status.unresolvable(f"WaitingForPodGroup: there is no PodGroup {key}")
+        if group.fault:
+            return Status.unresolvable(f"BadPodGroup: {group.fault}")
+        if waiting < group.minimum:
+            return Status.unresolvable(f"WaitingForMembers {waiting}/{group.minimum}")
+        return None
+
+    def order(self, queued: QueuedPod) -> tuple[int, str]:
+        """Priority, then the name."""
+        return -queued.pod.priority, queued.pod.key
+
+    def sort_key(self, queued: QueuedPod) -> tuple[int, bool, float, str]:
+        """Priority, then the group's creation or, once it was tried, its last failure; its name.
+
+        Pods without which those of their group that run are of no use come first.
+        """
         pod = queued.pod
         key = group_key(pod)
         since = queued.timestamp
@@ -58,18 +97,22 @@ class Coscheduling(Plugin):
             group = self.find(key)
             if group is not None and group.created is not None:
                 since = group.created - self._wall_clock_is_ahead
-        return -pod.priority, since, key
+        return -pod.priority, not queued.completes_group, since, key
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` comes before ``b``."""
         return self.sort_key(a) < self.sort_key(b)
 
     def events_to_register(self) -> list[EventRegistration]:
-        """What a group waits for that is gathering, or whose minResources are not there."""
+        """What a group waits for that gathers, or that lacks minResources or a topology."""
         changed = ClusterEvent(POD_GROUP, Action.ADD | Action.UPDATE_OTHER | Action.DELETE)
+        levels = ClusterEvent(TOPOLOGY, Action.ADD | Action.UPDATE_OTHER | Action.DELETE)
+        labels = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         room = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_TAINT
         return [
             EventRegistration(changed, self._concerns),
+            EventRegistration(levels, self._asks_for_a_level),
+            EventRegistration(labels, self._asks_for_a_level),
             EventRegistration(ClusterEvent(NODE, room), self._asks_for_room),
             EventRegistration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
@@ -80,6 +123,10 @@ class Coscheduling(Plugin):
     def _asks_for_room(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(group_key(pod))
         return Hint.QUEUE if group is not None and group.room else Hint.SKIP
+
+    def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
+        group = self.find(group_key(pod))
+        return Hint.QUEUE if group is not None and group.topology is not None else Hint.SKIP
 
     def _concerns(self, pod: Pod, old: PodGroup | None, new: PodGroup | None) -> Hint:
         pod_group = new or old

@@ -22,7 +22,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Plugin, PodPart
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
+from bayplan.framework.points import BoundsCopies, EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104
@@ -46,6 +46,12 @@ class NodePorts(Plugin):
         rows = [r for r, used in enumerate(nodes.host_ports) if used and _conflict(ports, used)]
         codes[rows] = 1
         return codes
+
+    def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray] | None:
+        """One a node, for a Pod with host ports."""
+        if not pod.shape.constraints.memo(host_ports):
+            return None
+        return {"host ports": np.ones(len(nodes), np.int64)}
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What a code of `filter_nodes` means."""
@@ -75,7 +81,7 @@ def _port_freed(pod: Pod, old: Pod, _new: Pod | None) -> Hint:
     return Hint.QUEUE if _conflict(ports, freed) else Hint.SKIP
 
 
-class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
+class _Implements(PreFilter, FilterNodes, BoundsCopies, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

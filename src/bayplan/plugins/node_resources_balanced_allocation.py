@@ -20,11 +20,16 @@ from bayplan.cache.requests import spec_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import Handle
+from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
 from bayplan.framework.points import PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
+from bayplan.plugins.shared.resource_scoring import (
+    ScoredResource,
+    device_epoch,
+    device_offers,
+    scored_resources,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,9 +44,14 @@ class NodeResourcesBalancedAllocation(Plugin):
     score_depends = Depends.RESOURCES
     reads = PodPart.REQUESTS
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: Any, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._specs = args.resources
+        self._devices = device_offers(self._specs, handle)
+        if self._devices is not None:
+            # Nodes that are as full may differ in the devices that are in use.
+            self.score_depends = Depends.RESOURCES | Depends.NODE
+            self.epoch = self._epoch
         self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
 
     def pre_score(
@@ -64,7 +74,11 @@ class NodeResourcesBalancedAllocation(Plugin):
         return scores
 
     def _scored(self, requests: SpecPart) -> tuple[ScoredResource, ...]:
-        return scored_resources(self._specs, requests.memo(spec_requests))
+        return scored_resources(self._specs, requests.memo(spec_requests), self._devices)
+
+    def _epoch(self, pod: Pod) -> int:
+        """Changes when devices do that count for the score; a method of its own where they may."""
+        return device_epoch(self._scored_of(pod.shape.requests))
 
 
 def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
@@ -75,8 +89,9 @@ def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
     fractions, offered = [], []
     for resource in resources:
         # As floats from the start, or NumPy converts them in every operation.
-        capacity = nodes.allocatable(resource.name).astype(np.float64)
-        used = nodes.requested(resource.name) + np.array([[0.0], [resource.amount]])
+        allocatable, requested = resource.columns(nodes)
+        capacity = allocatable.astype(np.float64)
+        used = requested + np.array([[0.0], [resource.amount]])
         fractions.append(np.minimum(used, capacity) / np.maximum(capacity, 1.0))
         offered.append(capacity > 0)
     deviation = _deviation(fractions, offered)

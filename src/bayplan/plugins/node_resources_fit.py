@@ -34,13 +34,18 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import Handle
+from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Depends, Plugin, PodPart
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, ScoreNodes
+from bayplan.framework.points import BoundsCopies, EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
-from bayplan.plugins.shared.resource_scoring import ScoredResource, scored_resources
+from bayplan.plugins.shared.resource_scoring import (
+    ScoredResource,
+    device_epoch,
+    device_offers,
+    scored_resources,
+)
 from bayplan.plugins.shared.scoring_strategies import strategy
 
 Needs = tuple[tuple[str, int], ...]
@@ -55,17 +60,21 @@ class NodeResourcesFit(Plugin):
     """Filters by free resources, scores by the configured strategy."""
 
     Args = NodeResourcesFitArgs
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (DEVICE_CLASS,)
+    kinds: ClassVar[tuple[Kind[object], ...]] = (DEVICE_CLASS,)
     filter_depends = Depends.RESOURCES
     score_depends = Depends.RESOURCES
     reads = PodPart.REQUESTS
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: Any, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._specs = args.scoring_strategy.resources
+        self._devices = device_offers(self._specs, handle)
+        if self._devices is not None:
+            # Nodes that are as full may differ in the devices that are in use.
+            self.score_depends = Depends.RESOURCES | Depends.NODE
         self._strategy = strategy(args.scoring_strategy)
         self._needs_of = lru_cache(SHAPES_KEPT)(self._checked_needs)
         self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
@@ -96,9 +105,22 @@ class NodeResourcesFit(Plugin):
             codes[lacking & (nodes.allocatable(name) < amount)] |= _TOO_SMALL
         return codes
 
-    def epoch(self, _pod: Pod) -> int:
-        """Which classes stand for extended resources decides what is asked of the node."""
-        return self._classes.epoch
+    def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray]:
+        """What is free, divided by what the Pod requests; no limit where devices answer for it."""
+        copies = {"pods": nodes.allowed_pods - nodes.pod_count}
+        for name, amount in self._needs_of(pod.shape.requests):
+            if self._classes.behind(name) is None:
+                copies[name] = (nodes.allocatable(name) - nodes.requested(name)) // amount
+        return copies
+
+    def epoch(self, pod: Pod) -> int:
+        """Which classes stand for extended resources decides what is asked of the node.
+
+        For the score of such a resource, the devices in use count as well.
+        """
+        if self._devices is None:
+            return self._classes.epoch
+        return self._classes.epoch + device_epoch(self._scored_of(pod.shape.requests))
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """Everything that a node lacks; unresolvable where it is too small."""
@@ -122,7 +144,7 @@ class NodeResourcesFit(Plugin):
     def _scored(self, part: SpecPart) -> tuple[ScoredResource, ...]:
         # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.
         requests = exact_requests(part.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
-        return scored_resources(self._specs, requests)
+        return scored_resources(self._specs, requests, self._devices)
 
     def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         requested = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}
@@ -163,7 +185,7 @@ def _offered(node: Node, resource: str) -> int:
     return quantity.of(resource, node.status.allocatable.get(resource, 0))
 
 
-class _Implements(FilterNodes, ScoreNodes, EnqueueExtensions, Protocol):
+class _Implements(FilterNodes, BoundsCopies, ScoreNodes, EnqueueExtensions, Protocol):
     """The points that the plugin implements; mypy checks it against them."""
 
 

@@ -147,7 +147,7 @@ class _State:
 class VolumeRestrictions(Plugin):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (PERSISTENT_VOLUME_CLAIM,)
+    kinds: ClassVar[tuple[Kind[object], ...]] = (PERSISTENT_VOLUME_CLAIM,)
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -176,19 +176,19 @@ class VolumeRestrictions(Plugin):
 
     def add_pod(self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int) -> None:
         """In the world of ``row``, ``other`` uses its claims."""
-        if (mine := state.get(self.name)) is not None:
+        if (mine := state.get(self.name, _State)) is not None:
             mine.conflicts[row] += mine.uses(other)
 
     def remove_pod(
         self, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
     ) -> None:
         """In the world of ``row``, ``other`` no longer uses its claims."""
-        if (mine := state.get(self.name)) is not None:
+        if (mine := state.get(self.name, _State)) is not None:
             mine.conflicts[row] -= mine.uses(other)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a disk is in the way, 2 where a claim is."""
-        conflicts = state.read(self.name).conflicts
+        conflicts = state.read(self.name, _State).conflicts
         codes = np.broadcast_to(np.where(conflicts > 0, 2, 0), (len(nodes),)).astype(np.int64)
         pod_disks = pod.shape.constraints.memo(disks)
         if pod_disks:

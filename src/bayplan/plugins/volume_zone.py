@@ -6,7 +6,8 @@ taken to be in the only zone there is.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -48,6 +49,12 @@ class Topology(NamedTuple):
     values: frozenset[str]
 
 
+class _Demands(NamedTuple):
+    """What the volumes of a Pod demand of its node."""
+
+    topologies: Sequence[Topology]
+
+
 def topologies(volume: PersistentVolume) -> list[Topology]:
     """What the zone and region labels of ``volume`` demand; labels with an empty part do not."""
     demands = []
@@ -62,7 +69,7 @@ def topologies(volume: PersistentVolume) -> list[Topology]:
 class VolumeZone(Plugin):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+    kinds: ClassVar[tuple[Kind[object], ...]] = (
         PERSISTENT_VOLUME_CLAIM,
         PERSISTENT_VOLUME,
         STORAGE_CLASS,
@@ -84,7 +91,7 @@ class VolumeZone(Plugin):
             demands += found
         if not demands:
             return SKIP
-        state.write(self.name, demands)
+        state.write(self.name, _Demands(demands))
         return None
 
     def _demands(self, pod: Pod, claim_name: str) -> list[Topology] | Status:
@@ -119,7 +126,7 @@ class VolumeZone(Plugin):
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a demand is not met."""
         fits = np.ones(len(nodes), np.bool_)
-        for demand in state.read(self.name):
+        for demand in state.read(self.name, _Demands).topologies:
             fits &= _meets(demand, nodes)
         zoned = np.zeros(len(nodes), np.bool_)
         for key in _TOPOLOGY_LABELS:

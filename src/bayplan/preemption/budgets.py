@@ -50,6 +50,11 @@ class Budgets:
             )
             self._by_namespace[new.namespace][new.key] = budget
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not any(self._by_namespace.values())
+
     def violations(self, pods: Iterable[Pod]) -> set[str]:
         """Uids of those of ``pods`` whose eviction, after that of all before them, violates one.
 

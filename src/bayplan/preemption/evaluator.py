@@ -8,7 +8,7 @@ kube-scheduler's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
-from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.handle import InTreeHandle, NamedVictims, PreemptionExtender
@@ -25,7 +24,9 @@ from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import NO_VICTIMS, DryRun
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
+from bayplan.preemption.policy import VictimPolicy
 from bayplan.preemption.ranking import Candidate, best, best_candidates
 
 log = structlog.get_logger("preemption")
@@ -81,17 +82,26 @@ class _Failed(Exception):  # noqa: N818 - the outcome of an attempt, not a bug
 
 
 class Evaluator:
-    """Looks for room; one per profile."""
+    """Looks for room; one per profile.
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
-        self._args = args
+    Args:
+        policy: which Pods may be evicted.
+        enough: how many candidates a real attempt looks for among so many nodes.
+    """
+
+    def __init__(
+        self, handle: InTreeHandle, policy: VictimPolicy, enough: Callable[[int], int]
+    ) -> None:
         self._handle = handle
+        self._policy = policy
+        self._enough = enough
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets)
+        self._gangs = handle.objects.shared(Gangs, handle.nodes, handle.objects)
+        self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
         # A dry run looks at every node. If a live search found these outcomes it would choose among
         # more candidates than it looks for, so asking a question would change a decision.
-        self._dry_run_book = OutcomeBook(handle.what_if, self._nodes, self._budgets)
+        self._dry_run_book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
         self._next_row = 0
 
     def analyse(
@@ -104,18 +114,27 @@ class Evaluator:
         Raises:
             AttemptFault: a plugin broke.
         """
-        reason = self._not_eligible(pod, failure)
+        reason = self._not_eligible(state, pod, failure)
         if reason:
             return _nothing(Status.unschedulable(reason))
-        outcomes = (self._dry_run_book if state.dry_run else self._book).of(state, pod)
+        self._gangs.refresh()
+        outcomes = self._outcomes(state, pod)
         rows = failure.candidates
-        if self._handle.counters.any_below(pod.priority):
-            dry_run = DryRun(self._handle.what_if, self._budgets, state, pod, self._nodes)
-            limit = len(rows) if every_node else self._candidate_limit(len(rows))
+        if self._policy.has_victims(state, pod):
+            dry_run = DryRun(
+                self._handle.what_if,
+                self._budgets,
+                self._gangs,
+                self._policy,
+                state,
+                pod,
+                self._nodes,
+            )
+            limit = len(rows) if every_node else min(self._enough(len(rows)), len(rows))
             last = self._try(dry_run, outcomes, rows, limit)
             if not state.dry_run:
                 self._next_row = last + 1
-        else:  # no Pod has a lower priority
+        else:
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
         candidate_rows = rows[outcomes.possible[rows]]
         if not len(candidate_rows):
@@ -127,9 +146,15 @@ class Evaluator:
         tied = _candidates(outcomes, candidate_rows[best(outcomes.ranks[candidate_rows], now)])
         return _room(_candidates(outcomes, candidate_rows), tied)
 
+    def _outcomes(self, state: CycleState, pod: Pod) -> Outcomes:
+        """The valid outcomes of earlier dry runs."""
+        if not self._policy.is_row_local(state, pod):
+            return Outcomes(len(self._nodes))
+        return (self._dry_run_book if state.dry_run else self._book).of(state, pod)
+
     # Eligibility
 
-    def _not_eligible(self, pod: Pod, failure: FilterFailure) -> str:
+    def _not_eligible(self, state: CycleState, pod: Pod, failure: FilterFailure) -> str:
         """Why ``pod`` may not evict others, "" if it may."""
         if pod.spec.preemption_policy == "Never":
             return NEVER
@@ -140,18 +165,16 @@ class Evaluator:
         if failure.statuses.status(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         on_node = self._nodes.pods[row].values()
-        leaving = any(p.priority < pod.priority and _being_preempted(p) for p in on_node)
-        return TERMINATING if leaving else ""
+        leaving = (p for p in on_node if p.deleted is not None)
+        awaited = any(self._policy.is_awaited(state, pod, p) for p in leaving)
+        return TERMINATING if awaited else ""
 
     # Dry runs
 
-    def _candidate_limit(self, nodes: int) -> int:
-        """How many candidates are enough among ``nodes`` nodes."""
-        share = nodes * self._args.min_candidate_nodes_percentage // 100
-        return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
-
     def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
-        """Dry runs on ``rows`` until there are enough candidates, one of which violates no budget.
+        """Dry runs on ``rows`` until there are enough candidates, one of which does no harm.
+
+        None violates a budget then, nor takes what a group cannot do without.
 
         Each call begins where the last one ended, so that every node gets its turn. Returns
         the row where it ended.
@@ -233,19 +256,6 @@ class Evaluator:
                 )
             victims.append(on_node[victim.uid])
         return Candidate(row, name, tuple(victims), meta.pdb_violations)
-
-
-def _being_preempted(pod: Pod) -> bool:
-    """Whether ``pod`` is terminating because a scheduler has preempted it."""
-    if pod.deleted is None:
-        return False
-    disruptions = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
-    condition = next(disruptions, None)
-    return (
-        condition is not None
-        and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
-    )
 
 
 def _missing(outcomes: Outcomes, rows: IntArray, limit: int) -> int:

@@ -1,4 +1,4 @@
-"""Executor: evicts the victims of a preemption in the background; the preemptor waits for them.
+"""Executor: evicts victims in the background; the preemptor, a Pod or a group, waits for them.
 
 A victim gets the condition DisruptionTarget and is then deleted. A victim that waits in Permit is
 rejected instead, and one in PreBind is cancelled. All API calls of a preemption are sent at once.
@@ -14,16 +14,40 @@ has a lock.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import msgspec
 import structlog
 
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
+from bayplan.framework.room import Room, Taker
 from bayplan.preemption.ranking import Candidate
 
 log = structlog.get_logger("preemption")
+
+
+class Preemptor(msgspec.Struct, frozen=True, eq=False):
+    """For whom Pods are evicted.
+
+    Attributes:
+        uid: of the Pod or the group.
+        kind: ``pod`` or ``podgroup``, as in kube-scheduler's messages.
+        pods: the Pod, or those of the group that wait for a node; at least one.
+        nodes: where there will be room.
+    """
+
+    uid: str
+    kind: str
+    pods: tuple[Pod, ...]
+    nodes: frozenset[str]
+
+    @property
+    def priority(self) -> int:
+        """The lowest of its Pods."""
+        return min(pod.priority for pod in self.pods)
 
 
 class _Eviction:
@@ -35,10 +59,9 @@ class _Eviction:
     """
 
     def __init__(
-        self, preemptor: Pod, candidate: Candidate, victims: list[Pod], retry: Callable[[], None]
+        self, preemptor: Preemptor, victims: Sequence[Pod], retry: Callable[[], None]
     ) -> None:
         self.preemptor = preemptor
-        self.candidate = candidate
         self.victims = list(victims)
         self.failed = False
         self._lock = threading.Lock()
@@ -52,7 +75,7 @@ class _Eviction:
             log.error(
                 "Could not preempt Pod",
                 victim=victim.key,
-                preemptor=self.preemptor.key,
+                preemptor=self.preemptor.pods[0].key,
                 error=str(error),
             )
         with self._lock:
@@ -66,7 +89,11 @@ class _Eviction:
 class Executor:
     """Evictions of one profile."""
 
-    def __init__(self, handle: InTreeHandle, plugin_name: str) -> None:
+    def __init__(
+        self, handle: InTreeHandle, plugin_name: str, cause: str = "a higher priority {}"
+    ) -> None:
+        """For the plugin of that name; ``cause`` says of a pod or podgroup why it may evict."""
+        self._cause = cause
         self._handle = handle
         self._plugin_name = plugin_name
         self._running: dict[str, _Eviction] = {}
@@ -77,39 +104,56 @@ class Executor:
         assert writer is not None, "without a cluster no Pod is evicted"
         return writer
 
-    def evict(self, preemptor: Pod, candidate: Candidate) -> bool:
+    def evict(self, pod: Pod, candidate: Candidate) -> bool:
         """Evict the victims of ``candidate``; False when all of them are leaving already."""
-        on_node = self._handle.nodes.pods[candidate.row]
+        preemptor = Preemptor(pod.uid, "pod", (pod,), frozenset({candidate.node_name}))
+        return self._evict(preemptor, candidate.victims)
+
+    def evict_for_group(self, taker: Taker, room: Room) -> bool:
+        """Evict the victims of ``room``; False when all of them are leaving already."""
+        nodes = frozenset(room.nodes.values())
+        kind = "pod" if taker.uid == taker.pods[0].uid else "podgroup"
+        return self._evict(Preemptor(taker.uid, kind, taker.pods, nodes), room.victims)
+
+    def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> bool:
         # A candidate may be a cached one: the node has the same Pods, but their objects may be
         # newer.
-        victims = [on_node[v.uid] for v in candidate.victims if on_node[v.uid].deleted is None]
+        newest = (self._on_node(victim) for victim in chosen)
+        victims = [victim for victim in newest if victim is not None and victim.deleted is None]
         if not victims:
             return False
-        self._clear_nominations(preemptor, candidate.node_name)
-        eviction = _Eviction(
-            preemptor, candidate, victims, lambda: self._handle.activate([preemptor])
-        )
+        self._clear_nominations(preemptor)
+        eviction = _Eviction(preemptor, victims, lambda: self._handle.activate(preemptor.pods))
         self._forget_finished()
         self._running[preemptor.uid] = eviction
         for victim in victims:
             self._preempt(eviction, victim)
         return True
 
-    def is_running(self, pod: Pod) -> bool:
-        """Whether ``pod`` must wait: until its victims are gone or terminating, or a call failed.
+    def _on_node(self, victim: Pod) -> Pod | None:
+        row = self._handle.nodes.row(victim.node_name)
+        return None if row is None else self._handle.nodes.pods[row].get(victim.uid)
+
+    @property
+    def evicted(self) -> set[str]:
+        """Uids of Pods whose eviction was asked for, whether or not they are seen to leave yet."""
+        running = (eviction for eviction in self._running.values() if not eviction.failed)
+        return {victim.uid for eviction in running for victim in eviction.victims}
+
+    def is_running(self, uid: str) -> bool:
+        """Whether that preemptor must wait: until victims are gone or leaving, or a call failed.
 
         The cache is changed before the event wakes Pods. So when the deletion of the last victim
-        wakes ``pod``, that victim is no longer in the cache and the Pod passes PreEnqueue.
+        wakes a Pod, that victim is no longer in the cache and the Pod passes PreEnqueue.
         """
-        eviction = self._running.get(pod.uid)
+        eviction = self._running.get(uid)
         return eviction is not None and self._awaits(eviction)
 
     def _awaits(self, eviction: _Eviction) -> bool:
         if eviction.failed:
             return False
-        row = self._handle.nodes.row(eviction.candidate.node_name)
-        on_node = {} if row is None else self._handle.nodes.pods[row]
-        return any(v.uid in on_node and on_node[v.uid].deleted is None for v in eviction.victims)
+        newest = (self._on_node(victim) for victim in eviction.victims)
+        return any(victim is not None and victim.deleted is None for victim in newest)
 
     def _forget_finished(self) -> None:
         for uid, eviction in list(self._running.items()):
@@ -125,12 +169,12 @@ class Executor:
             eviction.done(victim)
             return
         preemptor = eviction.preemptor
-        condition = PodCondition(
+        condition = Condition(
             type="DisruptionTarget",
             status="True",
             reason="PreemptionByScheduler",
-            message=f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority "
-            "pod",
+            message=f"{preemptor.pods[0].spec.scheduler_name}: preempting to accommodate "
+            f"{self._cause.format(preemptor.kind)}",
             observed_generation=victim.generation,
         )
 
@@ -156,18 +200,21 @@ class Executor:
         return preparing is not None and preparing.cancel(f"preempted by {self._plugin_name}")
 
     def _tell(self, eviction: _Eviction, victim: Pod, where: str = "") -> None:
-        by, node = eviction.preemptor, eviction.candidate.node_name
-        note = f"Preempted by pod {by.uid} on node {node}{where}"
+        by = eviction.preemptor
+        note = f"Preempted by {by.kind} {by.uid} on node {victim.node_name}{where}"
         profile = self._handle.profile
-        self._handle.events.event(victim, by, "Normal", "Preempted", "Preempting", note, profile)
+        self._handle.events.event(
+            victim, by.pods[0], "Normal", "Preempted", "Preempting", note, profile
+        )
 
     # Lower nominations
 
-    def _clear_nominations(self, preemptor: Pod, node_name: str) -> None:
-        """Pods of lower priority that count on this node will do better to look elsewhere."""
-        for pod in self._handle.nominator.nominated_pods(node_name):
-            if pod.priority < preemptor.priority:
-                self._writer.patch_pod_status(pod, None, "", _report(pod))
+    def _clear_nominations(self, preemptor: Preemptor) -> None:
+        """Pods of lower priority that count on these nodes will do better to look elsewhere."""
+        for node_name in preemptor.nodes:
+            for pod in self._handle.nominator.nominated_pods(node_name):
+                if pod.priority < preemptor.priority:
+                    self._writer.patch_pod_status(pod, None, "", _report(pod))
 
 
 def _report(pod: Pod) -> Done:

@@ -18,6 +18,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import Outcome
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.ranking import Candidate
 
 SHAPES_KEPT = 16
@@ -89,9 +90,12 @@ class _Kept:
 class OutcomeBook:
     """The outcomes of one profile."""
 
-    def __init__(self, what_if: WhatIf, nodes: LiveNodeTable, budgets: Budgets) -> None:
+    def __init__(
+        self, what_if: WhatIf, nodes: LiveNodeTable, budgets: Budgets, gangs: Gangs
+    ) -> None:
         self._nodes = nodes
         self._budgets = budgets
+        self._gangs = gangs
         self._what_if = what_if
         self._kept = ShapeCache[_Kept](SHAPES_KEPT, lambda _: None)
 
@@ -103,6 +107,7 @@ class OutcomeBook:
         version = (
             len(self._nodes),
             self._budgets.version,
+            self._gangs.version,
             *(s.epoch.epoch(pod) for s in stages if s.epoch is not None),
         )
         rivals = self._rivals(pod)

@@ -2,7 +2,7 @@
 
 Every possible preemption is a `Candidate`; its rank is a row of integers, so that thousands can be
 compared in a few array operations. The criteria and their order are those of kube-scheduler's
-``pickOneNodeForPreemption``.
+``pickOneNodeForPreemption``; groups, which it does not know, come before all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _PRIORITY_SHIFT = 2**31
 """Makes every priority positive, so that fewer victims of negative priority are better."""
 
 Rank = tuple[int, int, int, int, int]
-"""PDB violations, highest priority, sum of priorities, victims, start in microseconds."""
+"""Groups that fall below their minimum and PDB violations, highest priority, sum of priorities,
+victims, start in microseconds."""
+_GROUP_SHIFT = 2**31
+"""Makes one group that falls below its minimum worse than any number of violations."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,14 @@ class Candidate:
         row: of the node in the full table.
         victims: who has to go, the most important first.
         violations: how many of them a PodDisruptionBudget protects.
+        broken: how many groups fall below their minimum without them.
     """
 
     row: int
     node_name: str
     victims: tuple[Pod, ...]
     violations: int
+    broken: int = 0
 
     @property
     def rank(self) -> Rank:
@@ -46,7 +51,8 @@ class Candidate:
         priorities = [p.priority for p in self.victims]
         shifted = sum(priorities) + _PRIORITY_SHIFT * len(priorities)
         earliest = min(start(p) for p in self.victims if p.priority == max(priorities))
-        return self.violations, priorities[0], shifted, len(priorities), earliest
+        harm = self.violations + _GROUP_SHIFT * self.broken
+        return harm, priorities[0], shifted, len(priorities), earliest
 
 
 def start(pod: Pod) -> int:
@@ -56,16 +62,17 @@ def start(pod: Pod) -> int:
 
 
 def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Higher priority first, then longer running.
+    """Higher priority first, then members of a PodGroup of Kubernetes, then longer running.
 
     kube-scheduler reads the clock again for each comparison of Pods that have not started, which
     makes the one that came to the node later the more important one.
     """
 
-    def key(entry: tuple[int, Pod]) -> tuple[int, int, int]:
+    def key(entry: tuple[int, Pod]) -> tuple[int, bool, int, int]:
         place, pod = entry
         started = start(pod)
-        return -pod.priority, started, -place if started == NOT_STARTED else place
+        alone = not pod.pod_group
+        return -pod.priority, alone, started, -place if started == NOT_STARTED else place
 
     return [pod for _, pod in sorted(enumerate(pods), key=key)]
 

@@ -3,15 +3,20 @@
 A group *has begun* while one of its Pods has a node, or is being deleted from one only if others
 stay: then Pods that come later, more than the minimum or in place of lost ones, go singly. Before
 that its Pods wait together under one entry of the queue, a `QueuedGroup`. Scheduling thread only.
+
+PodGroups of Kubernetes are different (`GroupsPods.workload_api`): their Pods always wait together,
+whether others have nodes or not, and one that a PreEnqueue plugin holds back holds the group back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import group_key
 from bayplan.framework.groups import GroupsPods
+from bayplan.framework.status import Status
 from bayplan.queue.queued_group import QueuedGroup, group_uid
 from bayplan.queue.queued_pod import QueuedPod
 
@@ -19,14 +24,17 @@ from bayplan.queue.queued_pod import QueuedPod
 class QueuedGroups:
     """All entries of groups, and what is known of Pods that have a node."""
 
-    def __init__(self, plugins: Mapping[str, GroupsPods]) -> None:
+    def __init__(self, plugins: Mapping[str, Sequence[GroupsPods]]) -> None:
         self._plugins = plugins
         self._entries: dict[str, QueuedGroup] = {}
+        self._by_key: dict[str, list[QueuedGroup]] = {}
         self._bound: dict[str, set[str]] = {}
+        self._held: dict[str, dict[str, Status]] = {}
 
-    def adopt(self, plugins: Mapping[str, GroupsPods]) -> None:
+    def adopt(self, plugins: Mapping[str, Sequence[GroupsPods]]) -> None:
         """By profile, these plugins have Pods placed together from now on; no entry is left."""
         self._plugins = plugins
+        self._held.clear()
 
     def __iter__(self) -> Iterator[QueuedGroup]:
         return iter(list(self._entries.values()))
@@ -34,37 +42,95 @@ class QueuedGroups:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def counts(self) -> dict[str, int]:
+        """How many groups are in each place; any thread may ask."""
+        return Counter(str(entry.place) for entry in self)
+
     def holds(self, queued: QueuedPod) -> bool:
         """Whether the Pod has to wait for its group."""
         if not self._plugins or isinstance(queued, QueuedGroup):
             return False
-        key = group_key(queued.pod)
-        return bool(key) and queued.profile in self._plugins and self.gathers(key)
+        plugin, key = self.group_of(queued.pod)
+        return plugin is not None and (plugin.workload_api or self.gathers(key))
+
+    def group_of(self, pod: Pod) -> tuple[GroupsPods | None, str]:
+        """The plugin that has the Pod placed with others, and the key of its group."""
+        for plugin in self._plugins.get(pod.shape.spec.scheduler_name, ()):
+            if key := plugin.key_of(pod):
+                return plugin, key
+        return None, ""
 
     def gathers(self, key: str) -> bool:
         """Whether no Pod of the group has a node yet."""
         return key not in self._bound
 
+    def lacks(self, queued: QueuedPod) -> bool:
+        """Whether the Pod's group has begun, and fewer Pods of it have nodes than its minimum."""
+        if not self._bound or not self._plugins or isinstance(queued, QueuedGroup):
+            return False
+        plugin, key = self.group_of(queued.pod)
+        bound = self._bound.get(key)
+        if plugin is None or plugin.workload_api or bound is None:
+            return False
+        group = plugin.find(key)
+        return group is not None and len(bound) < group.minimum
+
     def entry_of(self, pod: Pod) -> QueuedGroup | None:
         """The entry of the Pod's group, where there is one."""
         if not self._entries:
             return None
-        return self._entries.get(group_uid(pod.shape.spec.scheduler_name, group_key(pod)))
+        plugin, key = self.group_of(pod)
+        return None if plugin is None else self._entries.get(group_uid(plugin, key, pod))
 
     def join(self, queued: QueuedPod, now: float) -> QueuedGroup:
         """The Pod waits for its group from now on; returns the entry, made where there is none."""
         entry = self.entry_of(queued.pod)
         if entry is None:
-            plugin = self._plugins[queued.profile]
-            entry = QueuedGroup(group_key(queued.pod), queued.pod, plugin, now)
+            plugin, key = self.group_of(queued.pod)
+            assert plugin is not None
+            entry = QueuedGroup(key, queued.pod, plugin, now)
+            entry.held = self._held.get(entry.uid, {})
+            if queued.consecutive_errors_count:
+                entry.continue_backoff(queued)
             self._entries[entry.uid] = entry
-        entry.members[queued.uid] = queued
+            self._by_key.setdefault(key, []).append(entry)
+        entry.add_member(queued)
+        self._let_go(queued)
         return entry
 
+    def hold(self, queued: QueuedPod, status: Status) -> QueuedGroup | None:
+        """A PreEnqueue plugin holds the Pod back; returns the entry that it holds back by that."""
+        if not self._plugins or isinstance(queued, QueuedGroup):
+            return None
+        plugin, key = self.group_of(queued.pod)
+        if plugin is None or not plugin.workload_api:
+            return None
+        uid = group_uid(plugin, key, queued.pod)
+        held = self._held.setdefault(uid, {})
+        held[queued.uid] = status
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.held = held
+        return entry
+
+    def _let_go(self, queued: QueuedPod) -> bool:
+        """Nothing holds the Pod back any more; whether something did."""
+        if not self._held:
+            return False
+        plugin, key = self.group_of(queued.pod)
+        uid = "" if plugin is None else group_uid(plugin, key, queued.pod)
+        held = self._held.get(uid)
+        if held is None or held.pop(queued.uid, None) is None:
+            return False
+        if not held:
+            del self._held[uid]
+        return True
+
     def part(self, queued: QueuedPod) -> QueuedGroup | None:
-        """The Pod no longer waits for its group; returns the entry that it was in."""
+        """The Pod no longer waits for its group; returns the entry that it was in, or held back."""
+        let_go = self._let_go(queued)
         entry = self.entry_of(queued.pod)
-        if entry is None or entry.members.pop(queued.uid, None) is None:
+        if entry is None or (entry.drop_member(queued.uid) is None and not let_go):
             return None
         if entry.pod.uid == queued.uid and entry.members:
             entry.pod = next(iter(entry.members.values())).pod
@@ -73,6 +139,19 @@ class QueuedGroups:
     def forget(self, entry: QueuedGroup) -> None:
         """The entry is no more."""
         del self._entries[entry.uid]
+        siblings = self._by_key[entry.key]
+        siblings.remove(entry)
+        if not siblings:
+            del self._by_key[entry.key]
+
+    def why_gathering(self, entry: QueuedGroup) -> str:
+        """Why the group gathers still, with Pods of it that another profile has to place."""
+        others = [other for other in self._by_key[entry.key] if other is not entry]
+        if not entry.gating_reason or not others:
+            return entry.gating_reason
+        count = sum(len(other.members) for other in others)
+        names = " and ".join(sorted(other.profile for other in others))
+        return f"{entry.gating_reason}; {count} Pods of it ask for the scheduler {names}"
 
     # Pods with a node
 

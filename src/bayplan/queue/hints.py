@@ -21,13 +21,14 @@ from bayplan.framework.cluster_events import (
     EventRegistration,
     Hint,
     HintFn,
+    HintIndex,
     Resource,
 )
 from bayplan.framework.faults import is_interrupt
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.unschedulable import PluginKey
+from bayplan.queue.unschedulable import PluginKey, WaitKey
 
 log = structlog.get_logger(__name__)
 
@@ -82,12 +83,24 @@ class Interest:
     """Who is interested in an event.
 
     Attributes:
-        plugins: of all profiles.
+        plugins: of all profiles; those that have to be asked about each Pod that they rejected.
+        indexed: the others, each with what tells the Pods that the event may concern.
         hints: what to ask them.
     """
 
     plugins: tuple[PluginKey, ...]
+    indexed: tuple[tuple[PluginKey, HintIndex], ...]
     hints: Hints
+
+    def concerned(self, old: Any, new: Any) -> Iterator[WaitKey]:
+        """Whose Pods ``old`` becoming ``new`` may concern: those of a plugin, or of its keys."""
+        yield from self.plugins
+        for plugin, index in self.indexed:
+            keys = index.event_keys(old, new)
+            if keys is None:
+                yield plugin
+            else:
+                yield from ((*plugin, key) for key in keys)
 
 
 class HintTable:
@@ -97,6 +110,11 @@ class HintTable:
         """Registrations by profile, and whether any extender may reject Pods."""
         rest = [(EXTENDER, _ANY_EVENT)] if extenders else []
         self._profiles = {name: [*found, *rest] for name, found in profiles.items()}
+        self._indexes: dict[PluginKey, list[HintIndex]] = {}
+        for profile, registered in self._profiles.items():
+            for plugin, registration in registered:
+                if registration.index is not None:
+                    self._indexes.setdefault((profile, plugin), []).append(registration.index)
         self._interest: dict[ClusterEvent, Interest] = {}
         self._broken: set[tuple[str, str, str]] = set()
 
@@ -108,12 +126,27 @@ class HintTable:
         return found
 
     def _find(self, event: ClusterEvent) -> Interest:
-        hints = {
-            profile: [(plugin, r.hint) for plugin, r in registered if r.event.matches(event)]
-            for profile, registered in self._profiles.items()
-        }
-        plugins = ((profile, plugin) for profile, found in hints.items() for plugin, _ in found)
-        return Interest(tuple(dict.fromkeys(plugins)), hints)
+        hints: dict[str, list[tuple[str, HintFn | None]]] = {}
+        indexes: dict[PluginKey, list[HintIndex | None]] = {}
+        for profile, registered in self._profiles.items():
+            for plugin, registration in registered:
+                if registration.event.matches(event):
+                    hints.setdefault(profile, []).append((plugin, registration.hint))
+                    indexes.setdefault((profile, plugin), []).append(registration.index)
+        every = tuple(plugin for plugin, found in indexes.items() if None in found)
+        indexed = [(p, i) for p, found in indexes.items() if p not in every for i in found if i]
+        return Interest(every, tuple(indexed), hints)
+
+    def wait_keys(self, queued: QueuedPod, plugins: Iterable[str]) -> tuple[WaitKey, ...]:
+        """What a Pod that waits for ``plugins`` is found by; see `UnschedulablePods`."""
+        profile = queued.profile
+        keys: list[WaitKey] = []
+        for plugin in plugins:
+            keys.append((profile, plugin))
+            for index in self._indexes.get((profile, plugin), ()):
+                for pod in (queued.pod, *queued.also_rejected):
+                    keys += ((profile, plugin, key) for key in index.pod_keys(pod))
+        return tuple(keys)
 
     def woken(
         self, event: ClusterEvent, old: Any, new: Any, pods: Iterable[QueuedPod]

@@ -41,6 +41,15 @@ class Nominator:
         if not pods:
             del self._by_node[node]
 
+    def nominations(self, pods: Iterable[Pod]) -> list[tuple[Pod, str]]:
+        """Each Pod and its node, "" for none; for `nominate_all`."""
+        return [(pod, self._node_of.get(pod.uid, "")) for pod in pods] if self._node_of else []
+
+    def nominate_all(self, nominations: Iterable[tuple[Pod, str]]) -> None:
+        """These are nominated again as they were."""
+        for pod, node_name in nominations:
+            self.nominate(pod, node_name)
+
     def nominated_node(self, uid: str) -> str:
         """Where the Pod is nominated to; "" for none."""
         return self._node_of.get(uid, "")

@@ -6,6 +6,7 @@ like a Pod (gated means that it gathers), while its Pods are grouped. `MOVES` is
 about how a Pod gets on; drawn from it::
 
     outside       --> active        : added
+    outside       --> backoff       : a group, of Pods whose bindings failed
     outside       --> gated         : added, held by a PreEnqueue plugin
     outside       --> grouped       : added, waits with its group
     active        --> in flight     : popped
@@ -74,6 +75,7 @@ class Place(enum.StrEnum):
 MOVES: Mapping[Place, Mapping[Place, str]] = {
     Place.OUTSIDE: {
         Place.ACTIVE: "added",
+        Place.BACKOFF: "a group, of Pods whose bindings failed",
         Place.GATED: "added, held by a PreEnqueue plugin",
         Place.GROUPED: "added, waits with its group",
     },

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.framework.groups import GroupsPods
+from bayplan.framework.turns import TakesTurns
 from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import Key
 from bayplan.queue.hints import HintTable
@@ -21,14 +22,16 @@ class QueuePolicy:
         hints: what wakes the Pods that a plugin rejected.
         pre_enqueue: PreEnqueue plugins by profile, in order.
         settings: times.
-        groups: by profile, the plugin that has Pods placed together; none in most.
+        groups: by profile, the plugins that have Pods placed together; none in most.
+        turns: the plugin that lets tenants take turns; None in most.
     """
 
     sort_key: Key
     hints: HintTable
     pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
     settings: QueueSettings = field(default_factory=QueueSettings)
-    groups: Mapping[str, GroupsPods] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[GroupsPods]] = field(default_factory=dict)
+    turns: TakesTurns | None = None
 
 
 NO_POLICY = QueuePolicy(lambda queued: queued.timestamp, HintTable({}), {})

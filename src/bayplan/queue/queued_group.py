@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
@@ -17,29 +18,67 @@ class QueuedGroup(QueuedPod):
     Attributes:
         key: ``namespace/name`` of the group.
         members: by uid, its Pods that wait for a node; each is in the place `Place.GROUPED`.
+        held: by uid, what holds Pods of the group back that hold the group back with them.
         pod: one of them, which stands for the group in the order of the queue; after a rejection,
             one that was rejected.
         also_rejected: the others that were, one of each shape: what may help them may wake the
             group.
         plugin: the plugin that has the group placed together.
         told: what was said of the group last.
-        conditions: by uid, the message of the condition that each member was given last.
+        conditions: by uid, the message and the nominated node that each member was given last.
     """
 
-    __slots__ = ("also_rejected", "conditions", "key", "members", "plugin", "told")
+    __slots__ = (
+        "_facts",
+        "_leaving",
+        "_priorities",
+        "also_rejected",
+        "conditions",
+        "held",
+        "key",
+        "members",
+        "plugin",
+        "told",
+    )
 
     also_rejected: Sequence[Pod]
 
     def __init__(self, key: str, pod: Pod, plugin: GroupsPods, now: float) -> None:
         super().__init__(pod, now)
-        self.uid = group_uid(pod.shape.spec.scheduler_name, key)
+        self.uid = group_uid(plugin, key, pod)
         self.key = key
         self.plugin = plugin
         self.members: dict[str, QueuedPod] = {}
+        self._facts: dict[str, tuple[bool, int]] = {}
+        self._leaving = 0
+        self._priorities: Counter[int] = Counter()
+        self.held: Mapping[str, Status] = {}
         self.also_rejected = ()
         self.told = ""
-        self.conditions: dict[str, str] = {}
+        self.conditions: dict[str, tuple[str, str]] = {}
         self.least_backoff = plugin.backoff
+
+    # Members; what is counted of them makes `gathering` cost the same however many there are
+
+    def add_member(self, queued: QueuedPod) -> None:
+        """The Pod waits with the group, or has changed meanwhile."""
+        self.drop_member(queued.uid)
+        self.members[queued.uid] = queued
+        leaving, priority = queued.pod.deleted is not None, queued.pod.priority
+        self._facts[queued.uid] = leaving, priority
+        self._leaving += leaving
+        self._priorities[priority] += 1
+
+    def drop_member(self, uid: str) -> QueuedPod | None:
+        """The Pod no longer waits with the group; None where it did not."""
+        queued = self.members.pop(uid, None)
+        if queued is not None:
+            leaving, priority = self._facts.pop(uid)
+            self._leaving -= leaving
+            self._priorities[priority] -= 1
+            if not self._priorities[priority]:
+                del self._priorities[priority]
+        return queued
 
     @property
     def group(self) -> Group | None:
@@ -49,26 +88,37 @@ class QueuedGroup(QueuedPod):
     @property
     def pods(self) -> list[Pod]:
         """The members that can be placed, in the order in which they are tried."""
-        pods = [member.pod for member in self.members.values() if member.pod.deleted is None]
-        return sorted(pods, key=lambda pod: (-pod.priority, pod.key))
+        members = [m for m in self.members.values() if m.pod.deleted is None]
+        return [member.pod for member in sorted(members, key=self.plugin.order)]
 
     def gathering(self) -> Status | None:
         """What is missing before the group can be tried at all; None when nothing is."""
-        group = self.group
-        if group is None:
-            text = f"WaitingForPodGroup: there is no PodGroup {self.key}"
-        else:
-            count = sum(member.pod.deleted is None for member in self.members.values())
-            if count >= group.minimum:
-                return None
-            text = f"WaitingForMembers {count}/{group.minimum}"
-        return Status.unresolvable(text).by(self.plugin.name)
+        missing = self.plugin.missing(self.key, len(self.members) - self._leaving)
+        if missing is not None:
+            return missing.by(self.plugin.name)
+        if len(self._priorities) > 1 and not self.plugin.workload_api:
+            listed = " and ".join(map(str, sorted(self._priorities)))
+            text = f"UnequalPriorities: its Pods have the priorities {listed}; they need the same"
+            return Status.unresolvable(text).by(self.plugin.name)
+        return next(iter(self.held.values()), None)
+
+    def continue_backoff(self, queued: QueuedPod) -> None:
+        """The group begins with a Pod whose binding has failed: it backs off as the Pod would."""
+        self.attempts = queued.attempts
+        self.timestamp = queued.timestamp
+        self.consecutive_errors_count = queued.consecutive_errors_count
 
     def has_rejected(self, pod: Pod) -> bool:
         """Whether a Pod of that shape was rejected in the last attempt."""
+        if self.rejectors == {self.plugin.name}:
+            return False
         return any(other.shape is pod.shape for other in (self.pod, *self.also_rejected))
 
 
-def group_uid(profile: str, key: str) -> str:
-    """The uid of a group's entry; no Pod has one like it."""
-    return f"group {profile} {key}"
+def group_uid(plugin: GroupsPods, key: str, pod: Pod) -> str:
+    """The uid of the entry of the group of ``pod``; no Pod has one like it.
+
+    Pods of several profiles are apart, unless it is for the group's cycle to refuse them.
+    """
+    profile = "" if plugin.workload_api else pod.shape.spec.scheduler_name
+    return f"group {plugin.name} {profile} {key}"

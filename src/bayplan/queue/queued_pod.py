@@ -23,6 +23,7 @@ class QueuedPod:
         consecutive_errors_count: attempts that ended in an error since the last rejection; while
             there are any, they alone set the backoff.
         initial_attempt_timestamp: when it became active first; None before that.
+        completes_group: whether others of its group run, fewer than its minimum.
         full_backoff: whether its backoff has to run to its end, though it was rejected.
         backoff_expiration: the window in which the backoff ends; None while not computed.
         unschedulable_plugins: plugins that rejected it, the gating one included.
@@ -39,6 +40,7 @@ class QueuedPod:
     __slots__ = (
         "attempts",
         "backoff_expiration",
+        "completes_group",
         "consecutive_errors_count",
         "flushed",
         "full_backoff",
@@ -67,6 +69,7 @@ class QueuedPod:
         self.unschedulable_count = 0
         self.consecutive_errors_count = 0
         self.initial_attempt_timestamp: float | None = None
+        self.completes_group = False
         self.full_backoff = False
         self.backoff_expiration: float | None = None
         self.unschedulable_plugins = NONE

@@ -3,7 +3,8 @@
 Messages of the inbox add and change Pods and bring cluster events; the scheduling cycle pops Pods
 and returns those that failed. Invariants:
 
-- A Pod is in exactly one of the places that `bayplan.queue.places` draws; `Board` holds it there.
+- A Pod is in exactly one of the places that `bayplan.queue.places` draws, and `PodPlaces` holds it
+  there.
 - Every popped Pod ends in exactly one call of `add_unschedulable_if_not_present` or `done`.
 - No event is missed: an event while a Pod is in flight is replayed when the Pod returns.
 - Only the scheduling thread uses it. Nothing blocks: `pop` returns None if no Pod is ready, and
@@ -14,26 +15,29 @@ Answers to kube-scheduler's ``pkg/scheduler/backend/queue``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.framework.cluster_events import ClusterEvent
+from bayplan.framework.status import Status
 from bayplan.queue import update_events
-from bayplan.queue.board import Board
 from bayplan.queue.gate import Gate
 from bayplan.queue.groups import QueuedGroups
 from bayplan.queue.hints import Strategy
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.places import Place
+from bayplan.queue.pod_places import PodPlaces
 from bayplan.queue.policy import NO_POLICY, QueuePolicy
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueStatistics
+from bayplan.queue.unschedulable import WaitKey
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("queue")
@@ -57,6 +61,7 @@ class SchedulingQueue:
         *,
         nominator: Nominator | None = None,
         instrument: Instrument | None = None,
+        queues: QueueTree | None = None,
     ) -> None:
         """An empty queue.
 
@@ -65,13 +70,22 @@ class SchedulingQueue:
             policy: how Pods are ordered, held back and woken; see `adopt`.
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
             instrument: gets moves and rejections.
+            queues: is told who waits.
         """
         self._settings = policy.settings
         self._clock = clock
         self._hints = policy.hints
         self._gate = Gate(policy.pre_enqueue)
         self.groups = QueuedGroups(policy.groups)
-        self._board = Board(policy.sort_key, clock, self._settings, instrument or Instrument())
+        self._queues = queues
+        self._places = PodPlaces(
+            policy.sort_key,
+            clock,
+            self._settings,
+            instrument or Instrument(),
+            self._wait_keys,
+            queues,
+        )
         self._next_leftover = clock() + LEFTOVER_PERIOD
         self.nominator = nominator if nominator is not None else Nominator()
 
@@ -82,21 +96,21 @@ class SchedulingQueue:
         """
         self._settings, self._hints = policy.settings, policy.hints
         self._gate = Gate(policy.pre_enqueue)
-        self._board.reorder(policy.sort_key, policy.settings)
+        self._places.reorder(policy.sort_key, policy.turns, policy.settings)
         event = update_events.CONFIGURATION_RELOADED
         members = [m for group in self.groups for m in self._dissolve(group)]
         self.groups.adopt(policy.groups)
         for queued in members:
             self._let_in(queued, Place.ACTIVE, event.label)
-        for queued in (*self._board.gated, *self._board.unschedulable):
+        for queued in (*self._places.gated, *self._places.unschedulable):
             self._requeue(queued, Strategy.AFTER_BACKOFF, event.label)
-        for queued in (*self._board.active, *self._board.backoff):
+        for queued in (*self._places.active, *self._places.backoff):
             self._ask_gate(queued)
             if queued.gating_plugin:
-                self._board.move(queued, Place.GATED, event.label)
+                self._places.move(queued, Place.GATED, event.label)
             elif self.groups.holds(queued):
                 self._join(queued, event.label)
-        self._board.in_flight.record(event, None, None)
+        self._places.in_flight.record(event, None, None)
 
     # The scheduling cycle
 
@@ -105,16 +119,16 @@ class SchedulingQueue:
 
         While no Pod is active, a rejected one is taken before its backoff has ended.
         """
-        queued = self._board.pop(update_events.POP_FROM_BACKOFF_Q)
+        queued = self._places.pop(update_events.POP_FROM_BACKOFF_Q)
         if queued is not None:
             queued.attempts += 1
         return queued
 
     def done(self, uid: str) -> None:
         """The Pod in flight needs nothing more from the queue; unknown ones are ignored."""
-        flight = self._board.in_flight.get(uid)
+        flight = self._places.in_flight.get(uid)
         if flight is not None:
-            self._board.leave(flight.queued)
+            self._places.leave(flight.queued)
 
     def add_unschedulable_if_not_present(
         self,
@@ -137,17 +151,17 @@ class SchedulingQueue:
         Raises:
             LookupError: the Pod is not in flight.
         """
-        flight = self._board.in_flight.get(queued.uid)
+        flight = self._places.in_flight.get(queued.uid)
         if flight is None:
             raise LookupError(f"{queued} is not in flight")
         if flight.latest is None:
-            self._board.leave(queued)
+            self._places.leave(queued)
             return queued.place
         queued.pod = flight.latest
         queued.attempt_failed(
             self._clock(), unschedulable_plugins, pending_plugins, full_backoff=full_backoff
         )
-        self._board.rejected(queued)
+        self._places.rejected(queued)
         strategy = self._strategy_after(flight)
         self._requeue(queued, strategy, update_events.SCHEDULE_ATTEMPT_FAILURE)
         return queued.place
@@ -155,10 +169,10 @@ class SchedulingQueue:
     def _strategy_after(self, flight: Flight) -> Strategy:
         """The strongest strategy among those of the events that came while the Pod was away."""
         queued = flight.queued
-        if not queued.rejectors or self._board.in_flight.missed_any(flight):
+        if not queued.rejectors or self._places.in_flight.missed_any(flight):
             return Strategy.AFTER_BACKOFF
         strongest = Strategy.SKIP
-        for seen in self._board.in_flight.events_since_pop(flight):
+        for seen in self._places.in_flight.events_since_pop(flight):
             strategy = self._hints.strategy(queued, *seen)
             if strategy is Strategy.IMMEDIATELY:
                 return strategy
@@ -172,7 +186,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A Pod without a node has appeared; one that is there already is updated."""
-        known = self._board.pods.get(pod.uid)
+        known = self._places.pods.get(pod.uid)
         if known is None:
             self._enter(pod)
         else:
@@ -184,14 +198,14 @@ class SchedulingQueue:
             self.delete(old)
             self.add(new)
             return
-        flight = self._board.in_flight.get(new.uid)
+        flight = self._places.in_flight.get(new.uid)
         if flight is not None:
             flight.latest = new
             flight.own += (
                 SeenEvent(e, old, new) for e in update_events.pod_update_events(old, new)
             )
             return
-        queued = self._board.pods.get(new.uid)
+        queued = self._places.pods.get(new.uid)
         if queued is None:
             self._enter(new)
         else:
@@ -208,16 +222,21 @@ class SchedulingQueue:
         if queued.place is Place.GROUPED:
             self._update_member(queued, old, new)
             return
-        queued.pod = new
-        self.nominator.update(old, new)
+        self._replace(queued, new)
         if queued.place is Place.ACTIVE:
-            self._board.active.update(queued)
+            self._places.active.update(queued)
         elif queued.place is Place.BACKOFF:
-            self._board.backoff.update(queued)
+            self._places.backoff.update(queued)
         else:
             for event in update_events.pod_update_events(old, new):
                 if self._wake(queued, event, old, new):
                     break
+
+    def _replace(self, queued: QueuedPod, pod: Pod) -> None:
+        self.nominator.update(queued.pod, pod)
+        if self._queues is not None and queued.pod.shape is not pod.shape:
+            self._queues.pod_waits(pod)
+        queued.pod = pod
 
     def delete(self, pod: Pod, *, bound: bool = False) -> None:
         """The Pod was deleted, or ``bound`` by any scheduler: it must not be tried any more.
@@ -226,8 +245,8 @@ class SchedulingQueue:
         deletion lets Pods of the same or a lower priority try again.
         """
         self.nominator.remove(pod.uid)
-        queued = self._board.pods.get(pod.uid)
-        flight = self._board.in_flight.get(pod.uid)
+        queued = self._places.pods.get(pod.uid)
+        flight = self._places.in_flight.get(pod.uid)
         if flight is not None:
             flight.latest = None
             return
@@ -259,18 +278,19 @@ class SchedulingQueue:
         ``precheck`` restricts the waiting Pods; all Pods in flight get the event.
         """
         interest = self._hints.interest(event)
-        if not interest.plugins and not event.wildcard:
+        if not interest.hints and not event.wildcard:
             return
-        parts = (self._board.gated, self._board.unschedulable)
+        parts = [part for part in (self._places.gated, self._places.unschedulable) if part]
         if event.wildcard:
             pods = [queued for part in parts for queued in part]
         else:
-            pods = [queued for part in parts for queued in part.waiting_for(interest.plugins)]
+            keys = list(interest.concerned(old, new)) if parts else ()
+            pods = [queued for part in parts for queued in part.waiting_for(keys)]
         if precheck is not None:
             pods = [queued for queued in pods if precheck(queued.pod)]
         for queued, strategy in self._hints.woken(event, old, new, pods):
             self._requeue(queued, strategy, event.label)
-        self._board.in_flight.record(event, old, new)
+        self._places.in_flight.record(event, old, new)
 
     def assigned_pod_added(self, pod: Pod) -> None:
         """A Pod was bound, by any scheduler."""
@@ -291,12 +311,17 @@ class SchedulingQueue:
         self.move_all(update_events.ASSIGNED_POD_DELETE, pod, None)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Try these Pods at once, without backoff; one in flight, as soon as it returns."""
+        """Try these Pods at once, without backoff; one in flight, as soon as it returns.
+
+        One that waits with its group stands for the whole of it.
+        """
         for pod in pods:
-            queued = self._board.pods.get(pod.uid)
+            queued = self._places.pods.get(pod.uid)
+            if queued is not None and queued.place is Place.GROUPED:
+                queued = self.groups.entry_of(queued.pod)
             if queued is None or queued.place is Place.ACTIVE:
                 continue
-            flight = self._board.in_flight.get(pod.uid)
+            flight = self._places.in_flight.get(queued.uid)
             if flight is not None:
                 flight.own.append(SeenEvent(update_events.FORCE_ACTIVATE, None, pod))
             else:
@@ -307,13 +332,13 @@ class SchedulingQueue:
     def next_timer(self) -> float | None:
         """Seconds until `flush` has something to do; None while nothing waits for time."""
         due = []
-        completion = self._board.backoff.next_completion()
+        completion = self._places.backoff.next_completion()
         if completion is not None:
             due.append(completion)
-        oldest = self._board.unschedulable.oldest()
+        oldest = self._places.unschedulable.oldest()
         if oldest is not None:
             due.append(max(self._next_leftover, self._leftover_time(oldest)))
-        if self._board.gated:
+        if self._places.gated:
             due.append(self._next_leftover)
         return max(min(due) - self._clock(), 0.0) if due else None
 
@@ -326,15 +351,17 @@ class SchedulingQueue:
 
     def flush_backoff_completed(self) -> None:
         """Activate the Pods whose backoff has ended."""
-        for queued in self._board.backoff.pop_completed():
+        for queued in self._places.backoff.pop_completed():
             self._let_in(queued, Place.ACTIVE, update_events.BACKOFF_COMPLETE)
 
     def flush_unschedulable_leftover(self) -> None:
         """Wake the Pods that have been unschedulable for too long, and ask gated ones again."""
         now = self._clock()
-        while (oldest := self._board.unschedulable.oldest()) and now >= self._leftover_time(oldest):
+        while (oldest := self._places.unschedulable.oldest()) and now >= self._leftover_time(
+            oldest
+        ):
             self._flush(oldest, now)
-        for queued in [q for q in self._board.gated if now >= self._leftover_time(q)]:
+        for queued in [q for q in self._places.gated if now >= self._leftover_time(q)]:
             self._flush(queued, now)
 
     def _flush(self, queued: QueuedPod, now: float) -> None:
@@ -348,6 +375,9 @@ class SchedulingQueue:
 
     # Moves
 
+    def _wait_keys(self, queued: QueuedPod, plugins: Iterable[str]) -> Iterable[WaitKey]:
+        return self._hints.wait_keys(queued, plugins)
+
     def _wake(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> bool:
         """Requeue a waiting Pod when the event is worth it; whether it is on its way now."""
         strategy = self._hints.strategy(queued, event, old, new)
@@ -358,8 +388,8 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str) -> None:
         if strategy is Strategy.SKIP and not self.groups.holds(queued):
-            self._board.move(queued, Place.UNSCHEDULABLE, event)
-        elif strategy is Strategy.AFTER_BACKOFF and self._board.backoff.is_backing_off(queued):
+            self._places.move(queued, Place.UNSCHEDULABLE, event)
+        elif strategy is Strategy.AFTER_BACKOFF and self._places.backoff.is_backing_off(queued):
             self._let_in(queued, Place.BACKOFF, event)
         else:
             self._let_in(queued, Place.ACTIVE, event)
@@ -374,12 +404,14 @@ class SchedulingQueue:
         if queued.gating_plugin:
             place = Place.GATED
             queued.was_flushed_from_unschedulable = False
+            self._hold_group(queued)
         elif self.groups.holds(queued):
             self._join(queued, event)
             return queued.place
-        elif place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
+        queued.completes_group = self.groups.lacks(queued)
+        if place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
-        self._board.move(queued, place, event)
+        self._places.move(queued, place, event)
         return place
 
     def _ask_gate(self, queued: QueuedPod) -> None:
@@ -391,39 +423,52 @@ class SchedulingQueue:
         if logs.enabled(2) and (plugin, reason) != (queued.gating_plugin, queued.gating_reason):
             text = "Pod is held by a PreEnqueue plugin" if plugin else "Pod is held no longer"
             log.info(text, v=2, pod=queued.pod.key, plugin=plugin, reason=reason)
-        self._board.gate(queued, plugin)
+        self._places.gate(queued, plugin)
         queued.gating_reason = reason
 
     # Groups
 
     def _join(self, queued: QueuedPod, event: str) -> None:
         """The Pod waits with its group, which may be complete by that."""
-        self._board.move(queued, Place.GROUPED, event)
+        self._places.move(queued, Place.GROUPED, event)
         entry = self.groups.join(queued, self._clock())
         if entry.place in (Place.OUTSIDE, Place.GATED):
             self._let_group_in(entry, event)
         elif entry.place is Place.UNSCHEDULABLE and not entry.has_rejected(queued.pod):
             self._requeue(entry, Strategy.AFTER_BACKOFF, event)
 
+    def _hold_group(self, queued: QueuedPod) -> None:
+        """The Pod is held back, and so may be the group that it belongs to."""
+        status = Status.unresolvable(queued.gating_reason).by(queued.gating_plugin)
+        entry = self.groups.hold(queued, status)
+        if entry is not None and entry.place not in (Place.GATED, Place.IN_FLIGHT):
+            self._ask_gate(entry)
+            self._places.move(entry, Place.GATED, update_events.UNSCHEDULED_POD_ADD.label)
+
     def _let_group_in(self, entry: QueuedGroup, event: str) -> None:
-        waits = entry.attempts and self._board.backoff.is_backing_off(entry)
+        waits = entry.attempts and self._places.backoff.is_backing_off(entry)
         self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
 
     def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
         """A Pod that waits with its group has changed, perhaps to belong to another one."""
-        event = update_events.UNSCHEDULED_POD_ADD.label
-        self._part(queued)
-        queued.pod = new
-        self.nominator.update(old, new)
-        self._let_in(queued, Place.ACTIVE, event)
-        entry = self.groups.entry_of(new)
+        entry = self.groups.entry_of(old)
+        if entry is not None and entry.plugin.workload_api:
+            # Its group never changes, and nothing can hold it back that did not before.
+            self._replace(queued, new)
+            entry.add_member(queued)
+            entry.pod = new if entry.pod.uid == new.uid else entry.pod
+        else:
+            self._part(queued)
+            self._replace(queued, new)
+            self._let_in(queued, Place.ACTIVE, update_events.UNSCHEDULED_POD_ADD.label)
+            entry = self.groups.entry_of(new)
         if entry is not None and entry.place is Place.UNSCHEDULABLE:
             for change in update_events.pod_update_events(old, new):
                 if self._wake(entry, change, old, new):
                     break
 
     def _leave(self, queued: QueuedPod) -> None:
-        self._board.leave(queued)
+        self._places.leave(queued)
         self._part(queued)
 
     def _part(self, queued: QueuedPod) -> None:
@@ -436,43 +481,58 @@ class SchedulingQueue:
         elif entry.place is not Place.GATED:
             self._ask_gate(entry)
             if entry.gating_plugin:
-                self._board.move(entry, Place.GATED, "PodDelete")
+                self._places.move(entry, Place.GATED, "PodDelete")
+        elif entry.plugin.workload_api:
+            self._let_group_in(entry, "PodDelete")
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
         """The group has no entry from now on, unless it is in flight; returns who waited in it."""
         if entry.place is Place.IN_FLIGHT:
             return []
-        members = list(entry.members.values())
-        entry.members.clear()
-        self._board.leave(entry)
+        members = [m for uid in list(entry.members) if (m := entry.drop_member(uid)) is not None]
+        self._places.leave(entry)
         self.groups.forget(entry)
         return members
 
     def pop_members(self, entry: QueuedGroup, uids: Iterable[str]) -> list[QueuedPod]:
         """These Pods of a group in flight are in flight, too, from now on."""
-        popped = [entry.members.pop(uid) for uid in uids]
+        popped = [member for uid in uids if (member := entry.drop_member(uid)) is not None]
         now = self._clock()
         for queued in popped:
-            queued.attempts += 1
+            queued.attempts += not entry.plugin.workload_api
             if queued.initial_attempt_timestamp is None:
                 queued.initial_attempt_timestamp = entry.initial_attempt_timestamp or now
-            self._board.pop_grouped(queued)
+            self._places.pop_grouped(queued)
         return popped
 
     def group_member_bound(self, pod: Pod) -> None:
         """A Pod has its node: if it is of a group, that has begun, and others go singly."""
         if self.groups.bound(pod):
             entry = self.groups.entry_of(pod)
-            if entry is not None and not self.groups.gathers(entry.key):
+            if entry is None or entry.plugin.workload_api:
+                return
+            if not self.groups.gathers(entry.key):
                 for queued in self._dissolve(entry):
                     self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
     def group_ended(self, entry: QueuedGroup) -> None:
         """Every Pod of a group in flight has come back; at least one is bound, or none is left."""
-        self._board.leave(entry)
+        self._places.leave(entry)
         self.groups.forget(entry)
         for queued in list(entry.members.values()):
             self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+
+    def group_placed(self, entry: QueuedGroup) -> None:
+        """Some Pods of a group in flight were placed: the others are tried again at once."""
+        if not entry.members:
+            self._places.leave(entry)
+            self.groups.forget(entry)
+            return
+        entry.pod = next(iter(entry.members.values())).pod
+        entry.unschedulable_count = entry.consecutive_errors_count = 0
+        entry.unschedulable_plugins = entry.pending_plugins = frozenset()
+        entry.backoff_expiration = None
+        self._let_in(entry, Place.ACTIVE, update_events.SCHEDULE_ATTEMPT_FAILURE)
 
     def group_rejected(
         self, entry: QueuedGroup, pods: Sequence[Pod], plugins: Iterable[str]
@@ -485,10 +545,10 @@ class SchedulingQueue:
             plugins: that rejected them; none mean an error.
         """
         if not entry.members:
-            self._board.leave(entry)
+            self._places.leave(entry)
             self.groups.forget(entry)
             return Place.OUTSIDE
-        flight = self._board.in_flight.get(entry.uid)
+        flight = self._places.in_flight.get(entry.uid)
         assert flight is not None
         flight.latest = pods[0] if pods else next(iter(entry.members.values())).pod
         entry.also_rejected = tuple(pods[1:])
@@ -497,32 +557,36 @@ class SchedulingQueue:
         )
         if place is not Place.GATED and entry.gathering() is not None:
             self._ask_gate(entry)
-            self._board.move(entry, Place.GATED, update_events.SCHEDULE_ATTEMPT_FAILURE)
+            self._places.move(entry, Place.GATED, update_events.SCHEDULE_ATTEMPT_FAILURE)
         return entry.place
 
     # Looking in
 
     def get(self, uid: str) -> QueuedPod | None:
         """The Pod, wherever it is."""
-        return self._board.pods.get(uid)
+        return self._places.pods.get(uid)
+
+    def waiting_pods(self) -> Iterator[Pod]:
+        """Every Pod that the queue knows, those in flight included."""
+        return (q.pod for q in self._places.pods.values() if not isinstance(q, QueuedGroup))
 
     def pending_pods(self) -> dict[Place, list[QueuedPod]]:
         """All Pods by place, those in flight included; for the debugger and explanations."""
-        return {place: list(part) for place, part in self._board.parts.items()}
+        return {place: list(part) for place, part in self._places.parts.items()}
 
     def counts(self) -> dict[str, int]:
         """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
-        return self._board.counts()
+        return self._places.counts()
 
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
-        return self._board.gated.counts()
+        return self._places.gated.counts()
 
     def statistics(self) -> QueueStatistics:
         """How many Pods are where."""
         return QueueStatistics(
             **self.counts(),
-            in_flight=len(self._board.in_flight),
-            in_flight_events=self._board.in_flight.event_count,
+            in_flight=len(self._places.in_flight),
+            in_flight_events=self._places.in_flight.event_count,
             nominated=len(self.nominator),
         )

@@ -1,18 +1,31 @@
 """UnschedulablePods: Pods that wait for an event, indexed by the plugins whose events those are.
 
 An event costs one dictionary lookup per interested plugin, however many Pods wait, if none of them
-was rejected by these plugins.
+was rejected by these plugins. Where a plugin's registrations have an index (`HintIndex`), a Pod is
+also found by each of its keys there, so an event that concerns one Pod of thousands finds that one.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from bayplan.queue.queued_pod import QueuedPod
 
 PluginKey = tuple[str, str]
 """(profile, plugin)."""
+WaitKey = PluginKey | tuple[str, str, Hashable]
+"""What a Pod is found by: (profile, plugin), or (profile, plugin, key of an index)."""
+
+
+WaitKeys = Callable[[QueuedPod, Iterable[str]], Iterable[WaitKey]]
+"""``wait_keys(queued, plugins)``: what a Pod that waits for these plugins is found by."""
+
+
+def by_plugin(queued: QueuedPod, plugins: Iterable[str]) -> Iterable[WaitKey]:
+    """The keys where no plugin has an index."""
+    profile = queued.profile
+    return [(profile, plugin) for plugin in plugins]
 
 
 def rejectors(queued: QueuedPod) -> Iterable[str]:
@@ -31,20 +44,29 @@ def nobody(_: QueuedPod) -> Iterable[str]:
 
 
 class UnschedulablePods:
-    """Pods in the order in which they came, and by the plugins that ``waits_for`` gives."""
+    """Pods in the order in which they came, and by the plugins that they wait for.
 
-    def __init__(self, waits_for: Callable[[QueuedPod], Iterable[str]]) -> None:
+    Args:
+        waits_for: the plugins whose events a Pod waits for.
+        wait_keys: what a Pod that waits for these plugins is found by.
+    """
+
+    def __init__(
+        self,
+        waits_for: Callable[[QueuedPod], Iterable[str]],
+        wait_keys: WaitKeys = by_plugin,
+    ) -> None:
         self._waits_for = waits_for
-        self._pods: dict[str, tuple[QueuedPod, tuple[PluginKey, ...]]] = {}
-        self._by_plugin: dict[PluginKey, dict[str, QueuedPod]] = defaultdict(dict)
+        self._wait_keys = wait_keys
+        self._pods: dict[str, tuple[QueuedPod, tuple[WaitKey, ...]]] = {}
+        self._by_key: dict[WaitKey, dict[str, QueuedPod]] = {}
 
     def add(self, queued: QueuedPod) -> None:
         """Put a Pod in; it is found by the plugins it waits for now until it is taken out."""
-        profile = queued.profile
-        keys = tuple((profile, plugin) for plugin in self._waits_for(queued))
+        keys = tuple(dict.fromkeys(self._wait_keys(queued, self._waits_for(queued))))
         self._pods[queued.uid] = queued, keys
         for key in keys:
-            self._by_plugin[key][queued.uid] = queued
+            self._by_key.setdefault(key, {})[queued.uid] = queued
 
     def discard(self, queued: QueuedPod) -> bool:
         """Take the Pod out; whether it was in."""
@@ -52,12 +74,15 @@ class UnschedulablePods:
         if found is None:
             return False
         for key in found[1]:
-            del self._by_plugin[key][queued.uid]
+            pods = self._by_key[key]
+            del pods[queued.uid]
+            if not pods:
+                del self._by_key[key]
         return True
 
-    def waiting_for(self, plugins: Iterable[PluginKey]) -> list[QueuedPod]:
-        """The Pods that wait for any of ``plugins``, each once."""
-        pods = [p for key in plugins if (p := self._by_plugin.get(key))]
+    def waiting_for(self, keys: Iterable[WaitKey]) -> list[QueuedPod]:
+        """The Pods that are found by any of ``keys``, each once."""
+        pods = [p for key in keys if (p := self._by_key.get(key))]
         if len(pods) == 1:
             return list(pods[0].values())
         return list({uid: queued for found in pods for uid, queued in found.items()}.values())
@@ -69,9 +94,10 @@ class UnschedulablePods:
     def counts(self) -> dict[str, int]:
         """How many Pods wait for each plugin, over all profiles; any thread may ask."""
         counts: Counter[str] = Counter()
-        for (_, plugin), pods in self._by_plugin.copy().items():
-            counts[plugin] += len(pods)
-        return dict(+counts)
+        for key, pods in self._by_key.copy().items():
+            if len(key) == 2:
+                counts[key[1]] += len(pods)
+        return dict(counts)
 
     def __len__(self) -> int:
         return len(self._pods)

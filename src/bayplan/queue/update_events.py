@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE, Kind
@@ -32,7 +31,7 @@ POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 
 
 @cache
-def event_of(resource: Resource | Kind[Any], action: Action) -> ClusterEvent:
+def event_of(resource: Resource | Kind[object], action: Action) -> ClusterEvent:
     """The event, made once."""
     return ClusterEvent(resource, action)
 

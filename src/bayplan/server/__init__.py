@@ -1,1 +1,6 @@
-"""The HTTP server: probes and metrics."""
+"""The port: probes, metrics and debug pages over HTTPS, and who may read them.
+
+Answers to what kube-scheduler takes from ``k8s.io/apiserver/pkg/server``. One module each: the
+listener (`port`), its limits (`connections`), TLS (`tls`, `certificates`, `client_ca`), and access
+(`access`, `reviews`). The pages themselves come from `bayplan.app.pages`.
+"""

@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
-from bayplan.simulation.file_kinds import PRIORITY_CLASS, RUNTIME_CLASS
+from bayplan.api.kinds import (
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+    Kind,
+)
+from bayplan.simulation.file_kinds import RUNTIME_CLASS
 from bayplan.simulation.files import Entry, Json, Notes
 
-Objects = dict[Kind[Any], list[Entry]]
+Objects = dict[Kind[object], list[Entry]]
 """The entries of a file by kind."""
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -81,6 +86,13 @@ class PodAdmission:
         self._set_priority(pod)
         _add_tolerations(pod.spec)
         _merge_label_keys(pod)
+
+    def admit_group(self, pod_group: Entry) -> None:
+        """Give a PodGroup of Kubernetes its priority, as its Pods get theirs."""
+        name = pod_group.spec.get("priorityClassName", "")
+        priority = self._priorities.get(name, self._default if not name else {})
+        value = _SYSTEM_PRIORITIES.get(name, priority.get("value", 0))
+        pod_group.spec.setdefault("priority", value)
 
     def _set_runtime(self, pod: Entry) -> None:
         name = pod.spec.get("runtimeClassName")

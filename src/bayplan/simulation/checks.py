@@ -46,7 +46,7 @@ def usable(
         notes: gets a line for each object that is left out.
         namespace: of those that name none.
     """
-    keys: set[tuple[Kind[Any], str]] = set()
+    keys: set[tuple[Kind[object], str]] = set()
     uids: set[str] = set()
     for entry in entries:
         _place(entry, namespace)
@@ -117,7 +117,7 @@ def _identify(entry: Entry, uids: set[str], notes: Notes) -> None:
     uids.add(meta["uid"])
 
 
-def note_dangling(objects: dict[Kind[Any], list[Entry]], notes: Notes) -> None:
+def note_dangling(objects: dict[Kind[object], list[Entry]], notes: Notes) -> None:
     """Report references to missing objects, if no plugin reports them."""
     volumes = {entry.name for entry in objects.get(PERSISTENT_VOLUME, ())}
     for claim in objects.get(PERSISTENT_VOLUME_CLAIM, ()):

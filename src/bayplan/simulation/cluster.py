@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.kinds import KINDS, NODE, POD, WORKLOAD_POD_GROUP, Kind
 from bayplan.api.pod import Pod
 from bayplan.simulation.admission import (
     Objects,
@@ -51,7 +51,7 @@ class Cluster:
         runs_on: the node of the Pod that is judged as if it were pending; "" for none.
     """
 
-    objects: dict[Kind[Any], list[Any]]
+    objects: dict[Kind[object], list[Any]]
     notes: Notes
     runs_on: str = ""
 
@@ -67,7 +67,7 @@ def load_cluster(
     scheduler_name: str | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
-    kinds: Iterable[Kind[Any]] = (),
+    kinds: Iterable[Kind[object]] = (),
 ) -> Cluster:
     """Read cluster files.
 
@@ -175,5 +175,7 @@ def _admit(objects: Objects, notes: Notes) -> None:
         set_defaults(entry)
     admit_claims(objects)
     admission = PodAdmission(objects, notes)
+    for pod_group in objects[WORKLOAD_POD_GROUP]:
+        admission.admit_group(pod_group)
     for pod in objects[POD]:
         admission.admit(pod)

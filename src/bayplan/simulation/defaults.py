@@ -128,7 +128,7 @@ def _set_replication_controller(entry: Entry) -> None:
         entry.spec["selector"] = labels
 
 
-_SETTERS: dict[Kind[Any], Callable[[Entry], None]] = {
+_SETTERS: dict[Kind[object], Callable[[Entry], None]] = {
     kinds.POD: _set_pod,
     kinds.NODE: _set_node,
     kinds.NAMESPACE: _set_namespace,

@@ -13,8 +13,8 @@ from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.attempt.commit import Member
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.dynamic_resources.binding import with_user
-from bayplan.plugins.dynamic_resources.extended import is_special
 from bayplan.plugins.dynamic_resources.state import PodDevices
+from bayplan.plugins.shared.device_tracker import is_special
 from bayplan.simulation.admission import Objects
 from bayplan.simulation.file_kinds import RESOURCE_CLAIM_TEMPLATE
 from bayplan.simulation.files import Entry
@@ -74,7 +74,7 @@ def bind_claims(objects: ObjectStore, member: Member) -> None:
     A claim that the scheduler makes for extended resources stays in flight: nobody shares it.
     """
     pod = member.pod
-    devices: PodDevices | None = member.state.get("DynamicResources")
+    devices = member.state.get("DynamicResources", PodDevices)
     if devices is None:
         return
     for index, claim in enumerate(devices.claims):

@@ -10,9 +10,6 @@ from bayplan.api.kinds import KINDS, Kind
 
 DEPLOYMENT = Kind.generic("apps/v1", "Deployment", "deployments", namespaced=True)
 JOB = Kind.generic("batch/v1", "Job", "jobs", namespaced=True)
-PRIORITY_CLASS = Kind.generic(
-    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
-)
 RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 RESOURCE_CLAIM_TEMPLATE = Kind.generic(
     "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True
@@ -22,7 +19,6 @@ READABLE = (
     *KINDS.values(),
     DEPLOYMENT,
     JOB,
-    PRIORITY_CLASS,
     RESOURCE_CLAIM_TEMPLATE,
     RUNTIME_CLASS,
 )

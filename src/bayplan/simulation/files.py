@@ -84,7 +84,7 @@ class Entry:
         where: its place in the file, as notes name it; empty for what no file names.
     """
 
-    kind: Kind[Any]
+    kind: Kind[object]
     data: Json
     where: str = ""
 
@@ -125,15 +125,15 @@ class Entry:
 class Readable:
     """The kinds that are read, by the names and versions that files give them."""
 
-    def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
-        self._kinds: dict[str, dict[str, Kind[Any]]] = defaultdict(dict)
+    def __init__(self, kinds: Iterable[Kind[object]]) -> None:
+        self._kinds: dict[str, dict[str, Kind[object]]] = defaultdict(dict)
         for kind in kinds:
             self._kinds[kind.name][kind.api_version] = kind
 
     def __contains__(self, name: str) -> bool:
         return name in self._kinds
 
-    def kind(self, name: str, api_version: str | None) -> Kind[Any] | None:
+    def kind(self, name: str, api_version: str | None) -> Kind[object] | None:
         """The kind of that version; of any version where a file names none."""
         versions = self._kinds[name]
         return next(iter(versions.values())) if api_version is None else versions.get(api_version)

@@ -6,6 +6,7 @@ dropped, plugins get no writer, and ties go to the first node by name.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from bayplan.api.meta import ObjectReference
@@ -37,8 +38,8 @@ class NoEvents:
 def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) -> Core:
     """A core whose cache and queue hold ``cluster``.
 
-    All nodes are looked at, whatever percentageOfNodesToScore says, and extenders are not asked:
-    there may be none where the file is judged.
+    Time stands still in it. All nodes are looked at, whatever percentageOfNodesToScore says, and
+    extenders are not asked: there may be none where the file is judged.
 
     Raises:
         ConfigError: see `bayplan.app.assembly.Core`.
@@ -47,7 +48,9 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
         cluster.notes.add("the extenders of the configuration are not asked")
     all_nodes = [replace(profile, percentage_of_nodes_to_score=100) for profile in config.profiles]
     config = replace(config, profiles=tuple(all_nodes))
-    core = build(config, registry, Ports(events=NoEvents(), tie_break=NameOrder()))
+    now = time.time()
+    ports = Ports(events=NoEvents(), tie_break=NameOrder(), clock=lambda: now, now=lambda: now)
+    core = build(config, registry, ports)
     for kind, objects in cluster.objects.items():
         core.world.handlers.apply(Replaced(kind, objects))
     return core

@@ -1,13 +1,15 @@
 """Simulate: place all pending Pods, one after the other, each seeing those before it.
 
-It runs the scheduler's attempt and commit. A Pod that waits in Permit stays on its node and in the
-list of waiting Pods, so that the plugin may allow or reject it when later Pods come.
+It runs the scheduler's attempt and commit, and its planner for groups. A Pod that waits in Permit
+stays on its node and in the list of waiting Pods, so that the plugin may allow or reject it when
+later Pods come.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,8 +17,15 @@ from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Member
-from bayplan.attempt.outcome import Rejection
+from bayplan.attempt.group import Planner, refusal_of
+from bayplan.attempt.outcome import Placement, Rejection
+from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import cut_note, skip_note
+from bayplan.attempt.room import RoomMaker
+from bayplan.attempt.workload_group import GroupAttempt, GroupAttempts, invalid
+from bayplan.attempt.workload_group_report import condition_text
+from bayplan.attempt.workload_room import WorkloadRooms
+from bayplan.cache.pod_groups import find_workload_group
 from bayplan.config.points import Point
 from bayplan.explain.explanation import diagnose_fault, gate_status, raised
 from bayplan.framework.cycle_state import CycleState
@@ -24,12 +33,12 @@ from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.queue.active import sort_key
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.simulation.device_claims import bind_claims
 from bayplan.simulation.name_order import NameOrder
 
 Result = dict[str, Any]
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -58,34 +67,125 @@ def usage(core: Core) -> list[Usage]:
 def simulate(core: Core, pods: list[Pod]) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
-    Each goes to the first by name of its best nodes. Preemption is only reported: no Pod is
-    evicted.
+    Each goes to the first by name of its best nodes. Pods that wait for their group in the queue of
+    ``core`` are placed with it. Preemption is only reported: no Pod is evicted.
 
     Returns:
-        For each Pod ``pod``, ``node`` (None where it got none), ``message`` (why not, or what it
-        waits for), ``best`` (all nodes as good, where one was chosen), ``waits`` (seconds by
-        Permit plugin, where one makes it wait) and ``fault`` (plugin, point and node, where a
-        plugin raised an exception).
+        For each Pod ``pod``, ``group`` (where it waits for one), ``node`` (None where it got none),
+        ``message`` (why not, or what it waits for), ``best`` (all nodes as good, where one was
+        chosen), ``waits`` (seconds by Permit plugin, where one makes it wait) and ``fault``
+        (plugin, point and node, where a plugin raised an exception).
     """
-    simulation = _Simulation(core)
-    return [simulation.place(pod) for pod in _in_queue_order(core, pods)]
+    return _Simulation(core).run(pods) if pods else []
 
 
-def _in_queue_order(core: Core, pods: list[Pod]) -> list[Pod]:
-    """By QueueSort; equal Pods by their creation, then by their order in the file."""
-    if not pods:
-        return []
-    by_age = sorted(pods, key=lambda pod: pod.created or _NEVER)
-    queue_sort = core.profiles[pods[0].spec.scheduler_name].plugins.queue_sort[0]
-    line = [QueuedPod(pod, now) for now, pod in enumerate(by_age)]
-    return [queued.pod for queued in sorted(line, key=sort_key(queue_sort))]
+def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
+    """Pods, and groups in place of theirs, by their creation, then by their order in the file."""
+    groups, seen = core.world.queue.groups, set[str]()
+    together: dict[str, QueuedGroup] = {}
+    for place, pod in enumerate(sorted(pods, key=_created)):
+        plugin, key = groups.group_of(pod)
+        entry = groups.entry_of(pod)
+        if plugin is not None and plugin.workload_api and plugin.find(key) is not None:
+            # Pods that are held back hold their group back, so they are in it, too.
+            if key not in together:
+                together[key] = QueuedGroup(key, pod, plugin, _created(pod))
+                yield together[key]
+            together[key].members[pod.uid] = QueuedPod(pod, place)
+        elif entry is None or pod.uid not in entry.members or entry.plugin.workload_api:
+            yield QueuedPod(pod, _created(pod))
+        elif entry.uid not in seen:
+            seen.add(entry.uid)
+            entry.timestamp = _created(pod)
+            yield entry
+
+
+def _created(pod: Pod) -> float:
+    """Seconds since the epoch, which the clock of an offline core counts, too."""
+    return 0.0 if pod.created is None else pod.created.timestamp()
 
 
 class _Simulation:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._commit = Commit(core.world.cache, core.world.queue.nominator)
+        self._planner = Planner(core.world.cache, self._commit, core.selector)
+        self._rooms = RoomMaker(core.world.cache, core.world.nominator, self._planner)
+        cache, nominator = core.world.cache, core.world.nominator
+        self._attempts = GroupAttempts(self._commit, core.selector, nominator, cache.members)
+        self._workload_rooms = WorkloadRooms(
+            cache, nominator, self._attempts, self._commit, core.selector
+        )
         self._order = NameOrder()
+
+    def run(self, pods: list[Pod]) -> list[Result]:
+        """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
+        key = sort_key(self._core.profiles[pods[0].spec.scheduler_name].plugins.queue_sort[0])
+        line = sorted(_entries(self._core, pods), key=key)
+        results = []
+        for turn, queued in enumerate(line, 1):
+            if isinstance(queued, QueuedGroup) and queued.plugin.workload_api:
+                results += self._place_workload_group(queued)
+            elif isinstance(queued, QueuedGroup):
+                placed, left = self._place_group(queued)
+                results += placed
+                for pod in left:
+                    insort(line, QueuedPod(pod, _created(pod)), lo=turn, key=key)
+            else:
+                results.append(self.place(queued.pod))
+        return results
+
+    def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], tuple[Pod, ...]]:
+        """The results of its Pods, and those Pods that are left over."""
+        missing, group = entry.gathering(), entry.group
+        if missing is not None or group is None:
+            message = missing.message if missing is not None else ""
+            return [self._held(entry, member.pod, message) for member in entry.members.values()], ()
+        framework = self._core.profiles[entry.profile]
+        refusal = refusal_of(framework, group, entry.pods)
+        outcome = refusal or self._planner.plan(framework, group, entry.pods, dry_run=True)
+        if isinstance(outcome, GroupRejection):
+            outcome = self._rooms.make_room(framework, group, entry.pods, outcome, dry_run=True)
+            results = [self._held(entry, pod, outcome.sentence) for pod in entry.pods]
+            return [{**result, **raised(outcome.fault)} for result in results], ()
+        results = []
+        for member, placement in zip(outcome.members, outcome.placements, strict=True):
+            results.append({"pod": member.pod.key, "group": entry.key, "node": None})
+            self._placed(results[-1], member, placement)
+        return results, outcome.left
+
+    def _place_workload_group(self, entry: QueuedGroup) -> list[Result]:
+        """The results of the Pods of a PodGroup of Kubernetes, in the order of the attempt."""
+        key, cache = entry.key, self._core.world.cache
+        members = sorted(entry.members.values(), key=entry.plugin.order)
+        pods = [member.pod for member in members]
+        holders = (gate_status(self._core.profiles[pod.spec.scheduler_name], pod) for pod in pods)
+        if holder := next((status for status in holders if status is not None), None):
+            text = f"held back by {holder.plugin}: {holder.message}"
+            return [self._held(entry, pod, text) for pod in pods]
+        pod_group = find_workload_group(cache.objects, key)
+        assert pod_group is not None
+        framework = self._core.profiles[entry.profile]
+        results = {pod.uid: self._held(entry, pod, "") for pod in pods}
+        if not entry.pods:
+            return [{**result, "podGroup": {"name": key}} for result in results.values()]
+        if fault := invalid(pod_group, pods, cache.members.scheduled(key)):
+            untried = GroupAttempt(Status.error(fault), tuple(pods))
+        else:
+            untried = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
+        done = self._workload_rooms.make_room(framework, pod_group, untried, dry_run=True)
+        outcome: Result = {"name": key, "condition": condition_text(done.status)}
+        if done.room is not None and done.room.victims:
+            outcome["victims"] = sorted(pod.key for pod in done.room.victims)
+        for pod, rejection in done.failures(untried.status):
+            results[pod.uid]["message"] = cut_note(rejection.message)
+        for placed in done.placed if done.status.ok else ():
+            self._placed(results[placed.member.pod.uid], placed.member, placed.placement)
+        return [{**result, "podGroup": outcome} for result in results.values()]
+
+    def _held(self, entry: QueuedGroup, pod: Pod, message: str) -> Result:
+        message = cut_note(message) if pod.deleted is None else skip_note(pod)
+        return {"pod": pod.key, "group": entry.key, "node": None, "message": message}
 
     def place(self, pod: Pod) -> Result:
         """Place one Pod. The result may still change when a Permit plugin decides later."""
@@ -110,13 +210,17 @@ class _Simulation:
             result["message"] = cut_note(message)
             result.update(raised(fault))
             return
-        result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
         committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
         if isinstance(committed, Rejection):
+            result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
             result["message"] = cut_note(committed.message)
             result.update(raised(committed.fault))
             return
-        (member,) = committed.members
+        self._placed(result, committed.members[0], placement)
+
+    def _placed(self, result: Result, member: Member, placement: Placement) -> None:
+        """The Pod counts on its node, and may have to wait there."""
+        result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
         result["node"] = placement.node_name
         result["message"] = ""
         if member.waits:

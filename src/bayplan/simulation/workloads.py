@@ -8,8 +8,7 @@ Answers to the deployment, replicaset and job controllers, as far as scheduling 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from bayplan.api.kinds import POD, REPLICA_SET, Kind
 from bayplan.simulation.file_kinds import DEPLOYMENT, JOB
@@ -66,11 +65,14 @@ def _pod(workload: Entry, name: str, template: Json, owner: Json) -> Entry:
     return _made(workload, POD, name, meta, copy.deepcopy(template.get("spec", {})))
 
 
-def _made(workload: Entry, kind: Kind[Any], name: str, meta: Json, spec: Json) -> Entry:
+def _made(workload: Entry, kind: Kind[object], name: str, meta: Json, spec: Json) -> Entry:
     meta["name"] = name
     if workload.namespace:
         meta["namespace"] = workload.namespace
     return Entry(kind, {"kind": kind.name, "metadata": meta, "spec": spec}, workload.where)
 
 
-_EXPANSIONS = {DEPLOYMENT: _of_deployment, JOB: _of_job}
+_EXPANSIONS: dict[Kind[object], Callable[[Entry], Iterator[Entry]]] = {
+    DEPLOYMENT: _of_deployment,
+    JOB: _of_job,
+}

@@ -14,16 +14,24 @@ class Instrument:
     """Receives what happens, and ignores it. Times are in seconds.
 
     Attributes:
-        times_plugins: whether `plugin_called` is wanted. Read once, when a profile is built: calls
-            of plugins are timed one by one only if an implementation needs it.
+        times_plugins: whether `plugin_called` is wanted for in-tree plugins, too. Read once, when a
+            profile is built: their calls are timed one by one only if an implementation needs it.
+        times_calls: whether `called` is wanted.
     """
 
     times_plugins: bool = False
+    times_calls: bool = False
 
     # Attempts, on the scheduling thread
 
-    def attempt(self, profile: str, result: str, seconds: float) -> None:
+    def attempt_began(self, pod: Pod, profile: str, number: int) -> None:
+        """The ``number``-th attempt of a Pod that belongs to no group began."""
+
+    def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
+
+    def binding_began(self, pod: Pod) -> None:
+        """``pod`` has a node, and its binding cycle begins."""
 
     def algorithm(self, seconds: float, evaluated: int) -> None:
         """The search for a node ended; ``evaluated`` nodes were looked at."""
@@ -40,14 +48,33 @@ class Instrument:
     def group_planned(self, seconds: float) -> None:
         """The search for nodes for all Pods of a group ended, well or not."""
 
-    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+    def group_attempt(self, profile: str, result: str, reason: str, seconds: float) -> None:
         """An attempt of a group ended as ``scheduled``, ``unschedulable`` or ``error``.
 
-        ``seconds`` is from the attempt to the last binding, where it was scheduled.
+        ``reason`` is that of the event on the group, one of a few words. ``seconds`` is from the
+        attempt to the last binding, where it was scheduled.
+        """
+
+    def workload_group_planned(self, seconds: float) -> None:
+        """The search for nodes for all Pods of a PodGroup of Kubernetes ended, well or not."""
+
+    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt of a PodGroup of Kubernetes ended.
+
+        ``result`` is scheduled, unschedulable, waiting_on_preemption or error.
         """
 
     def preemption(self, victims: int) -> None:
         """A preemption was tried; ``victims`` is 0 where it found none."""
+
+    def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
+        """A kubelet rejected a Pod of ``scheduler`` (a schedulerName).
+
+        ``taken_by`` is the scheduler whose Pod took the room at the same time, "" if none did.
+        """
+
+    def reclaimed(self, queue: str, rule: str, pods: int) -> None:
+        """Pods of a Queue are evicted for another one, or ("") for its own, by a rule."""
 
     # The queue, on the scheduling thread
 
@@ -63,13 +90,19 @@ class Instrument:
         """All plugins of an extension point ran."""
 
     def plugin_called(self, plugin: str, point: str, profile: str, seconds: float) -> None:
-        """One call of a plugin ended, well or not; only where `times_plugins`. Any thread."""
+        """One call of a plugin ended, well or not. Any thread.
+
+        In-tree plugins only where `times_plugins`.
+        """
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """A plugin raised an exception, or answered what it must not. Any thread."""
 
-    def permit_waited(self, result: str, seconds: float) -> None:
+    def permit_waited(self, pod: Pod, result: str, seconds: float) -> None:
         """A Pod's wait in Permit ended. Any thread."""
+
+    def worker_serves(self, pod: Pod | None) -> None:
+        """The calling thread works for the binding of ``pod`` from now on, or for none."""
 
     def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
         """A user's plugin adds to its counter ``name``. Any thread."""
@@ -85,11 +118,23 @@ class Instrument:
     def claim_created(self, *, success: bool) -> None:
         """A ResourceClaim for a Pod's extended resources was created, or not. Any thread."""
 
+    def device_awaited(
+        self, profile: str, driver: str, outcome: str, seconds: float, *, conditions: bool
+    ) -> None:
+        """A binding has waited until the devices of its Pod are ready. Any thread.
+
+        Told for each device of the Pod; ``conditions``: whether this one has binding conditions.
+        The outcome is success, failure, timeout or error.
+        """
+
     def request(self, host: str, method: str, code: str) -> None:
         """A request to ``host`` ended; the code is ``<error>`` without an answer. Any thread.
 
         A watch counts once, when it is answered.
         """
+
+    def called(self, method: str, path: str, code: str, seconds: float) -> None:
+        """A request to the API server ended, no watch; only where `times_calls`. Any thread."""
 
 
 class Instruments(Instrument):
@@ -98,11 +143,22 @@ class Instruments(Instrument):
     def __init__(self, *parts: Instrument) -> None:
         self._parts = parts
         self.times_plugins = any(part.times_plugins for part in parts)
+        self.times_calls = any(part.times_calls for part in parts)
 
-    def attempt(self, profile: str, result: str, seconds: float) -> None:
+    def attempt_began(self, pod: Pod, profile: str, number: int) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            part.attempt(profile, result, seconds)
+            part.attempt_began(pod, profile, number)
+
+    def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.attempt(pod, profile, result, seconds)
+
+    def binding_began(self, pod: Pod) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.binding_began(pod)
 
     def algorithm(self, seconds: float, evaluated: int) -> None:
         """See `Instrument`."""
@@ -119,15 +175,35 @@ class Instruments(Instrument):
         for part in self._parts:
             part.group_planned(seconds)
 
-    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+    def group_attempt(self, profile: str, result: str, reason: str, seconds: float) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            part.group_attempt(profile, result, seconds)
+            part.group_attempt(profile, result, reason, seconds)
+
+    def workload_group_planned(self, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.workload_group_planned(seconds)
+
+    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.workload_group_attempt(profile, result, seconds)
 
     def preemption(self, victims: int) -> None:
         """See `Instrument`."""
         for part in self._parts:
             part.preemption(victims)
+
+    def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.rejected_by_node(reason, scheduler, taken_by)
+
+    def reclaimed(self, queue: str, rule: str, pods: int) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.reclaimed(queue, rule, pods)
 
     def incoming(self, queue: str, event: str, pod: Pod) -> None:
         """See `Instrument`."""
@@ -147,18 +223,22 @@ class Instruments(Instrument):
     def plugin_called(self, plugin: str, point: str, profile: str, seconds: float) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            if part.times_plugins:
-                part.plugin_called(plugin, point, profile, seconds)
+            part.plugin_called(plugin, point, profile, seconds)
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """See `Instrument`."""
         for part in self._parts:
             part.plugin_failed(plugin, point)
 
-    def permit_waited(self, result: str, seconds: float) -> None:
+    def permit_waited(self, pod: Pod, result: str, seconds: float) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            part.permit_waited(result, seconds)
+            part.permit_waited(pod, result, seconds)
+
+    def worker_serves(self, pod: Pod | None) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.worker_serves(pod)
 
     def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
         """See `Instrument`."""
@@ -180,7 +260,19 @@ class Instruments(Instrument):
         for part in self._parts:
             part.claim_created(success=success)
 
+    def device_awaited(
+        self, profile: str, driver: str, outcome: str, seconds: float, *, conditions: bool
+    ) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.device_awaited(profile, driver, outcome, seconds, conditions=conditions)
+
     def request(self, host: str, method: str, code: str) -> None:
         """See `Instrument`."""
         for part in self._parts:
             part.request(host, method, code)
+
+    def called(self, method: str, path: str, code: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.called(method, path, code, seconds)

@@ -94,6 +94,12 @@ class Metrics(Instrument):
             ("extension_point", "status", "profile"),
             _exponential(0.0001, 2, 12),
         )
+        self._call_seconds = histogram(
+            "bayplan_plugin_call_duration_seconds",
+            "Duration of a call of a user's plugin.",
+            ("plugin", "extension_point"),
+            _exponential(0.00001, 3, 14),
+        )
         self._incoming = counter(
             "scheduler_queue_incoming_pods_total",
             "Pods that entered a queue, by queue and event.",
@@ -124,8 +130,8 @@ class Metrics(Instrument):
         ).labels()
         self._group_attempts = counter(
             "bayplan_group_attempts_total",
-            "Attempts to place groups, by result: scheduled, unschedulable or error.",
-            ("result", "profile"),
+            "Attempts to place groups, by result (scheduled, unschedulable or error) and reason.",
+            ("result", "reason", "profile"),
         )
         self._group_plan_seconds = histogram(
             "bayplan_group_plan_duration_seconds",
@@ -139,6 +145,28 @@ class Metrics(Instrument):
             (),
             seconds,
         ).labels()
+        self._workload_group_attempts = counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "Attempts to place PodGroups of Kubernetes, by result.",
+            ("result", "profile"),
+        )
+        self._workload_group_seconds = histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Duration of attempts to place PodGroups of Kubernetes, by result.",
+            ("result", "profile"),
+            _exponential(0.001, 2, 15),
+        )
+        self._workload_group_plan_seconds = histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Duration of the search for nodes for all Pods of a PodGroup of Kubernetes.",
+            (),
+            _exponential(0.001, 2, 15),
+        ).labels()
+        self._reclaimed = counter(
+            "bayplan_queue_evictions_total",
+            "Pods evicted where Queues are, by their Queue and rule: priority, guaranteed, share.",
+            ("queue", "rule"),
+        )
         self._preemptions = counter(
             "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
         )
@@ -147,10 +175,27 @@ class Metrics(Instrument):
             "Attempts to create ResourceClaims, by status, admin access and kind of the owner.",
             ("status", "admin_access", "owner_api_group", "owner_api_kind"),
         )
+        self._awaited = counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Devices with binding conditions that bindings waited for, by outcome.",
+            ("profile", "driver", "status"),
+        )
+        self._awaited_seconds = histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time that bindings waited for binding conditions, for each device of the Pod.",
+            ("profile", "driver", "status"),
+            _exponential(0.1, 2, 14),
+        )
         self._failures = counter(
             "bayplan_plugin_failures_total",
             "Exceptions raised by plugins, and answers that they must not give.",
             ("plugin", "extension_point"),
+        )
+        self._rejected_by_node = counter(
+            "bayplan_pods_rejected_by_node_total",
+            "Pods that a kubelet rejected, by its reason, their schedulerName and that of the Pod "
+            "that took the room at the same time (empty: none did).",
+            ("reason", "scheduler", "taken_by"),
         )
         self._plugin_events = counter(
             "bayplan_plugin_events_total",
@@ -195,7 +240,7 @@ class Metrics(Instrument):
 
     # What the pipeline reports
 
-    def attempt(self, profile: str, result: str, seconds: float) -> None:
+    def attempt(self, _: Pod, profile: str, result: str, seconds: float) -> None:
         """An attempt ended."""
         self._attempts_of(result, profile).inc()
         self._attempt_seconds.labels(result, profile).observe(seconds)
@@ -217,6 +262,10 @@ class Metrics(Instrument):
         """All plugins of an extension point ran."""
         self._point_seconds.labels(point, status, profile).observe(seconds)
 
+    def plugin_called(self, plugin: str, point: str, _: str, seconds: float) -> None:
+        """A call of a plugin ended."""
+        self._call_seconds.labels(plugin, point).observe(seconds)
+
     def plugin_failed(self, plugin: str, point: str) -> None:
         """A plugin raised an exception."""
         self._failures.labels(plugin, point).inc()
@@ -230,7 +279,11 @@ class Metrics(Instrument):
         """One waiting Pod more or less that a plugin rejected."""
         self._unschedulable_of(plugin, profile).inc(change)
 
-    def permit_waited(self, result: str, seconds: float) -> None:
+    def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
+        """A kubelet rejected a Pod."""
+        self._rejected_by_node.labels(reason, scheduler, taken_by).inc()
+
+    def permit_waited(self, _: Pod, result: str, seconds: float) -> None:
         """A Pod waited in Permit."""
         self._permit_seconds.labels(result).observe(seconds)
 
@@ -250,6 +303,14 @@ class Metrics(Instrument):
         """A ResourceClaim for a Pod's extended resources was created, or not."""
         self._claims.labels("success" if success else "failure", "false", "", "Pod").inc()
 
+    def device_awaited(
+        self, profile: str, driver: str, outcome: str, seconds: float, *, conditions: bool
+    ) -> None:
+        """A binding has waited until the devices of its Pod are ready."""
+        self._awaited_seconds.labels(profile, driver, outcome).observe(seconds)
+        if conditions:
+            self._awaited.labels(profile, driver, outcome).inc()
+
     def request(self, host: str, method: str, code: str) -> None:
         """A request to the API server ended; a watch counts once, when it is answered."""
         self._requests_of(code, method, host).inc()
@@ -258,11 +319,24 @@ class Metrics(Instrument):
         """The search for nodes for a group ended."""
         self._group_plan_seconds.observe(seconds)
 
-    def group_attempt(self, profile: str, result: str, seconds: float) -> None:
+    def group_attempt(self, profile: str, result: str, reason: str, seconds: float) -> None:
         """An attempt of a group ended."""
-        self._group_attempts.labels(result, profile).inc()
+        self._group_attempts.labels(result, reason, profile).inc()
         if result == "scheduled":
             self._group_bound_seconds.observe(seconds)
+
+    def workload_group_planned(self, seconds: float) -> None:
+        """The search for nodes for a PodGroup of Kubernetes ended."""
+        self._workload_group_plan_seconds.observe(seconds)
+
+    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt of a PodGroup of Kubernetes ended."""
+        self._workload_group_attempts.labels(result, profile).inc()
+        self._workload_group_seconds.labels(result, profile).observe(seconds)
+
+    def reclaimed(self, queue: str, rule: str, pods: int) -> None:
+        """See `Instrument`."""
+        self._reclaimed.labels(queue, rule).inc(pods)
 
     def preemption(self, victims: int) -> None:
         """A preemption was tried; with ``victims`` > 0 it found some."""

@@ -33,6 +33,12 @@ QUEUED_ENTITIES = Polled(
     ("queue", "type"),
 )
 CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
+OVERCOMMIT = Polled(
+    "bayplan_node_overcommit",
+    "What the Pods of a node request beyond what it has, in cores, bytes or counts; only nodes "
+    "where that is so.",
+    ("node", "resource"),
+)
 FEATURES = Polled(
     "kubernetes_feature_enabled", "Whether a feature gate is on, 1 or 0.", ("name", "stage")
 )
@@ -40,12 +46,43 @@ ATTEMPT_AGE = Polled(
     "bayplan_running_attempt_seconds",
     "How long the scheduling thread has been at its present step; 0 while it waits for work.",
 )
+ATTEMPT_IN_PROGRESS = Polled(
+    "bayplan_attempt_in_progress", "1 while the scheduling thread looks for a node for a Pod."
+)
+BUILD_INFO = Polled(
+    "bayplan_build_info",
+    "1, with the version of bayplan, of Python, and of the kube-scheduler that it agrees with.",
+    ("version", "python", "kubernetes"),
+)
 PERMIT_WAITING = Polled(
     "bayplan_permit_waiting_pods", "Pods that wait in Permit, by the plugins they wait for.",
     ("plugin",),
 )  # fmt: skip
 GATED_PODS = Polled(
     "bayplan_gated_pods", "Pods that a PreEnqueue plugin holds, by plugin.", ("plugin",)
+)
+QUEUE_USED = Polled("bayplan_queue_used", "What the Pods of a Queue use.", ("queue", "resource"))
+QUEUE_DEMAND = Polled(
+    "bayplan_queue_demand", "What the Pods of a Queue use and wait for.", ("queue", "resource")
+)
+QUEUE_SHARE = Polled(
+    "bayplan_queue_share", "What a Queue is entitled to, of late.", ("queue", "resource")
+)
+QUEUE_GUARANTEED = Polled(
+    "bayplan_queue_guaranteed", "What is guaranteed to a Queue.", ("queue", "resource")
+)
+QUEUE_LIMIT = Polled(
+    "bayplan_queue_limit", "What a Queue may use at most, where that is limited.",
+    ("queue", "resource"),
+)  # fmt: skip
+QUEUE_DIFFERENCE = Polled(
+    "bayplan_queue_usage_difference",
+    "Sums of Queues that differed from a count from scratch, at the last dump (SIGUSR2).",
+)
+WAITING_GROUPS = Polled(
+    "bayplan_waiting_groups",
+    "Groups of Pods in the queue, by place; gated means that Pods are missing.",
+    ("place",),
 )
 EVENTS = Polled(
     "bayplan_events_total",

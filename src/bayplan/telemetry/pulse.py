@@ -32,6 +32,11 @@ class Pulse:
         """The thread waits for work."""
         self.since = RESTING
 
+    @property
+    def attempting(self) -> bool:
+        """Whether an attempt is running."""
+        return self.pod is not None and self.since != RESTING
+
     def age(self) -> float:
         """Seconds since the step began; 0 while the thread waits."""
         return max(0.0, self._clock() - self.since)

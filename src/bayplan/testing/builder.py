@@ -12,6 +12,7 @@ from bayplan.api.kinds import Kind
 
 Json = dict[str, Any]
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _uids = count(1)
 _versions = count(1)
@@ -22,7 +23,7 @@ def next_version() -> str:
     return f"v{next(_versions)}"
 
 
-class Builder(Generic[T]):
+class Builder(Generic[T_co]):
     """Collects an object as JSON, under the API's field names, and decodes it.
 
     What has no method of its own goes through `meta`, `spec`, `status` and `top`.
@@ -32,14 +33,14 @@ class Builder(Generic[T]):
         json: the object so far.
     """
 
-    def __init__(self, kind: Kind[T], name: str) -> None:
+    def __init__(self, kind: Kind[T_co], name: str) -> None:
         self.kind = kind
         self.json: Json = {"metadata": {"name": name, "uid": f"uid-{next(_uids)}"}}
         self._meta: Json = self.json["metadata"]
         self._spec: Json = self.json.setdefault("spec", {})
         self._status: Json = self.json.setdefault("status", {})
 
-    def obj(self) -> T:
+    def obj(self) -> T_co:
         """The object, as if the API server had sent it."""
         return self.kind.decode(msgspec.json.encode(self.json))
 
@@ -54,22 +55,22 @@ class Builder(Generic[T]):
         """Where it is in the API."""
         return self.kind.path(self._meta.get("namespace", ""), self._meta["name"])
 
-    def top(self, **fields: Any) -> Self:
+    def top(self, **fields: object) -> Self:
         """Set fields of the object itself."""
         self.json.update(fields)
         return self
 
-    def meta(self, **fields: Any) -> Self:
+    def meta(self, **fields: object) -> Self:
         """Set fields of metadata."""
         self._meta.update(fields)
         return self
 
-    def spec(self, **fields: Any) -> Self:
+    def spec(self, **fields: object) -> Self:
         """Set fields of spec."""
         self._spec.update(fields)
         return self
 
-    def status(self, **fields: Any) -> Self:
+    def status(self, **fields: object) -> Self:
         """Set fields of status."""
         self._status.update(fields)
         return self

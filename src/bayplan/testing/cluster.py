@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from bayplan.app.assembly import Ports, build
 from bayplan.app.sources import Sources
 from bayplan.attempt.commit import Commit
 from bayplan.cache.node_table import LiveNodeTable
-from bayplan.config import EffectiveConfig, parse_config
+from bayplan.config import EffectiveConfig, parse_config, parse_feature_gates
 from bayplan.explain.explanation import explain
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import NodeInfo, Plugin
@@ -73,8 +73,9 @@ class Cluster:
         config: Path | Json | None = None,
         plugin_dir: Path | None = None,
         extenders: Extenders | None = None,
+        feature_gates: str = "",
     ) -> None:
-        registry, effective = _read(plugins, args or {}, config, plugin_dir)
+        registry, effective = _read(plugins, args or {}, config, plugin_dir, feature_gates)
         self.clock = Clock()
         self.writer = Writer()
         self.recorder = Recorder()
@@ -85,6 +86,7 @@ class Cluster:
             events=self.recorder,
             writer=self.writer,
             statuses=self.recorder,
+            group_statuses=self.recorder,
             inbox=self.inbox,
             instrument=self.metrics,
             binding_workers=self.workers,
@@ -97,13 +99,13 @@ class Cluster:
         self.scheduler, self.world = self.core.scheduler, self.core.world
         self.scheduler.active = True
         self._kinds = registry.kinds(effective)
-        self._builders: dict[str, Builder[Any]] = {}
+        self._builders: dict[str, Builder[object]] = {}
         self.writer.on_bound = self._show_bound
         self.writer.on_deleted = self._show_deleted
 
     # What the API server shows
 
-    def add(self, *builders: Builder[Any]) -> None:
+    def add(self, *builders: Builder[object]) -> None:
         """These objects are new or have changed. Pods choose the first profile unless they say."""
         for builder in builders:
             if isinstance(builder, PodBuilder):
@@ -112,7 +114,7 @@ class Cluster:
             self.writer.stored[builder.path] = builder.json
             self.tell(Changed(builder.kind, builder.new_version().obj()))
 
-    def remove(self, *builders: Builder[Any]) -> None:
+    def remove(self, *builders: Builder[object]) -> None:
         """These objects are gone."""
         for builder in builders:
             self.writer.stored.pop(builder.path, None)
@@ -262,10 +264,11 @@ def _read(
     args: Mapping[str, Json],
     config: Path | Json | None,
     plugin_dir: Path | None,
+    feature_gates: str,
 ) -> tuple[Registry, EffectiveConfig]:
     folders = () if plugin_dir is None else (plugin_dir,)
     if isinstance(config, Path):
-        return Sources(config, folders).read()
+        return Sources(config, folders, feature_gates=(feature_gates,)).read()
     registry = Registry()
     for folder in folders:
         registry.load_folder(folder)
@@ -283,4 +286,5 @@ def _read(
         "profiles": [profile],
         **(config or {}),
     }
-    return registry, parse_config(msgspec.json.encode(document).decode(), registry.known)
+    text, gates = msgspec.json.encode(document).decode(), parse_feature_gates([feature_gates])
+    return registry, parse_config(text, registry.known, gates=gates)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
@@ -16,7 +15,9 @@ class NodeBuilder(Builder[Node]):
     def __init__(self, name: str) -> None:
         super().__init__(NODE, name)
 
-    def capacity(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> NodeBuilder:
+    def capacity(
+        self, amounts: Mapping[str, object] | None = None, /, **more: object
+    ) -> NodeBuilder:
         """Add allocatable amounts: ``capacity(cpu="4", pods=110)``, ``capacity({"gpu": 1})``."""
         allocatable = self._status.setdefault("allocatable", {})
         allocatable.update({**(amounts or {}), **more})

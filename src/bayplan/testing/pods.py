@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
@@ -32,6 +31,10 @@ class PodBuilder(Builder[Pod]):
         owner = {"kind": kind, "name": name, "uid": f"{kind}-{name}", "apiVersion": api_version}
         return self.meta(ownerReferences=[owner | {"controller": True}])
 
+    def pod_group(self, name: str) -> PodBuilder:
+        """Set spec.schedulingGroup: the PodGroup of Kubernetes that the Pod is placed with."""
+        return self.spec(schedulingGroup={"podGroupName": name})
+
     def phase(self, phase: str) -> PodBuilder:
         """Set status.phase."""
         return self.status(phase=phase)
@@ -44,7 +47,7 @@ class PodBuilder(Builder[Pod]):
         """Set status.nominatedNodeName."""
         return self.status(nominatedNodeName=node_name)
 
-    def condition(self, type_: str, status: str, **fields: Any) -> PodBuilder:
+    def condition(self, type_: str, status: str, **fields: object) -> PodBuilder:
         """Add a condition."""
         condition = {"type": type_, "status": status} | fields
         self._status.setdefault("conditions", []).append(condition)
@@ -52,27 +55,31 @@ class PodBuilder(Builder[Pod]):
 
     # Containers
 
-    def container(self, **fields: Any) -> PodBuilder:
+    def container(self, **fields: object) -> PodBuilder:
         """Add a container with these API fields."""
         containers = self._spec.setdefault("containers", [])
         containers.append({"name": f"c{len(containers) + 1}"} | fields)
         return self
 
-    def init_container(self, **fields: Any) -> PodBuilder:
+    def init_container(self, **fields: object) -> PodBuilder:
         """Add an init container with these API fields."""
         containers = self._spec.setdefault("initContainers", [])
         containers.append({"name": f"i{len(containers) + 1}"} | fields)
         return self
 
-    def req(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> PodBuilder:
+    def req(self, amounts: Mapping[str, object] | None = None, /, **more: object) -> PodBuilder:
         """Add a container with these requests: ``req(cpu="1")``, ``req({"nvidia.com/gpu": 1})``."""
         return self.container(resources={"requests": {**(amounts or {}), **more}})
 
-    def init_req(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> PodBuilder:
+    def init_req(
+        self, amounts: Mapping[str, object] | None = None, /, **more: object
+    ) -> PodBuilder:
         """Add an init container with these requests."""
         return self.init_container(resources={"requests": {**(amounts or {}), **more}})
 
-    def sidecar_req(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> PodBuilder:
+    def sidecar_req(
+        self, amounts: Mapping[str, object] | None = None, /, **more: object
+    ) -> PodBuilder:
         """Add a sidecar (restartable init container) with these requests."""
         requests = {**(amounts or {}), **more}
         return self.init_container(resources={"requests": requests}, restartPolicy="Always")
@@ -88,11 +95,15 @@ class PodBuilder(Builder[Pod]):
         entry = {"containerPort": port, "hostPort": port, "protocol": protocol}
         return self.container(ports=[entry | ({"hostIP": ip} if ip else {})])
 
-    def overhead(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> PodBuilder:
+    def overhead(
+        self, amounts: Mapping[str, object] | None = None, /, **more: object
+    ) -> PodBuilder:
         """Set spec.overhead."""
         return self.spec(overhead={**(amounts or {}), **more})
 
-    def pod_level(self, amounts: Mapping[str, Any] | None = None, /, **more: Any) -> PodBuilder:
+    def pod_level(
+        self, amounts: Mapping[str, object] | None = None, /, **more: object
+    ) -> PodBuilder:
         """Set spec.resources.requests."""
         return self.spec(resources={"requests": {**(amounts or {}), **more}})
 
@@ -115,7 +126,7 @@ class PodBuilder(Builder[Pod]):
         """Set spec.nodeSelector."""
         return self.spec(nodeSelector=dict(labels))
 
-    def toleration(self, **fields: Any) -> PodBuilder:
+    def toleration(self, **fields: object) -> PodBuilder:
         """Add a toleration with these API fields."""
         self._spec.setdefault("tolerations", []).append(fields)
         return self
@@ -135,24 +146,26 @@ class PodBuilder(Builder[Pod]):
         preferred.append({"weight": weight, "preference": term})
         return self
 
-    def pod_affinity(self, topology_key: str, selector: Json | None, **fields: Any) -> PodBuilder:
+    def pod_affinity(
+        self, topology_key: str, selector: Json | None, **fields: object
+    ) -> PodBuilder:
         """Add a required Pod affinity term; see `labels_are` for the selector."""
         return self._pod_term("podAffinity", topology_key, selector, fields)
 
     def pod_anti_affinity(
-        self, topology_key: str, selector: Json | None, **fields: Any
+        self, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a required Pod anti-affinity term."""
         return self._pod_term("podAntiAffinity", topology_key, selector, fields)
 
     def preferred_pod_affinity(
-        self, weight: int, topology_key: str, selector: Json | None, **fields: Any
+        self, weight: int, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a preferred Pod affinity term."""
         return self._pod_preference("podAffinity", weight, topology_key, selector, fields)
 
     def preferred_pod_anti_affinity(
-        self, weight: int, topology_key: str, selector: Json | None, **fields: Any
+        self, weight: int, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a preferred Pod anti-affinity term."""
         return self._pod_preference("podAntiAffinity", weight, topology_key, selector, fields)
@@ -163,7 +176,7 @@ class PodBuilder(Builder[Pod]):
         selector: Json | None,
         max_skew: int = 1,
         when: str = "DoNotSchedule",
-        **fields: Any,
+        **fields: object,
     ) -> PodBuilder:
         """Add a topology spread constraint."""
         constraint = {
@@ -182,7 +195,7 @@ class PodBuilder(Builder[Pod]):
         source = {"claimName": claim_name, "readOnly": read_only}
         return self.volume(persistentVolumeClaim=source)
 
-    def volume(self, **source: Any) -> PodBuilder:
+    def volume(self, **source: object) -> PodBuilder:
         """Add a volume with this source: ``volume(csi={"driver": "d"})``."""
         volumes = self._spec.setdefault("volumes", [])
         volumes.append({"name": f"v{len(volumes) + 1}"} | source)
@@ -217,7 +230,7 @@ def make_pod(name: str = "p") -> PodBuilder:
     return PodBuilder(name)
 
 
-def _pod_term(topology_key: str, selector: Json | None, more: Mapping[str, Any]) -> Json:
+def _pod_term(topology_key: str, selector: Json | None, more: Mapping[str, object]) -> Json:
     term: Json = {"topologyKey": topology_key}
     if selector is not None:
         term["labelSelector"] = selector

@@ -9,8 +9,9 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from bayplan.api.meta import ObjectReference
-from bayplan.api.pod import Pod, PodCondition
+from bayplan.api.meta import Condition, ObjectReference
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.report import StatusWriter
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, EventRecorder
@@ -101,12 +102,14 @@ class Recorder:
         events: in order.
         conditions: (name of the Pod, PodScheduled condition), in order.
         nominated: (name of the Pod, node; "" clears it, None leaves it), in order.
+        group_conditions: (name of the PodGroup, its condition), in order.
     """
 
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = []
-        self.conditions: list[tuple[str, PodCondition]] = []
+        self.conditions: list[tuple[str, Condition]] = []
         self.nominated: list[tuple[str, str | None]] = []
+        self.group_conditions: list[tuple[str, Condition]] = []
 
     def event(
         self,
@@ -121,11 +124,15 @@ class Recorder:
         """See `bayplan.framework.handle.EventRecorder`."""
         self.events.append(RecordedEvent(regarding.name, type_, reason, action, note))
 
-    def patch(self, pod: Pod, condition: PodCondition | None, nominated: str | None) -> None:
+    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """See `bayplan.attempt.report.StatusWriter`."""
         if condition is not None:
             self.conditions.append((pod.name, condition))
         self.nominated.append((pod.name, nominated))
+
+    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
+        self.group_conditions.append((pod_group.name, condition))
 
 
 class Writer:
@@ -183,7 +190,7 @@ class Writer:
     def patch_pod_status(
         self,
         pod: Pod,  # noqa: ARG002
-        condition: PodCondition | None,  # noqa: ARG002
+        condition: Condition | None,  # noqa: ARG002
         nominated: str | None,  # noqa: ARG002
         on_done: Done,
     ) -> None:

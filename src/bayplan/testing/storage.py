@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bayplan.api.kinds import (
     CSI_DRIVER,
@@ -179,7 +179,7 @@ class CapacityBuilder(_StorageBuilder[CSIStorageCapacity]):
         super().__init__(CSI_STORAGE_CAPACITY, name)
         self.namespace("storage")
 
-    def of(self, class_name: str, capacity: str | None = None, **more: Any) -> CapacityBuilder:
+    def of(self, class_name: str, capacity: str | None = None, **more: object) -> CapacityBuilder:
         """Set class and capacity, and other fields of the object."""
         given = {} if capacity is None else {"capacity": capacity}
         return self.top(storageClassName=class_name, **given, **more)

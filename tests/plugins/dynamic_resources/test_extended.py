@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from tests.devices.support import claim, decode, device, piece
 from tests.handles import make_handle
 from tests.plugins.dynamic_resources.world import World
 from tests.plugins.harness import filtered, make
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.pod import Pod
 from bayplan.api.resource import DeviceClass, ResourceClaim
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.client.errors import ApiError
+from bayplan.config.args import NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import Depends
+from bayplan.framework.points import ScoreNodes
 from bayplan.plugins.dynamic_resources.extended import special_claim
+from bayplan.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.testing import make_node, make_pod
@@ -250,3 +256,91 @@ def test_a_claim_of_an_earlier_attempt_is_deleted_first() -> None:
     result = world.plugin.post_filter(state, pod, None)  # type: ignore[arg-type]
     assert result.status.message == "deletion of ResourceClaim completed"
     assert CLAIM_PATH not in world.api.stored
+
+
+# Scores of NodeResourcesFit and NodeResourcesBalancedAllocation
+
+
+def scoring(name: str = GPU) -> NodeResourcesFitArgs:
+    strategy = {"type": "LeastAllocated", "resources": [{"name": name, "weight": 1}]}
+    return NodeResourcesFitArgs.model_validate({"scoringStrategy": strategy})
+
+
+def scores(plugin: ScoreNodes, world: World, pod: Pod) -> dict[str | None, int]:
+    column = plugin.score_nodes(CycleState(), pod, world.nodes)
+    assert column is not None
+    rows = np.flatnonzero(world.nodes.exists).tolist()
+    return {world.nodes.names[row]: int(column[row]) for row in rows}
+
+
+def test_devices_count_where_a_node_offers_nothing_by_itself() -> None:
+    world = world_with("a", "b", "c", "d")
+    fit = NodeResourcesFit(scoring(), world.handle)
+    assert scores(fit, world, pod_asking()) == {"n1": 75, "n2": 75}
+    world.reserve(pod_asking(container("main", 2)))
+    assert scores(fit, world, pod_asking()) == {"n1": 25, "n2": 75}
+
+
+@pytest.mark.parametrize(
+    ("selector", "score"),
+    [
+        pytest.param("true", 50, id="accepted"),
+        pytest.param("device.driver == 'nobody'", 0, id="not accepted"),
+        pytest.param("device.attributes['x'].y", 0, id="in error"),
+    ],
+)
+def test_only_devices_of_the_class_count(selector: str, score: int) -> None:
+    world = world_with("a", "b")
+    one = msgspec.to_builtins(gpu_class())
+    one["spec"]["selectors"] = [{"cel": {"expression": selector}}]
+    world.objects.set(DEVICE_CLASS, decode(one, DeviceClass))
+    fit = NodeResourcesFit(scoring(), world.handle)
+    assert scores(fit, world, pod_asking())["n1"] == score
+
+
+def test_devices_of_outdated_and_incomplete_pools_count() -> None:
+    world = world_with("a", "b")
+    for name, generation in (("s2", 2), ("s3", 3)):
+        world.objects.set(RESOURCE_SLICE, piece(name, device("c"), generation=generation, count=9))
+    fit = NodeResourcesFit(scoring(), world.handle)
+    assert scores(fit, world, pod_asking())["n1"] == 75
+
+
+def test_devices_of_several_nodes_count_on_each() -> None:
+    world = world_with("a", "b")
+    world.objects.set(
+        RESOURCE_SLICE,
+        piece("s2", device("c"), device("d"), nodeName=None, allNodes=True, pool="q"),
+    )
+    world.nodes.set_node(make_node("n3").obj())
+    fit = NodeResourcesFit(scoring(), world.handle)
+    assert scores(fit, world, pod_asking()) == {"n1": 75, "n2": 75, "n3": 50}
+    state, pod = CycleState(), pod_asking(container("main", 2))
+    assert world.plugin.pre_filter(state, pod, world.nodes) is None
+    world.plugin.filter_nodes(state, pod, world.nodes)
+    assert world.plugin.reserve(state, pod, "n3") is None
+    assert scores(fit, world, pod_asking()) == {"n1": 25, "n2": 75, "n3": 0}
+
+
+def test_the_balance_counts_devices() -> None:
+    world = world_with("a", "b")
+    args = NodeResourcesBalancedAllocationArgs.model_validate(
+        {"resources": [{"name": GPU, "weight": 1}, {"name": "cpu", "weight": 1}]}
+    )
+    world.nodes.set_node(make_node("n1").capacity(cpu=2).obj())
+    world.nodes.set_node(make_node("n2").capacity({GPU: "4"}, cpu=2).obj())
+    balanced = NodeResourcesBalancedAllocation(args, world.handle)
+    assert scores(balanced, world, pod_asking()) == {"n1": 75, "n2": 68}
+
+
+def test_kept_scores_follow_the_devices() -> None:
+    world = world_with("a", "b", "c", "d")
+    fit, pod = NodeResourcesFit(scoring(), world.handle), pod_asking()
+    before = fit.epoch(pod)
+    world.reserve(pod)
+    assert fit.epoch(pod) != before
+    assert fit.score_depends != Depends.RESOURCES
+    cpu_only = make_pod("q").req(cpu=1).obj()
+    assert fit.epoch(cpu_only) == NodeResourcesFit(NodeResourcesFitArgs(), world.handle).epoch(
+        cpu_only
+    )

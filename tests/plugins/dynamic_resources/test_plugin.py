@@ -6,13 +6,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.devices.support import claim, device, exactly, piece, selected
+from tests.devices.support import claim, decode, device, exactly, piece, selected
 from tests.plugins.dynamic_resources.world import World, allocated, pod_with
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.pod import Pod
 from bayplan.api.resource import FINALIZER, ResourceClaim
-from bayplan.binding.preparing import PreparingPods
 from bayplan.client.errors import ApiError, Conflict
 from bayplan.framework.cluster_events import Hint
 from bayplan.framework.cycle_state import CycleState, MissingStateError
@@ -195,9 +194,7 @@ def test_a_node_without_devices_cannot_be_reserved() -> None:
 def test_a_profile_without_it_at_filter_scores_0_and_reserves_nothing() -> None:
     world, pod, state = one_gpu(), pod_with("c"), CycleState()
     assert world.plugin.pre_filter(state, pod, world.nodes) is None
-    scores = world.plugin.score_nodes(state, pod, world.nodes)
-    assert scores is not None
-    assert not scores.any()
+    assert world.plugin.score_nodes(state, pod, world.nodes) is None
     missing = Status.error("claim allocation not found for node")
     assert world.plugin.reserve(state, pod, "n1") == missing
 
@@ -398,10 +395,8 @@ def test_a_device_that_another_claim_got_meanwhile_is_given_back() -> None:
 @pytest.mark.parametrize("seen", [False, True], ids=["not seen yet", "seen"])
 def test_a_pod_whose_device_another_claim_got_is_called_back(seen: bool) -> None:
     world, pod = one_gpu(), pod_with("c")
-    preparing = PreparingPods()
-    object.__setattr__(world.handle, "preparing", preparing)
     state = world.reserve(pod)
-    prepared = preparing.begin(pod.uid)
+    prepared = world.preparing.begin(pod.uid)
     world.pre_bind(state, pod)
     if seen:
         world.see()
@@ -447,8 +442,23 @@ def test_a_change_of_a_claim_wakes_whom_it_may_help(
     old: ResourceClaim | None, new: ResourceClaim | None, hint: Hint
 ) -> None:
     world = one_gpu()
-    registered = {r.event.resource: r.hint for r in world.plugin.events_to_register()}
-    ask = registered[RESOURCE_CLAIM]
-    assert ask is not None
+    registered = {r.event.resource: r for r in world.plugin.events_to_register()}
+    ask: Any = registered[RESOURCE_CLAIM].hint
+    index: Any = registered[RESOURCE_CLAIM].index
     assert ask(pod_with("c"), old, new) is hint
+    keys = index.event_keys(old, new)
+    concerned = keys is None or not {*keys}.isdisjoint(index.pod_keys(pod_with("c")))
+    assert concerned or hint is Hint.SKIP
     assert {DEVICE_CLASS, RESOURCE_SLICE} <= registered.keys()
+
+
+def test_a_claim_that_is_made_for_a_pod_shares_a_key_with_it() -> None:
+    indexes: list[Any] = [r.index for r in one_gpu().plugin.events_to_register() if r.index]
+    (index,) = indexes
+    owner = {"kind": "Pod", "name": "p", "uid": "pod-uid", "controller": True}
+    metadata = {"name": "p-gpu-x7", "namespace": "ns", "ownerReferences": [owner]}
+    made = decode({"metadata": metadata}, ResourceClaim)
+    pod = make_pod("p").meta(namespace="ns", uid="pod-uid").obj()
+    keys = index.event_keys(None, made)
+    assert keys is not None
+    assert not {*keys}.isdisjoint(index.pod_keys(pod))

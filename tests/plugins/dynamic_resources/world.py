@@ -12,6 +12,7 @@ from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.meta import ObjectMeta
 from bayplan.api.pod import Pod
 from bayplan.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from bayplan.binding.preparing import PreparingPods
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.client.errors import ApiError
@@ -97,7 +98,10 @@ class World:
         self.nodes, self.objects, self.api = LiveNodeTable(), ObjectStore(), ApiServer()
         for name in nodes:
             self.nodes.set_node(make_node(name).obj())
-        self.handle = make_handle(self.nodes, self.objects, writer=self.api)
+        self.preparing = PreparingPods()
+        self.handle = make_handle(
+            self.nodes, self.objects, writer=self.api, preparing=self.preparing
+        )
         self.plugin = DynamicResources(DynamicResourcesArgs(), self.handle)
         self.objects.set(DEVICE_CLASS, DeviceClass(ObjectMeta(name="any")))
         for piece in slices:

@@ -497,7 +497,7 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped() -> None:
     plugin = world.plugin(NodeVolumeLimits)
     state = CycleState()
     plugin.add_pod(state, make_pod().obj(), pod_of("a").obj(), world.nodes, 0)
-    assert state.get(plugin.name) is None
+    assert state.get(plugin.name, object) is None
 
 
 # Drivers that have to be there

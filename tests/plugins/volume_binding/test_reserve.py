@@ -140,16 +140,16 @@ def test_the_smallest_volume_is_reserved_for_the_smallest_claim(
     for size in ("9Gi", "4Gi", "2Gi"):
         world.store(make_pv(f"v-{size}".lower()).storage_class("wait").capacity(size))
     pod = make_pod("p").pvc("c").pvc("d").obj()
-    task = reserved(world, plugin, pod).read(plugin.name).task
-    assert {c.name: v.name for c, v, _ in task.static} == {"c": "v-4gi", "d": "v-2gi"}
+    mine: Any = reserved(world, plugin, pod).read(plugin.name, object)
+    assert {c.name: v.name for c, v, _ in mine.task.static} == {"c": "v-4gi", "d": "v-2gi"}
 
 
 def test_equal_volumes_are_taken_in_the_order_in_which_they_came(
     world: StorageWorld, plugin: VolumeBinding
 ) -> None:
     world.store(unbound().size("1Gi"), *(make_pv(n).storage_class("wait") for n in "zab"))
-    task = reserved(world, plugin).read(plugin.name).task
-    assert [v.name for v in task.volumes] == ["z"]
+    mine: Any = reserved(world, plugin).read(plugin.name, object)
+    assert [v.name for v in mine.task.volumes] == ["z"]
 
 
 def test_a_reserved_claim_is_provisioned_for_its_node_alone(
@@ -229,7 +229,8 @@ class PreBind:
         self.world, self.plugin = world, plugin
         self.server = Server(world, error)
         plugin.handle = replace(plugin.handle, writer=self.server)
-        plugin.args = SimpleNamespace(bind_timeout_seconds=timeout)
+        args: Any = SimpleNamespace(bind_timeout_seconds=timeout)
+        plugin.args = args
         self.state = reserved(world, plugin)
         assert plugin.pre_bind_pre_flight(self.state, POD, NODE) == SUCCESS
         self._answers: list[Status | None] = []

@@ -17,7 +17,8 @@ Three levels, one file each, from the bottom up:
     For one kind of Pod, its parts joined: `fits` where all parts fit, `totals` of all scores. What
     needs all parts is computed here: the highest raw score among the nodes that fit.
 
-`book.AnswerBook` finds or makes the `RowAnswers` of a Pod, and drops the least recently used.
+`answer_cache.AnswerCache` finds or makes the `RowAnswers` of a Pod, and drops the least recently
+used.
 
 A worked refresh
 ----------------
@@ -59,8 +60,8 @@ When answers go stale
 - A plugin raises an exception: the part resets its journal positions; the next refresh starts over.
 """
 
-from bayplan.framework.row_answers.book import AnswerBook
+from bayplan.framework.row_answers.answer_cache import AnswerCache
 from bayplan.framework.row_answers.joined import RowAnswers
 from bayplan.framework.row_answers.part import masked
 
-__all__ = ["AnswerBook", "RowAnswers", "masked"]
+__all__ = ["AnswerCache", "RowAnswers", "masked"]

@@ -4,7 +4,8 @@
 - PreFilter sorts the claims: allocated already, or to be allocated.
 - Filter asks `bayplan.devices.fleet` for all nodes at once; claims that have devices are of use
   where these can be used.
-- Reserve takes the devices of the chosen node (`tracker`), Unreserve gives them back.
+- Reserve takes the devices of the chosen node (`bayplan.plugins.shared.device_tracker`), Unreserve
+  gives them back.
 - PreBind writes them into the claims and waits until the devices are ready (`binding`).
 - PostFilter takes the devices of a claim away that is of no use anywhere, so that the Pod gets
   others the next time.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -37,9 +38,10 @@ from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.devices.tally import merge
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.handle import InTreeHandle, PluginMetrics, plugin_logger
+from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import (
     FilterFailure,
+    Integers,
     Normalizer,
     Plugin,
     PostFilterResult,
@@ -71,15 +73,12 @@ from bayplan.plugins.dynamic_resources.conditions import (
     readiness,
     too_late,
 )
-from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special
 from bayplan.plugins.dynamic_resources.hints import Hints
 from bayplan.plugins.dynamic_resources.state import PodDevices
-from bayplan.plugins.dynamic_resources.tracker import Tracker
 from bayplan.plugins.shared.device_classes import may_have_class
+from bayplan.plugins.shared.device_tracker import IN_MEMORY, device_tracker, is_special
 from bayplan.plugins.shared.node_selectors import compile_selector
 
-_NOT_PREPARED = PodDevices([])
-"""In place of a state that PreFilter has not written."""
 _NOTHING_TO_DO = PostFilterResult(Status.unschedulable())
 _NO_STATE = PostFilterResult(Status.error("not found"))
 _REASONS = {
@@ -99,7 +98,8 @@ class DynamicResources(Plugin):
     """See the module's docstring."""
 
     Args = DynamicResourcesArgs
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+    args: DynamicResourcesArgs
+    kinds: ClassVar[tuple[Kind[object], ...]] = (
         RESOURCE_SLICE,
         RESOURCE_CLAIM,
         DEVICE_CLASS,
@@ -110,15 +110,7 @@ class DynamicResources(Plugin):
     def __init__(self, args: DynamicResourcesArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._handle = handle
-        self._tracker = handle.objects.shared(
-            Tracker,
-            handle.nodes,
-            handle.objects,
-            handle.monotonic,
-            plugin_logger(self.name, handle.profile),
-            PluginMetrics(handle.instrument, self.name),
-            self._call_back,
-        )
+        self._tracker = device_tracker(handle)
         self._sorter = ClaimSorter(handle, self._tracker)
         self._writes = ClaimWrites(handle, self._tracker)
         self._hints = Hints(self._tracker.claim)
@@ -148,11 +140,11 @@ class DynamicResources(Plugin):
         state.write(self.name, mine)
         return SKIP if mine is None else None
 
-    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """Whether the claims get their devices, and those that have some can be used."""
-        mine: PodDevices | None = state.get(self.name)
+        mine = state.get(self.name, PodDevices)
         if mine is None:
-            return np.zeros(len(nodes), np.int64)
+            return np.zeros(len(nodes), np.int8)
         if mine.stale is not None:
             return np.full(len(nodes), _STALE, np.int64)
         codes = self._allocation_codes(mine, nodes)
@@ -166,13 +158,14 @@ class DynamicResources(Plugin):
                     mine.unavailable[index] = useless
         return codes
 
-    def _allocation_codes(self, mine: PodDevices, nodes: NodeTable) -> IntArray:
+    def _allocation_codes(self, mine: PodDevices, nodes: NodeTable) -> Integers:
         for option in mine.options:
             option.answers = self._tracker.fleet.answers(option.shapes)
         codes = _by_option(mine, nodes, [option.of_all.codes for option in mine.options])
         if mine.lacking is None and codes.min(initial=FITS) >= FITS:
             return codes
         rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
+        codes = codes.astype(np.int64)
         errors = codes < FITS
         codes[errors] = -_FIRST_ERROR - rows[errors]
         if mine.lacking is not None:
@@ -198,12 +191,12 @@ class DynamicResources(Plugin):
         """What the code says."""
         if code in _REASONS:
             return Status.unresolvable(_REASONS[code])
-        mine: PodDevices = state.read(self.name)
+        mine = state.read(self.name, PodDevices)
         return self._error(mine, -_FIRST_ERROR - code)
 
     def explain_filter(self, state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
         """Per request, what stands against the devices of the nodes where the claims do not fit."""
-        mine: PodDevices | None = state.get(self.name)
+        mine = state.get(self.name, PodDevices)
         tallies = []
         for row in rows.tolist():
             option = mine.option_at(row) if mine is not None else None
@@ -237,8 +230,8 @@ class DynamicResources(Plugin):
         if self.name in state.skip_filter:
             return _NOTHING_TO_DO
         try:
-            mine: PodDevices | None = state.read(self.name)
-        except LookupError:
+            mine = self._prepared(state)
+        except MissingStateError:
             return _NO_STATE
         if mine is None:
             return _NOTHING_TO_DO
@@ -260,24 +253,36 @@ class DynamicResources(Plugin):
                 return PostFilterResult(done)
         return _NOTHING_TO_DO
 
-    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> IntArray | None:
+    def _prepared(self, state: CycleState) -> PodDevices | None:
+        """What PreFilter has written, None for a Pod without claims.
+
+        Raises:
+            MissingStateError: it did not run.
+        """
+        try:
+            mine = state.read(self.name, object)
+        except MissingStateError:
+            raise MissingStateError("not found") from None
+        return mine if isinstance(mine, PodDevices) else None
+
+    def score_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers | None:
         """How early in their prioritized lists the alternatives stand that the nodes have.
 
         Nothing counts where a profile has no DynamicResources at Filter.
         """
-        mine: PodDevices | None = state.get(self.name, _NOT_PREPARED)
-        if mine is _NOT_PREPARED:
-            raise MissingStateError("not found")
+        mine = self._prepared(state)
         if mine is None or not mine.options:
             return None
         if any(option.answers is None for option in mine.options):
-            return np.zeros(len(nodes), np.int64)
+            return None
         given = sum(_preference(claim) for claim in mine.claims)
+        if not given and not any(option.of_all.prioritized for option in mine.options):
+            return None
         return _by_option(mine, nodes, [option.of_all.scores + given for option in mine.options])
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the devices that the node has for the Pod."""
-        mine: PodDevices | None = state.get(self.name)
+        mine = state.get(self.name, PodDevices)
         fleet, row = self._tracker.fleet, self.handle.nodes.row(node_name)
         option = mine.option_at(row) if mine is not None and row is not None else None
         if mine is None or option is None or row is None:
@@ -289,7 +294,7 @@ class DynamicResources(Plugin):
         choices = fleet.answers(option.shapes).choices(row) if option.answers is not None else None
         if node is None or choices is None:
             return Status.error("claim allocation not found for node")
-        results = fleet.results(node, option.claims, choices)
+        results = fleet.results(node, option.claims, option.shapes, choices)
         mine.allocations = dict(zip(option.indexes, results, strict=True))
         mine.reserved = dict(zip(option.indexes, option.claims, strict=True))
         mine.mappings = option.mappings
@@ -299,7 +304,7 @@ class DynamicResources(Plugin):
 
     def unreserve(self, state: CycleState, pod: Pod, _node_name: str) -> None:
         """Give back devices that were taken, and leave the claims that the Pod was written into."""
-        mine: PodDevices | None = state.get(self.name)
+        mine = state.get(self.name, PodDevices)
         if mine is None:
             return
         for index, claim in enumerate(mine.claims):
@@ -321,22 +326,22 @@ class DynamicResources(Plugin):
 
     def pre_bind_pre_flight(self, state: CycleState, _pod: Pod, _node_name: str) -> Status:
         """Skip where the Pod has no claims."""
-        return SKIP if state.get(self.name) is None else Status()
+        return SKIP if state.get(self.name, PodDevices) is None else Status()
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write the claims and wait until their devices are ready."""
-        mine: PodDevices | None = state.get(self.name)
+        mine = state.get(self.name, PodDevices)
         if mine is None:
             return None
-        cancelled = threading.Event()
         preparing = self._handle.preparing.get(pod.uid)
-        if preparing is not None:
-            preparing.on_cancel(cancelled.set)
         try:
             for index in range(len(mine.claims)):
-                if not cancelled.is_set():
+                if preparing is None or not preparing.cancelled:
                     self._writes.store(mine, index, pod)
             if any(has_conditions(claim) for claim in mine.claims):
+                cancelled = threading.Event()
+                if preparing is not None:
+                    preparing.on_cancel(cancelled.set)
                 timeout = self.args.binding_timeout
                 self._writes.wait(mine, pod, node_name, cancelled, timeout)
         except BindError as error:
@@ -348,25 +353,17 @@ class DynamicResources(Plugin):
         """What may undo a rejection."""
         return self._hints.registrations()
 
-    def _call_back(self, uid: str, reason: str) -> None:
-        """Give up a Pod that is not bound yet."""
-        waiting = self.handle.waiting.get(uid)
-        preparing = self._handle.preparing.get(uid)
-        if waiting is not None:
-            waiting.reject(self.name, reason)
-        elif preparing is not None:
-            preparing.cancel(reason)
 
-
-def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[IntArray]) -> IntArray:
-    """Per node of ``nodes`` the answer for its option, 0 where it has none.
+def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[Integers]) -> Integers:
+    """Per node of ``nodes`` the answer for its option, 0 where it has none; a copy.
 
     ``answers`` are per option, by row of the live table.
     """
+    if not answers:
+        return np.zeros(len(nodes), np.int8)
     if mine.option_of is None:
-        every = answers[0] if answers else np.zeros(len(nodes), np.int64)
-        return every.copy() if nodes.origin is None or not answers else every[nodes.origin]
-    every = np.zeros(len(mine.option_of), np.int64)
+        return answers[0].copy() if nodes.origin is None else answers[0][nodes.origin]
+    every = np.zeros(len(mine.option_of), answers[0].dtype)
     for index, answer in enumerate(answers):
         here = mine.option_of == index
         every[here] = answer[here]

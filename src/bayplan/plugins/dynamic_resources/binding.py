@@ -26,6 +26,7 @@ from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.client.errors import ApiError, Conflict
 from bayplan.framework.handle import ClusterWriter
 from bayplan.plugins.dynamic_resources.conditions import (
+    FAILED,
     TIMEOUT,
     Readiness,
     readiness,
@@ -104,6 +105,14 @@ def wait_until_ready(
             raise BindError(f"{TIMEOUT}: context deadline exceeded")
         if cancelled.wait(min(POLL_SECONDS, left)):
             raise BindError("context canceled")
+
+
+def wait_outcome(error: BindError) -> str:
+    """What metrics call the end of `wait_until_ready` by ``error``: failure, timeout or error."""
+    text = str(error)
+    if text.startswith(TIMEOUT):
+        return "timeout"
+    return "failure" if text.startswith(FAILED) else "error"
 
 
 def create_claim(writer: ClusterWriter, claim: ResourceClaim, pod: Pod) -> ResourceClaim:

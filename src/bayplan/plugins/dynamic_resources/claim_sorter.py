@@ -5,23 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from bayplan.api.kinds import DEVICE_CLASS
-from bayplan.api.pod import Pod
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray
-from bayplan.cache.requests import pod_requests
+from bayplan.cache.requests import pod_requests, spec_requests
+from bayplan.devices.requests import ClaimShape
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.extended import special_claim
 from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims
 from bayplan.plugins.dynamic_resources.state import Option, PodDevices
-from bayplan.plugins.dynamic_resources.tracker import Tracker
 from bayplan.plugins.shared.device_classes import DeviceClasses, may_have_class
+from bayplan.plugins.shared.device_tracker import DeviceTracker
 
 
 class ClaimSorter:
     """What PreEnqueue and PreFilter have to know of claims."""
 
-    def __init__(self, handle: InTreeHandle, tracker: Tracker) -> None:
+    def __init__(self, handle: InTreeHandle, tracker: DeviceTracker) -> None:
         self._handle = handle
         self._tracker = tracker
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)
@@ -39,14 +40,15 @@ class ClaimSorter:
             return None
         mine = PodDevices(claims)
         new = [index for index, claim in enumerate(claims) if claim.status.allocation is None]
-        for index in new:
-            if trouble := self._trouble(claims[index]):
+        shapes = self._tracker.fleet.shapes([claims[index] for index in new])
+        for index, shape in zip(new, shapes, strict=True):
+            if trouble := self._trouble(claims[index], shape):
                 return trouble
         if resources:
-            self._add_extended(mine, pod, resources, new)
+            self._add_extended(mine, pod, resources, Option(new, [claims[i] for i in new], shapes))
             mine.lacking = self._lacking(others)
         elif new:
-            mine.options = [self._option(mine, new)]
+            mine.options = [Option(new, [claims[i] for i in new], shapes)]
         return mine
 
     def claims(self, pod: Pod) -> list[ResourceClaim] | Status:
@@ -56,17 +58,9 @@ class ClaimSorter:
         except ClaimNotReadyError as error:
             return Status.unresolvable(str(error))
 
-    def _option(
-        self, mine: PodDevices, new: list[int], extended: ResourceClaim | None = None
-    ) -> Option:
-        indexes, claims = new, [mine.claims[i] for i in new]
-        if extended is not None:
-            indexes, claims = [*indexes, len(mine.claims)], [*claims, extended]
-        return Option(indexes, claims, self._tracker.fleet.shapes(claims))
-
     def _extended_resources(self, pod: Pod) -> tuple[list[str], list[str]]:
         """The extended resources that the Pod asks for: those a class stands for, the others."""
-        if not self._classes:
+        if not self._classes or not pod.shape.requests.memo(_names_that_may_have_class):
             return [], []
         amounts = pod_requests(pod).amounts
         names = [name for name, n in amounts.items() if n and may_have_class(name)]
@@ -81,7 +75,7 @@ class ClaimSorter:
         return np.array([not all(name in has for name in resources) for has in amounts])
 
     def _add_extended(
-        self, mine: PodDevices, pod: Pod, resources: list[str], new: list[int]
+        self, mine: PodDevices, pod: Pod, resources: list[str], named: Option
     ) -> None:
         """One option for each set of resources that some node does not offer by itself."""
         mine.stale = self._tracker.extended_claim(pod.uid)
@@ -91,19 +85,30 @@ class ClaimSorter:
         mine.option_of = np.full(len(nodes), -1, np.int64)
         for one in np.unique(sets[nodes.exists]).tolist():
             missing = [name for bit, name in enumerate(resources) if one >> bit & 1]
-            if not missing and not new:
+            if not missing and not named.claims:
                 continue
-            extended, mappings = special_claim(pod, missing, self._classes)
-            option = self._option(mine, new, extended if missing else None)
-            option.mappings = mappings
             mine.option_of[sets == one] = len(mine.options)
-            mine.options.append(option)
+            mine.options.append(self._with_extended(mine, pod, missing, named))
 
-    def _trouble(self, claim: ResourceClaim) -> Status | None:
+    def _with_extended(
+        self, mine: PodDevices, pod: Pod, missing: list[str], named: Option
+    ) -> Option:
+        """``named``, the claims that the Pod names, and one for the ``missing`` resources."""
+        if not missing:
+            return named
+        claim, mappings = special_claim(pod, missing, self._classes)
+        indexes, claims = [*named.indexes, len(mine.claims)], [*named.claims, claim]
+        shapes = (*named.shapes, *self._tracker.fleet.shapes([claim]))
+        return Option(indexes, claims, shapes, mappings)
+
+    def _trouble(self, claim: ResourceClaim, shape: ClaimShape) -> Status | None:
         """Why a claim cannot be allocated, whatever the node; None when it can."""
         if self._tracker.in_flight(claim):
             text = f"resource claim {claim.key} is in the process of being allocated"
             return Status.unresolvable(text)
+        return None if shape.valid else self._fault(claim)
+
+    def _fault(self, claim: ResourceClaim) -> Status | None:
         for request in claim.spec.devices.requests:
             named = (
                 [(request.name, request.exactly.device_class_name)]
@@ -123,3 +128,7 @@ class ClaimSorter:
                     text = f"request {name}: device class {class_name} does not exist"
                     return Status.unresolvable(text)
         return None
+
+
+def _names_that_may_have_class(requests: SpecPart) -> list[str]:
+    return [name for name in requests.memo(spec_requests) if may_have_class(name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
@@ -16,17 +17,18 @@ from bayplan.plugins.dynamic_resources.binding import (
     name_claim,
     status_path,
     unprotect_patch,
+    wait_outcome,
     wait_until_ready,
 )
-from bayplan.plugins.dynamic_resources.extended import IN_MEMORY, is_special
+from bayplan.plugins.dynamic_resources.conditions import allocated_devices
 from bayplan.plugins.dynamic_resources.state import PodDevices
-from bayplan.plugins.dynamic_resources.tracker import Tracker
+from bayplan.plugins.shared.device_tracker import IN_MEMORY, DeviceTracker, is_special
 
 
 class ClaimWrites:
     """The writes of one profile's plugin; without a cluster they come to nothing."""
 
-    def __init__(self, handle: InTreeHandle, tracker: Tracker) -> None:
+    def __init__(self, handle: InTreeHandle, tracker: DeviceTracker) -> None:
         self._handle = handle
         self._tracker = tracker
 
@@ -120,5 +122,21 @@ class ClaimWrites:
             known = [claim for claim in claims if claim is not None]
             return known if len(known) == len(claims) else None
 
-        handle = self._handle
-        wait_until_ready(current, handle.now, handle.monotonic, cancelled, timeout)
+        handle, started, outcome = self._handle, self._handle.monotonic(), "success"
+        try:
+            wait_until_ready(current, handle.now, handle.monotonic, cancelled, timeout)
+        except BindError as error:
+            outcome = wait_outcome(error)
+            raise
+        finally:
+            self._count_wait(mine.claims, outcome, handle.monotonic() - started)
+
+    def _count_wait(self, claims: Iterable[ResourceClaim], outcome: str, seconds: float) -> None:
+        for result in (result for claim in claims for result in allocated_devices(claim)):
+            self._handle.instrument.device_awaited(
+                self._handle.profile,
+                result.driver,
+                outcome,
+                seconds,
+                conditions=bool(result.binding_conditions),
+            )

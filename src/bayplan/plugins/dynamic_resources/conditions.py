@@ -29,14 +29,14 @@ class Readiness(enum.Enum):
 
 def has_conditions(claim: ResourceClaim) -> bool:
     """Whether any device of the claim has binding conditions."""
-    return any(result.binding_conditions for result in _results(claim))
+    return any(result.binding_conditions for result in allocated_devices(claim))
 
 
 def readiness(claim: ResourceClaim) -> tuple[Readiness, str]:
     """How far the claim's devices are, and for failed ones why."""
     if claim.status.allocation is None:
         return Readiness.WAITING, ""
-    for result in _results(claim):
+    for result in allocated_devices(claim):
         if not result.binding_conditions:
             continue
         device = _status_of(claim, result)
@@ -59,7 +59,8 @@ def too_late(claim: ResourceClaim, now: float, timeout: float) -> bool:
     return allocation.allocation_timestamp.timestamp() + timeout < now
 
 
-def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+def allocated_devices(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    """The devices that the claim has."""
     allocation = claim.status.allocation
     return allocation.devices.results if allocation is not None else ()
 

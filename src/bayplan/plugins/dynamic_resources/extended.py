@@ -24,10 +24,7 @@ from bayplan.api.resource import (
     ResourceClaimSpec,
 )
 from bayplan.plugins.shared.device_classes import DeviceClasses
-
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-IN_MEMORY = "<extended-resources>"
-"""No valid name, so no claim of the API has it."""
+from bayplan.plugins.shared.device_tracker import ANNOTATION, IN_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,6 @@ class Mapping:
     container: str
     resource: str
     request: str
-
-
-def is_special(claim: ResourceClaim) -> bool:
-    """Whether the scheduler made the claim for extended resources."""
-    return claim.metadata.annotations.get(ANNOTATION) == "true"
 
 
 def special_claim(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from bayplan.api.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
-from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    HintIndex,
+    Resource,
+)
 from bayplan.plugins.dynamic_resources.pod_claims import (
     ClaimLookup,
     ClaimNotReadyError,
@@ -27,7 +34,7 @@ class Hints:
         claim = ClusterEvent(RESOURCE_CLAIM, changed | Action.DELETE)
         return [
             EventRegistration(ClusterEvent(NODE, node)),
-            EventRegistration(claim, self.claim_changed),
+            EventRegistration(claim, self.claim_changed, HintIndex(_pod_keys, _claim_keys)),
             EventRegistration(made, self.claim_made),
             EventRegistration(ClusterEvent(DEVICE_CLASS, changed)),
             EventRegistration(ClusterEvent(RESOURCE_SLICE, changed)),
@@ -52,6 +59,23 @@ class Hints:
         except ClaimNotReadyError:
             return Hint.SKIP
         return Hint.QUEUE
+
+
+def _pod_keys(pod: Pod) -> list[str]:
+    """The claims that it names, and its uid, which claims made for it name."""
+    named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    return [pod.uid, *(f"{pod.namespace}/{name}" for name in named if name is not None)]
+
+
+def _claim_keys(old: ResourceClaim | None, new: ResourceClaim | None) -> tuple[str, ...] | None:
+    """None where devices become free, which may help any Pod."""
+    had = old is not None and old.status.allocation is not None
+    if new is None:
+        return None if had else ()
+    if had and new.status.allocation is None:
+        return None
+    owner = new.metadata.controller
+    return (new.key,) if owner is None else (new.key, owner.uid)
 
 
 def _queue_if(useful: bool) -> Hint:

@@ -9,7 +9,9 @@ reasons and their order are those of kube-scheduler's ``interpodaffinity`` packa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
@@ -17,6 +19,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounter, Integers, PodTerm, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import InterPodAffinityArgs
+from bayplan.framework.capacity import UNBOUNDED
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -27,6 +30,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
 from bayplan.framework.points import (
+    BoundsCopies,
     EnqueueExtensions,
     FilterNodes,
     PodMoves,
@@ -58,7 +62,8 @@ _REASONS = {
 class InterPodAffinity(Plugin):
     """See the module's docstring."""
 
-    Args: ClassVar[type | None] = InterPodAffinityArgs
+    Args = InterPodAffinityArgs
+    args: InterPodAffinityArgs
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -110,13 +115,22 @@ class InterPodAffinity(Plugin):
         """Reason codes, the first reason of each node that does not fit."""
         return self._filter_state(state).judge(nodes)
 
+    def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, Integers] | None:
+        """One on each node of a topology in which such Pods have to be apart from each other."""
+        anti = pod.shape.memo(shape_terms).anti
+        labels = self._counters.namespace_labels(pod.namespace) if anti else {}
+        own = [term for term in anti if term.selects(pod.shape, labels)]
+        apart = np.zeros(len(nodes), np.bool_)
+        for term in own:
+            apart |= nodes.label(term.topology_key).codes >= 0
+        return {"pod anti-affinity": np.where(apart, 1, UNBOUNDED)} if own else None
+
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """The status of a reason code."""
         return _REASONS[code]
 
     def _filter_state(self, state: CycleState) -> AffinityState:
-        affinity: AffinityState = state.read(self.name)
-        return affinity
+        return state.read(self.name, AffinityState)
 
     # Score
 
@@ -148,7 +162,7 @@ class InterPodAffinity(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Normalized already: PreScore has seen the feasible nodes."""
-        score: AffinityScore = state.read(_SCORE_KEY)
+        score = state.read(_SCORE_KEY, AffinityScore)
         return score.normalized(nodes)
 
     # Queueing hints
@@ -207,7 +221,14 @@ def _after_node_change(pod: Pod, old: Node | None, new: Node) -> Hint:
 
 
 class _Implements(
-    PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions, Protocol
+    PreFilter,
+    FilterNodes,
+    BoundsCopies,
+    PreScore,
+    ScoreNodes,
+    PodMoves,
+    EnqueueExtensions,
+    Protocol,
 ):
     """The points that the plugin implements; mypy checks it against them."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class _State:
 class NodeVolumeLimits(Plugin):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+    kinds: ClassVar[tuple[Kind[object], ...]] = (
         CSI_DRIVER,
         CSI_NODE,
         PERSISTENT_VOLUME_CLAIM,
@@ -228,7 +228,7 @@ class NodeVolumeLimits(Plugin):
             world.used.subtract(self._attached.resolve(other))
 
     def _world(self, state: CycleState, other: Pod, row: int) -> _World | None:
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         if mine is None or not other.shape.constraints.memo(is_attachable):
             return None
         assert mine.rows is not None
@@ -240,7 +240,7 @@ class NodeVolumeLimits(Plugin):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes as in the state's statuses."""
-        mine: _State = state.read(self.name)
+        mine = state.read(self.name, _State)
         codes = self._without_drivers(mine, nodes)
         if mine.missing is None:
             return codes
@@ -296,7 +296,7 @@ class NodeVolumeLimits(Plugin):
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What the code stands for in this cycle."""
-        mine: _State = state.read(self.name)
+        mine = state.read(self.name, _State)
         return mine.statuses[abs(code)]
 
     def events_to_register(self) -> list[EventRegistration]:

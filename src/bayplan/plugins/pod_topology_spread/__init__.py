@@ -9,7 +9,7 @@ system's (soft, by hostname and zone) or a list from the plugin's args. Counts c
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
@@ -66,7 +66,7 @@ _REASONS = {
 class PodTopologySpread(Plugin):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[Any], ...]] = DEFAULT_SELECTOR_KINDS
+    kinds: ClassVar[tuple[Kind[object], ...]] = DEFAULT_SELECTOR_KINDS
 
     Args: ClassVar[type | None] = PodTopologySpreadArgs
 
@@ -147,8 +147,7 @@ class PodTopologySpread(Plugin):
         return _REASONS[code]
 
     def _filter_state(self, state: CycleState) -> FilterState:
-        spread: FilterState = state.read(self.name)
-        return spread
+        return state.read(self.name, FilterState)
 
     # Score
 
@@ -173,7 +172,7 @@ class PodTopologySpread(Plugin):
 
         Normalized already: PreScore has seen the feasible nodes.
         """
-        score: ScoreState = state.read(_SCORE_KEY)
+        score = state.read(_SCORE_KEY, ScoreState)
         return score.normalized(nodes)
 
     # Queueing hints

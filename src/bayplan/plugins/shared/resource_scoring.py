@@ -2,7 +2,7 @@
 
 Both look at the resources that their args name, and of those only at what bears on the Pod: a
 resource besides CPU, memory and ephemeral storage counts only if the Pod asks for it. On a node
-that does not offer a resource, it does not count either.
+that does not offer a resource, by itself or as devices, it does not count either.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from bayplan.cache.node_table import NodeTable
 from bayplan.cache.requests import Exact, units
+from bayplan.framework.handle import InTreeHandle
+from bayplan.plugins.shared.device_classes import may_have_class
+from bayplan.plugins.shared.device_offers import Columns, DeviceOffers
 from bayplan.plugins.shared.resource_names import CORE, is_scalar
 
 _NONE = Fraction(0)
@@ -36,17 +40,43 @@ class ScoredResource:
 
     Attributes:
         amount: what the Pod asks for: milli-CPU, bytes or a count.
+        devices: what else nodes may offer as this resource.
     """
 
     name: str
     weight: int
     amount: int
+    devices: DeviceOffers | None = None
+
+    def columns(self, nodes: NodeTable) -> Columns:
+        """What nodes offer, and what Pods there take of it, ``(n,)`` each."""
+        columns = nodes.allocatable(self.name), nodes.requested(self.name)
+        if self.devices is None:
+            return columns
+        return self.devices.added_to(columns, self.name, nodes)
 
 
-def scored_resources(specs: Iterable[Spec], requests: Exact) -> tuple[ScoredResource, ...]:
+def device_offers(specs: Iterable[Spec], handle: InTreeHandle) -> DeviceOffers | None:
+    """What is needed to score ``specs``: None where no class can stand for any of them."""
+    return DeviceOffers(handle) if any(may_have_class(spec.name) for spec in specs) else None
+
+
+def device_epoch(resources: Iterable[ScoredResource]) -> int:
+    """Changes when devices that count for one of ``resources`` do."""
+    return max((r.devices.epoch for r in resources if r.devices is not None), default=0)
+
+
+def scored_resources(
+    specs: Iterable[Spec], requests: Exact, devices: DeviceOffers | None
+) -> tuple[ScoredResource, ...]:
     """The resources among ``specs`` that count for a Pod with these ``requests``."""
     every = (
-        ScoredResource(spec.name, spec.weight, units(spec.name, requests.get(spec.name, _NONE)))
+        ScoredResource(
+            spec.name,
+            spec.weight,
+            units(spec.name, requests.get(spec.name, _NONE)),
+            devices if may_have_class(spec.name) else None,
+        )
         for spec in specs
     )
     return tuple(r for r in every if r.name in CORE or (r.amount and is_scalar(r.name)))

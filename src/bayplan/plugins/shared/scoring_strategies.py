@@ -67,10 +67,9 @@ def _average(
     total = np.zeros(len(nodes), np.int64)
     weights = np.zeros(len(nodes), np.int64)
     for resource in resources:
-        allocatable = nodes.allocatable(resource.name)
+        allocatable, occupied = _with_pod(nodes, resource)
         weight = resource.weight * (allocatable > 0)
-        capacity = np.maximum(allocatable, 1)
-        total += weight * score(_occupied(nodes, resource), capacity)
+        total += weight * score(occupied, np.maximum(allocatable, 1))
         weights += weight
     return quotient(total, np.maximum(weights, 1))
 
@@ -82,9 +81,8 @@ def _rounded_average(
     total = np.zeros(len(nodes), np.int64)
     weights = np.zeros(len(nodes), np.int64)
     for resource in resources:
-        allocatable = nodes.allocatable(resource.name)
-        capacity = np.maximum(allocatable, 1)
-        scores = curve[np.minimum(_occupied(nodes, resource) * _FULL // capacity, _FULL)]
+        allocatable, occupied = _with_pod(nodes, resource)
+        scores = curve[np.minimum(occupied * _FULL // np.maximum(allocatable, 1), _FULL)]
         weight = resource.weight * ((allocatable > 0) & (scores > 0))
         total += weight * scores
         weights += weight
@@ -92,14 +90,18 @@ def _rounded_average(
     return (2 * total + weights) // (2 * weights)
 
 
-def _occupied(nodes: NodeTable, resource: ScoredResource) -> IntArray:
-    """What Pods on the node and this one take; a missing CPU or memory request counts, too."""
+def _with_pod(nodes: NodeTable, resource: ScoredResource) -> tuple[IntArray, IntArray]:
+    """What a node offers, and what Pods there and this one take.
+
+    A missing CPU or memory request counts, too.
+    """
     match resource.name:
         case "cpu":
-            return nodes.nonzero_cpu + resource.amount
+            return nodes.allocatable("cpu"), nodes.nonzero_cpu + resource.amount
         case "memory":
-            return nodes.nonzero_memory + resource.amount
-    return nodes.requested(resource.name) + resource.amount
+            return nodes.allocatable("memory"), nodes.nonzero_memory + resource.amount
+    allocatable, requested = resource.columns(nodes)
+    return allocatable, requested + resource.amount
 
 
 def curve(shape: Sequence[UtilizationShapePoint]) -> IntArray:

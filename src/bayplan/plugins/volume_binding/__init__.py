@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class _State:
 class VolumeBinding(Plugin):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[Any], ...]] = (
+    kinds: ClassVar[tuple[Kind[object], ...]] = (
         PERSISTENT_VOLUME_CLAIM,
         PERSISTENT_VOLUME,
         STORAGE_CLASS,
@@ -93,6 +93,7 @@ class VolumeBinding(Plugin):
     )
 
     Args = VolumeBindingArgs
+    args: VolumeBindingArgs
 
     def __init__(self, args: VolumeBindingArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -168,7 +169,7 @@ class VolumeBinding(Plugin):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """Codes of `FoundVolumes`."""
-        mine: _State = state.read(self.name)
+        mine = state.read(self.name, _State)
         volumes = self._find(mine, nodes)
         if mine.found is None or nodes is self.handle.nodes:
             mine.found = volumes
@@ -179,7 +180,7 @@ class VolumeBinding(Plugin):
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """What the code says."""
-        mine: _State = state.read(self.name)
+        mine = state.read(self.name, _State)
         assert mine.found is not None
         return mine.found.status(code)
 
@@ -193,7 +194,7 @@ class VolumeBinding(Plugin):
 
     def _is_prepared(self, state: CycleState) -> bool:
         """Whether PreFilter has run, if only to find that the Pod has no claims."""
-        return self.name in state.skip_filter or state.get(self.name) is not None
+        return self.name in state.skip_filter or state.get(self.name, _State) is not None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray | None:
         """How full the volumes would be, by the shape of the args.
@@ -202,7 +203,7 @@ class VolumeBinding(Plugin):
         """
         if self._curve is not None and not self._is_prepared(state):
             raise MissingStateError(_NOT_PREPARED)
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         if mine is None or mine.found is None or self._curve is None:
             return None
         volumes = mine.found if mine.found.nodes is nodes else self._find(mine, nodes)
@@ -212,7 +213,7 @@ class VolumeBinding(Plugin):
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume what the Pod's unbound claims get on the node."""
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         row = self.handle.nodes.row(node_name)
         if mine is None or not mine.claims.delayed or row is None:
             return None
@@ -236,7 +237,7 @@ class VolumeBinding(Plugin):
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take back what was assumed and has not been written."""
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         task = mine.task if mine is not None else None
         if task is None:
             return
@@ -252,12 +253,12 @@ class VolumeBinding(Plugin):
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Skip where nothing is to be bound."""
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         return SKIP if mine is None or mine.task is None else Status()
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write what was assumed and wait until the PV controller has bound it all."""
-        mine: _State | None = state.get(self.name)
+        mine = state.get(self.name, _State)
         if mine is None or mine.task is None:
             return None
         task = mine.task

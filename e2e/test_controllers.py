@@ -1,0 +1,124 @@
+"""The controllers on a real API server, with the permissions that deploy/ gives them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from e2e.cluster import OTHER, SOON, SYSTEM, Cluster, Json, pod
+from e2e.provider import NodeSpec, Part, token_kubeconfig, wait_until
+from e2e.provider.golang import ROOT
+from e2e.provider.process import Endpoint, free_port
+
+pytestmark = pytest.mark.e2e
+
+ACCOUNT = "bayplan-controllers"
+OVERLAY = ROOT / "deploy" / "overlays" / "with-controllers"
+LABEL = "scheduling.x-k8s.io/pod-group"
+MEMBERS = 3
+
+
+class Controllers(Part):
+    """One process of the controllers, with the token of its ServiceAccount."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        port = free_port()
+        folder = cluster.plane.folder
+        token = cluster.token(ACCOUNT)
+        kubeconfig = token_kubeconfig(folder / "controllers", cluster.plane.kubeconfig, token)
+        argv = [sys.executable, "-m", "bayplan", "controllers", f"--kubeconfig={kubeconfig}"]
+        argv += [f"--port={port}", f"--scheduler-name={OTHER}"]
+        endpoint = Endpoint(f"http://127.0.0.1:{port}", cluster.plane.context)
+        log = folder / f"controllers-{number}.log"
+        super().__init__(f"controllers-{number}", argv, log, endpoint, "/healthz")
+
+
+@pytest.fixture
+def install(cluster: Cluster) -> Callable[..., None]:
+    """Installs what deploy/ has of the controllers, but for their Deployment."""
+
+    def apply(*kinds: str) -> None:
+        objects = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(OVERLAY))))
+        chosen = [one for one in objects if one["kind"] in kinds and _is_theirs(one)]
+        path = cluster.plane.folder / "controllers.yaml"
+        path.write_text(yaml.safe_dump_all(chosen))
+        cluster.kubectl("apply", "-f", str(path))
+
+    return apply
+
+
+def _is_theirs(one: Json) -> bool:
+    return bool(one["kind"] == "CustomResourceDefinition" or one["metadata"]["name"] == ACCOUNT)
+
+
+@pytest.fixture
+def two(cluster: Cluster, install: Callable[..., None]) -> Iterator[list[Controllers]]:
+    """Two processes, started before there are CRDs where no other test has made them."""
+    install("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    running = [Controllers(cluster, number).start() for number in range(2)]
+    install("CustomResourceDefinition")
+    for plural in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.x-k8s.io"):
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", "crd/queues.bayplan.dev")
+    yield running
+    for one in running:
+        one.stop()
+    cluster.kubectl("delete", "podgroups,elasticquotas", "--all", namespace=cluster.namespace)
+    cluster.kubectl("delete", "queues", "--all")
+    cluster.kubectl("delete", "lease", ACCOUNT, "--ignore-not-found", namespace=SYSTEM)
+
+
+def create(cluster: Cluster, kind: str, name: str, **spec: object) -> None:
+    """Create an object of a CRD."""
+    version = "bayplan.dev/v1alpha1" if kind == "Queue" else "scheduling.x-k8s.io/v1alpha1"
+    metadata = {"name": name}
+    document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    path = cluster.plane.folder / f"{kind}-{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    cluster.apply(path)
+
+
+def wait_status(cluster: Cluster, kind: str, name: str, **wanted: object) -> Json:
+    """Wait until these fields of the status are so, and return the status."""
+
+    def status() -> Json | None:
+        text = cluster.kubectl("get", kind, name, "-o=json", namespace=cluster.namespace)
+        found: Json = json.loads(text).get("status", {})
+        return found if {field: found.get(field) for field in wanted} == wanted else None
+
+    return wait_until(status, SOON, f"{kind} {name} with {wanted}")
+
+
+def test_statuses_follow_the_pods_whoever_leads(cluster: Cluster, two: list[Controllers]) -> None:
+    cluster.nodes(NodeSpec("c1", cpu="8"))
+    create(cluster, "PodGroup", "gang", minMember=MEMBERS)
+    create(cluster, "ElasticQuota", "quota", min={"cpu": "1"}, max={"cpu": "8"})
+    names = {"kubernetes.io/metadata.name": cluster.namespace}
+    create(cluster, "Queue", "team", namespaceSelector={"matchLabels": names}, limit={"cpu": "8"})
+    wait_status(cluster, "podgroup", "gang", phase="Pending")
+
+    pods = [pod(f"gang-{i}", OTHER, {LABEL: "gang"}, cpu="1") for i in range(MEMBERS)]
+    cluster.create(*pods)
+    wait_status(cluster, "podgroup", "gang", phase="Scheduling", running=0)
+    wait_status(cluster, "queue", "team", pending=MEMBERS, used={})
+
+    two[0].kill()  # whether it led or not, one that works is left
+    for i in range(MEMBERS):
+        cluster.bind(f"gang-{i}", "c1")
+    wait_status(cluster, "podgroup", "gang", phase="Running", running=MEMBERS)
+    wait_status(cluster, "elasticquota", "quota", used={"cpu": str(MEMBERS)})
+    status = wait_status(cluster, "queue", "team", pending=0)
+    assert status["used"]["cpu"] == str(MEMBERS)
+    assert status["conditions"][0]["status"] == "True"
+
+    cluster.delete("gang-0")
+    wait_status(cluster, "podgroup", "gang", phase="Pending")
+    wait_status(cluster, "elasticquota", "quota", used={"cpu": str(MEMBERS - 1)})
+    finalizers = cluster.kubectl(
+        "get", "podgroup", "gang", "-o=jsonpath={.metadata.finalizers}", namespace=cluster.namespace
+    )
+    assert not finalizers

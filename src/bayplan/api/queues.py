@@ -1,0 +1,50 @@
+"""Queue of bayplan.dev/v1alpha1: a tenant, or a group of tenants, and its part of the cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from bayplan.api.meta import LabelSelector, Object, Wire
+from bayplan.api.pod_spec import Resources
+
+
+class Order(StrEnum):
+    """Whose turn it is among the Pods of one queue that have the same priority."""
+
+    FAIR = "Fair"
+    """Namespaces take turns."""
+    FIFO = "Fifo"
+    """The oldest Pod first."""
+
+
+class QueueSpec(Wire, frozen=True):
+    """What a queue has a right to; every field may be absent.
+
+    Attributes:
+        parent: the queue that this one is a part of; "" for none.
+        namespace_selector: whose Pods belong to the queue; None for no namespace.
+        guaranteed: is there for the queue whenever it has Pods for it, by resource.
+        limit: is never exceeded, by resource; what it does not name has no limit.
+        weight: the queue's part of idle room, relative to its siblings.
+        priority: siblings with a higher one get idle room first.
+        min_runtime_seconds: a Pod that runs for less is not evicted for another queue.
+        reclaimable: whether Pods may be evicted for other queues. If not, the queue borrows nothing
+            of what ``guaranteed`` names.
+        order: of the Pods that wait.
+    """
+
+    parent: str = ""
+    namespace_selector: LabelSelector | None = None
+    guaranteed: Resources = {}
+    limit: Resources = {}
+    weight: int = 1
+    priority: int = 0
+    min_runtime_seconds: int = 0
+    reclaimable: bool = True
+    order: Order = Order.FAIR
+
+
+class Queue(Object, frozen=True):
+    """A Queue."""
+
+    spec: QueueSpec = QueueSpec()

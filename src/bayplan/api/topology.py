@@ -1,0 +1,23 @@
+"""Topology of kueue.x-k8s.io: a hierarchy of node labels."""
+
+from __future__ import annotations
+
+from bayplan.api.meta import Object, Wire
+
+
+class TopologyLevel(Wire, frozen=True):
+    """One level."""
+
+    node_label: str = ""
+
+
+class TopologySpec(Wire, frozen=True):
+    """The levels, the widest first."""
+
+    levels: tuple[TopologyLevel, ...] = ()
+
+
+class Topology(Object, frozen=True):
+    """A Topology; nodes are in one domain of a level if they have the same value of its label."""
+
+    spec: TopologySpec = TopologySpec()

@@ -1,0 +1,143 @@
+"""Pages: what the port shows of one process.
+
+| path | |
+|---|---|
+| ``/healthz``, ``/livez``, ``/readyz`` | see `bayplan.app.process` |
+| ``/metrics`` | Prometheus text |
+| ``/configz`` | the configuration that decides now, as kube-scheduler shows its own |
+| ``/debug/flags/v`` | the log level; PUT changes it |
+| ``/debug/profile`` | samples of all threads' stacks |
+| ``/debug/dump`` | what SIGUSR2 logs |
+
+``/debug`` is there while the configuration has ``enableProfiling``, the default.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import msgspec
+import structlog
+
+from bayplan import logs
+from bayplan.app.debugger import Debugger
+from bayplan.config import EffectiveConfig, config_document
+from bayplan.server.pages import HTML, JSON, TEXT, Answer, Page, Pages, Request, text
+from bayplan.telemetry import profile
+
+log = structlog.get_logger("port")
+
+Check = Callable[[], list[str]]
+"""What is wrong, one line each; nothing when all is well."""
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+JSON_LINES = "application/jsonl"
+PROFILE_SECONDS = 10.0
+LONGEST_PROFILE = 60.0
+DUMP_SECONDS = 30.0
+"""How long a dump may wait for the scheduling thread."""
+HIDDEN = "<not shown>"
+"""In place of private keys."""
+_TYPES = {"text": TEXT, "html": HTML, "speedscope": JSON}
+
+
+def probes(live: Check, ready: Check, metrics: Callable[[], bytes]) -> Pages:
+    """What may be read without TLS, too."""
+
+    def health(check: Check) -> Page:
+        return Page(lambda _: _health(check()))
+
+    return {
+        "/healthz": health(live),
+        "/livez": health(live),
+        "/readyz": health(ready),
+        "/metrics": Page(lambda _: Answer(200, metrics(), METRICS)),
+    }
+
+
+def _health(wrong: list[str]) -> Answer:
+    return Answer(503 if wrong else 200, "\n".join(wrong or ["ok"]).encode())
+
+
+def debug_pages(config: Callable[[], EffectiveConfig], debugger: Debugger) -> Pages:
+    """The pages for those who look into the process.
+
+    Args:
+        config: the present one.
+        debugger: makes the dump.
+    """
+    profiles = Profiles()
+
+    def while_enabled(answer: Callable[[Request], Answer], *methods: str) -> Page:
+        def answered(request: Request) -> Answer:
+            if not config().config.enable_profiling:
+                return text(404, "enableProfiling is false in the configuration")
+            return answer(request)
+
+        return Page(answered, methods or ("GET",))
+
+    return {
+        "/configz": Page(lambda _: _configz(config())),
+        "/debug/flags/v": while_enabled(_verbosity, "GET", "PUT"),
+        "/debug/profile": while_enabled(profiles.answer),
+        "/debug/dump": while_enabled(lambda _: _dump(debugger)),
+    }
+
+
+def _configz(config: EffectiveConfig) -> Answer:
+    document = config_document(config)
+    for extender in document["extenders"]:
+        tls = extender.get("tlsConfig", {})
+        if tls.get("keyData"):
+            tls["keyData"] = HIDDEN
+    return Answer(200, msgspec.json.encode({"componentconfig": document}), JSON)
+
+
+def _verbosity(request: Request) -> Answer:
+    if request.method == "GET":
+        return text(200, str(logs.verbosity()))
+    try:
+        level = logs.parse_verbosity(request.body.decode().strip())
+    except ValueError as error:
+        return text(400, f"the log level {error}")
+    log.info("Log level", was=logs.verbosity(), becomes=level)
+    logs.set_verbosity(level)
+    return text(200, f"the log level is {level}")
+
+
+class Profiles:
+    """Takes one profile at a time."""
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+
+    def answer(self, request: Request) -> Answer:
+        """Sample for ``seconds``, and show it as the ``format`` says."""
+        form = request.query.get("format", "text")
+        if form not in profile.FORMATS:
+            return text(400, f"format must be one of {', '.join(profile.FORMATS)}")
+        try:
+            seconds = float(request.query.get("seconds", PROFILE_SECONDS))
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= LONGEST_PROFILE:
+            return text(400, f"seconds must be a number above 0, at most {LONGEST_PROFILE:.0f}")
+        if not self._busy.acquire(blocking=False):
+            return text(429, "another profile is being taken")
+        try:
+            session = profile.sample(seconds)
+        finally:
+            self._busy.release()
+        return Answer(200, profile.render(session, form).encode(), _TYPES[form])
+
+
+def _dump(debugger: Debugger) -> Answer:
+    try:
+        lines = debugger.report(DUMP_SECONDS)
+    except FutureTimeoutError:
+        return text(503, f"the scheduling thread did not answer in {DUMP_SECONDS:.0f} s")
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+    body = b"".join(encode({"msg": line.event, **line.fields}) + b"\n" for line in lines)
+    return Answer(200, body, JSON_LINES)

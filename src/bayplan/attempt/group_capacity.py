@@ -1,0 +1,89 @@
+"""GroupCapacity: at most how many Pods of a group fit, on all nodes or by domain.
+
+The capacity columns of each kind of Pod in the group (`bayplan.framework.capacity`), summed. Each
+kind is counted as if it had the nodes for itself, so this bounds from above.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, CodeArray, IntArray
+from bayplan.framework.capacity import Kind, kind_of
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.interface import Integers
+from bayplan.framework.runtime import Framework
+
+MOST_KINDS = 16
+"""Groups of more kinds of Pods are not bounded: to place them costs little more."""
+
+
+class GroupCapacity:
+    """The bound for some Pods.
+
+    Attributes:
+        plugins: the plugins behind it.
+        pods: one Pod of each kind.
+    """
+
+    def __init__(self, framework: Framework, pods: Sequence[Pod]) -> None:
+        self._total = len(pods)
+        counts = Counter(map(kind_of, pods))
+        first: dict[Kind, Pod] = {}
+        if len(counts) <= MOST_KINDS:
+            for pod in pods:
+                first.setdefault(kind_of(pod), pod)
+        try:
+            capacities = [framework.search.capacity.of(pod) for pod in first.values()]
+        except AttemptFault:
+            capacities = []  # the first attempt meets the fault as well, and reports it
+        self._kinds = list(zip((counts[kind] for kind in first), capacities, strict=False))
+        self.pods = tuple(first.values())
+        self.plugins = frozenset().union(*(c.plugins for c in capacities))
+
+    def at_most(self, rows: BoolArray | slice = slice(None)) -> int:
+        """How many of the Pods fit on ``rows``, at most."""
+        if not self._kinds:
+            return self._total
+        return sum(min(count, _sum(capacity.copies[rows])) for count, capacity in self._kinds)
+
+    def by_domain(self, codes: CodeArray, domains: int) -> tuple[IntArray, IntArray]:
+        """For each domain, how many of the Pods fit at most, and how much room it has in all.
+
+        Args:
+            codes: ``(n,)`` the domain of each row, negative for none.
+            domains: how many there are.
+
+        Returns:
+            Two arrays, ``(domains,)``; the second one in copies of its Pods, to compare domains.
+        """
+        inside = codes >= 0
+        if not self._kinds:
+            full = np.full(domains, self._total, np.int64)
+            return full, np.bincount(codes[inside], minlength=domains)
+        fit = np.zeros(domains, np.int64)
+        room = np.zeros(domains, np.int64)
+        for count, capacity in self._kinds:
+            copies = np.minimum(capacity.copies[inside], self._total)
+            total = np.bincount(codes[inside], copies, domains).astype(np.int64)
+            fit += np.minimum(total, count)
+            room += total
+        return fit, room
+
+    def short_of(self, rows: BoolArray | slice = slice(None)) -> list[str]:
+        """What the Pods that do not fit on ``rows`` lack, the scarcest first."""
+        scarce = {
+            name: total / count
+            for count, capacity in self._kinds
+            for name, bound in capacity.bounds.items()
+            if (total := _sum(np.maximum(bound, 0)[rows])) < count
+        }
+        return sorted(scarce, key=lambda name: scarce[name])
+
+
+def _sum(copies: Integers) -> int:
+    return int(copies.sum())

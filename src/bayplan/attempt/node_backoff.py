@@ -1,0 +1,82 @@
+"""NodeBackoff: nodes that an owner's Pods keep off, because the node rejected one of them.
+
+A controller replaces a rejected Pod within milliseconds. Why the kubelet rejected it may be unknown
+here (NUMA alignment, a device that failed, labels that it has read itself). Without this memory the
+replacement would go to the same node again, many times a second. The time doubles with each
+rejection. It is forgotten when it has been over for as long as it took.
+
+With no rejection, nothing is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, LiveNodeTable
+
+FIRST_SECONDS = 10.0
+LONGEST_SECONDS = 300.0
+
+Owner = tuple[str, tuple[str, str]]
+"""Namespace, and the controlling owner as `Pod.controller` has it."""
+
+
+class _Pause(NamedTuple):
+    until: float
+    seconds: float
+
+
+class NodeBackoff:
+    """Pauses by owner and node; scheduling thread only.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pauses: dict[Owner, dict[str, _Pause]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._pauses)
+
+    def add(self, pod: Pod, node: str) -> float:
+        """The node rejected ``pod``: its owner's Pods keep off it.
+
+        Returns:
+            For how many seconds; 0.0 for a Pod without an owner, which nobody replaces.
+        """
+        if pod.controller == ("", ""):
+            return 0.0
+        self._forget()
+        pauses = self._pauses.setdefault(_owner(pod), {})
+        previous = pauses.get(node)
+        seconds = FIRST_SECONDS if previous is None else previous.seconds * 2
+        seconds = min(seconds, LONGEST_SECONDS)
+        pauses[node] = _Pause(self._clock() + seconds, seconds)
+        return seconds
+
+    def rows(self, pod: Pod, nodes: LiveNodeTable) -> IntArray:
+        """Rows that ``pod`` keeps off now."""
+        self._forget()
+        now = self._clock()
+        pauses = self._pauses.get(_owner(pod), {})
+        rows = [nodes.row(name) for name, pause in pauses.items() if now < pause.until]
+        return np.array([row for row in rows if row is not None], np.int64)
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for owner, pauses in list(self._pauses.items()):
+            for name, pause in list(pauses.items()):
+                if now >= pause.until + pause.seconds:
+                    del pauses[name]
+            if not pauses:
+                del self._pauses[owner]
+
+
+def _owner(pod: Pod) -> Owner:
+    return pod.namespace, pod.controller

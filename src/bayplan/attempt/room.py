@@ -1,0 +1,140 @@
+"""Making room for a group: asks the profile's plugins, and tries out what they propose.
+
+Where a plan does not stand, plugins of the point PodGroupPostFilter are asked in turn. Each gets a
+`Request`, by which it may have the group planned as if some Pods were gone: on the live tables, in
+a trial that is rolled back, Reserve included. The first that knows whom to evict has them evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.attempt.group import Planner
+from bayplan.attempt.outcome import Reason
+from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.cache.cache import Cache
+from bayplan.cache.node_table import BoolArray
+from bayplan.cache.pod_groups import Group
+from bayplan.config.points import Point
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.room import NoRoom, Room, Taker
+from bayplan.framework.runtime import Framework
+from bayplan.queue.nominator import Nominator
+
+log = structlog.get_logger("groups")
+
+
+def rows_that_may_fit(framework: Framework, pod: Pod) -> BoolArray:
+    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave."""
+    diagnosis, _ = framework.search.diagnose(CycleState(dry_run=True), pod)
+    rows = diagnosis.nodes.exists.copy()
+    rows[diagnosis.rows_with(unresolvable=True)] = False
+    return rows
+
+
+class Request:
+    """A group that does not fit; see `bayplan.framework.room.RoomRequest`."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        nominator: Nominator,
+        planner: Planner,
+        framework: Framework,
+        group: Group,
+        pods: Sequence[Pod],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._cache, self._nominator, self._planner = cache, nominator, planner
+        self._framework = framework
+        self._group = group
+        level = group.topology.required if group.topology is not None else ""
+        self.taker = Taker(group.uid, group.key, tuple(pods), group.minimum, level)
+        self.dry_run = dry_run
+
+    def rows_for(self, pod: Pod) -> BoolArray:
+        """See `RoomRequest`."""
+        return rows_that_may_fit(self._framework, pod)
+
+    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
+        """See `RoomRequest`."""
+        nominations = self._nominator.nominations(self.taker.pods)
+        with self._cache.trial():
+            for victim in victims:
+                self._cache.remove(victim.uid)
+            plan = self._planner.plan(self._framework, self._group, self.taker.pods, dry_run=True)
+            if isinstance(plan, Plan):
+                self._planner.drop(plan)
+        self._nominator.nominate_all(nominations)
+        if not isinstance(plan, Plan):
+            return None
+        return {member.pod.uid: member.pod.node_name for member in plan.members}
+
+
+class RoomMaker:
+    """Finds room for groups. Scheduling thread only."""
+
+    def __init__(self, cache: Cache, nominator: Nominator, planner: Planner) -> None:
+        self._cache, self._nominator, self._planner = cache, nominator, planner
+
+    def make_room(
+        self,
+        framework: Framework,
+        group: Group,
+        pods: Sequence[Pod],
+        rejection: GroupRejection,
+        *,
+        dry_run: bool = False,
+    ) -> GroupRejection:
+        """Have somebody evicted so that a rejected group fits. Never raises.
+
+        Only a question with ``dry_run``.
+
+        Returns:
+            The rejection, which says what came of it.
+        """
+        plugins = framework.plugins.pod_group_post_filter
+        if not plugins or rejection.reason is Reason.SCHEDULER_ERROR:
+            return rejection
+        request = Request(
+            self._cache, self._nominator, self._planner, framework, group, pods, dry_run=dry_run
+        )
+        try:
+            return _with(self._ask(framework, request), rejection)
+        except AttemptFault as fault:
+            return _with(NoRoom(str(fault)), rejection)
+        except Exception as exc:
+            # What a plugin hands out may break wherever it is looked at.
+            log.exception("making room broke", group=group.key)
+            return _with(NoRoom(f"{type(exc).__name__}: {exc}"), rejection)
+
+    def _ask(self, framework: Framework, request: Request) -> Room | NoRoom:
+        """The first room that a plugin makes, or what the last one says."""
+        plugins = framework.plugins
+        answer: Room | NoRoom = NoRoom()
+        for plugin in plugins.pod_group_post_filter:
+            point, method = Point.POD_GROUP_POST_FILTER, plugin.pod_group_post_filter
+            answer = plugins.ask((Room, NoRoom), plugin, point, method, request)
+            if isinstance(answer, Room) or answer.final:
+                break
+        return answer
+
+
+def _with(answer: Room | NoRoom, rejection: GroupRejection) -> GroupRejection:
+    if isinstance(answer, Room):
+        return msgspec.structs.replace(
+            rejection,
+            sentence=answer.sentence,
+            message=f"{rejection.message}; others are leaving to make room",
+            room=answer,
+        )
+    if not answer.sentence:
+        return rejection
+    sentence = f"{rejection.sentence.removesuffix('.')}. Preemption: {answer.sentence}"
+    return msgspec.structs.replace(rejection, sentence=sentence)

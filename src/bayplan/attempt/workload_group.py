@@ -1,0 +1,214 @@
+"""Attempt of a PodGroup of Kubernetes: nodes for its Pods in kube-scheduler's way, or why not.
+
+The Pods are tried once each, in the order of the queue. One that gets a node is assumed and
+reserved, so that the next one sees it there. After each Pod the minimum is looked at: as soon as it
+cannot be reached any more, the rest is not tried and all is undone. Otherwise Pods that fit nowhere
+do not keep the others from their nodes. A Pod whose attempt breaks ends the attempt of the group.
+
+Example, minCount 3, Pods a to d, of which b does not fit: a placed (1 of 3, 3 remain), b rejected
+(1 of 3, 2 remain), c placed, d placed (3 of 3): the group is placed, b comes back to the queue. Had
+c not fit either, 1 of 3 with 1 to come is too few: d is not tried, and a is undone.
+
+Answers to ``podGroupSchedulingDefaultAlgorithm`` in kube-scheduler's
+``pkg/scheduler/schedule_one_podgroup.go`` and to PlacementFeasible of its plugin GangScheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.attempt.attempt import attempt
+from bayplan.attempt.commit import Choice, Commit, Member
+from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.attempt.selection import NodeChooser
+from bayplan.cache.pod_groups import WorkloadGroupMembers
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.room import Room
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.queue.nominator import Nominator
+
+UNSCHEDULABLE = "pod group is unschedulable"
+_LOWER_PRIORITY = "PreemptLowerPriority"
+
+
+class Placed(msgspec.Struct, frozen=True, eq=False):
+    """A Pod that got a node; in an attempt that failed as a whole it does not count on it."""
+
+    member: Member
+    placement: Placement
+
+
+Result = Placed | Rejection
+
+
+class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
+    """What came of an attempt.
+
+    Attributes:
+        status: Success, Unschedulable or Error, of the group.
+        pods: all of its Pods that need nodes, in the order in which they are tried.
+        results: of as many of them as were tried.
+        room: where there will be room for them, and who is evicted for that.
+    """
+
+    status: Status
+    pods: tuple[Pod, ...]
+    results: tuple[Result, ...] = ()
+    room: Room | None = None
+
+    @property
+    def placed(self) -> list[Placed]:
+        """The results that are nodes."""
+        return [result for result in self.results if isinstance(result, Placed)]
+
+    def failures(self, untried: Status) -> Iterator[tuple[Pod, Rejection]]:
+        """Why each Pod that is not to be bound comes back.
+
+        Args:
+            untried: what those are told that were not tried: it has nothing of PodGroupPostFilter.
+        """
+        for index, pod in enumerate(self.pods):
+            result = self.results[index] if index < len(self.results) else None
+            failure = self._failure(result, untried)
+            if failure is None:
+                continue
+            node_name = None if self.room is None else self.room.nodes.get(pod.uid)
+            if node_name is not None and failure.reason is Reason.UNSCHEDULABLE:
+                failure = msgspec.structs.replace(failure, nominated=node_name)
+            yield pod, failure
+
+    def _failure(self, result: Result | None, untried: Status) -> Rejection | None:
+        own = result if isinstance(result, Rejection) else None
+        if self.status.code is Code.ERROR:
+            failed = own is not None and own.reason is Reason.SCHEDULER_ERROR
+            return own if own and failed else Rejection.by_error(self.status.message)
+        if own is not None:
+            return own
+        if result is None:
+            return Rejection(Reason.UNSCHEDULABLE, untried.message, nominated=None)
+        if self.status.ok:
+            return None
+        message = self.status.message
+        if self.room is None:
+            message = f"{UNSCHEDULABLE}, {message}"
+        return Rejection(Reason.UNSCHEDULABLE, message)
+
+    @property
+    def rejections(self) -> list[tuple[Pod, Rejection]]:
+        """The results that are not."""
+        pairs = zip(self.pods, self.results, strict=False)
+        return [(pod, result) for pod, result in pairs if isinstance(result, Rejection)]
+
+
+class GroupAttempts:
+    """Makes attempts. Scheduling thread only."""
+
+    def __init__(
+        self,
+        commit: Commit,
+        selector: NodeChooser,
+        nominator: Nominator,
+        members: WorkloadGroupMembers,
+    ) -> None:
+        self._commit = commit
+        self._selector = selector
+        self._nominator = nominator
+        self._members = members
+
+    def run(
+        self,
+        framework: Framework,
+        pod_group: WorkloadPodGroup,
+        pods: Sequence[Pod],
+        *,
+        dry_run: bool = False,
+    ) -> GroupAttempt:
+        """Try the Pods in their order. Only what succeeds counts afterwards. Never raises."""
+        scheduled = len(self._members.scheduled(pod_group.key))
+        status = _feasible(pod_group.minimum, scheduled, len(pods))
+        if status.rejected:
+            return GroupAttempt(_unschedulable(status), tuple(pods))
+        results: list[Result] = []
+        nominations = self._nominator.nominations(pods)
+        for pod in pods:
+            result = self._place(framework, pod, dry_run=dry_run)
+            results.append(result)
+            if isinstance(result, Placed):
+                scheduled += 1
+            elif result.reason is Reason.SCHEDULER_ERROR:
+                text = f"failed to schedule other pod from a pod group: {result.message}"
+                status = Status.error(text)
+                break
+            status = _feasible(pod_group.minimum, scheduled, len(pods) - len(results))
+            if status.rejected:
+                break
+        if status.ok and not any(isinstance(result, Placed) for result in results):
+            status = Status.unschedulable(UNSCHEDULABLE)
+        done = GroupAttempt(status, tuple(pods), tuple(results))
+        if not status.ok:
+            self.undo(done)
+            self._nominator.nominate_all(nominations)
+        return done
+
+    def undo(self, done: GroupAttempt) -> None:
+        """None of its Pods counts on a node any more."""
+        self._commit.undo([placed.member for placed in done.placed])
+
+    def _place(self, framework: Framework, pod: Pod, *, dry_run: bool) -> Result:
+        state = CycleState(dry_run=dry_run)
+        outcome = attempt(framework, self._selector, state, pod, make_room=False)
+        if isinstance(outcome, Rejection):
+            if outcome.diagnosis is not None:
+                # Whether a nomination ends is for PodGroupPostFilter to say.
+                return msgspec.structs.replace(outcome, nominated=None)
+            return outcome
+        member = self._commit.take(Choice(framework, state, pod, outcome.node_name))
+        return member if isinstance(member, Rejection) else Placed(member, outcome)
+
+
+def _feasible(minimum: int, scheduled: int, remaining: int) -> Status:
+    """Whether the minimum is reached, may be (Wait), or cannot be."""
+    counts = f"{scheduled} scheduled, {remaining} remaining"
+    if remaining + scheduled < minimum:
+        return Status.unschedulable(f"minCount ({minimum}) cannot be satisfied: {counts}")
+    if scheduled < minimum:
+        return Status(Code.WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))
+    return SUCCESS
+
+
+def _unschedulable(status: Status) -> Status:
+    return Status.unschedulable(UNSCHEDULABLE, *status.reasons)
+
+
+def invalid(pod_group: WorkloadPodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]) -> str:
+    """Why these Pods cannot be one group; "" where they can. The first of ``pods`` sets the rule.
+
+    Args:
+        pod_group: their PodGroup.
+        pods: those that need nodes.
+        scheduled: those that have one.
+    """
+    for pod in (*pods, *scheduled):
+        theirs, ours = pod.spec, pods[0].spec
+        if theirs.scheduler_name != ours.scheduler_name:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{theirs.scheduler_name}" and "{ours.scheduler_name}"'
+            )
+        if theirs.priority != pod_group.priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's "
+                f"priority, got {theirs.priority} and {pod_group.priority}"
+            )
+        policies = [spec.preemption_policy or _LOWER_PRIORITY for spec in (theirs, ours)]
+        if policies[0] != policies[1]:
+            return (
+                "all pods in a single pod group should have the same preemption policy, "
+                f"got {policies[0]} and {policies[1]}"
+            )
+    return ""

@@ -1,0 +1,191 @@
+"""Making room for a PodGroup of Kubernetes: asks the profile's plugins at PodGroupPostFilter.
+
+A plugin gets a `WorkloadRequest`, by which it may have the group tried as if some Pods were gone,
+on the live tables, in a trial that is rolled back. What it answers is added to the status of the
+group, as ``RunPodGroupPostFilterPlugins`` and ``applyPodGroupPostFilterResult`` of kube-scheduler
+do; a plugin of kube-scheduler that always says the same stands there by its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
+import numpy as np
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.attempt.attempt import attempt
+from bayplan.attempt.commit import Choice, Commit, Member
+from bayplan.attempt.outcome import Rejection
+from bayplan.attempt.room import rows_that_may_fit
+from bayplan.attempt.selection import NodeChooser
+from bayplan.attempt.workload_group import GroupAttempt, GroupAttempts
+from bayplan.cache.cache import Cache
+from bayplan.cache.node_table import BoolArray
+from bayplan.config.points import Point
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.room import NoRoom, Room, Taker, WorkloadTrial
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import Status
+from bayplan.queue.nominator import Nominator
+
+log = structlog.get_logger("groups")
+
+_DEVICES = "deallocation and deletion of ResourceClaims completed"
+"""What DynamicResources says of every group, whether it has claims or not."""
+
+
+class _Trial:
+    """The group as it was tried without some Pods; see `WorkloadTrial`."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        commit: Commit,
+        selector: NodeChooser,
+        framework: Framework,
+        done: GroupAttempt,
+    ) -> None:
+        self._cache, self._commit = cache, commit
+        self._selector, self._framework = selector, framework
+        self._pods = dict(zip((pod.uid for pod in done.pods), done.pods, strict=True))
+        self.members: list[Member] = [placed.member for placed in done.placed]
+        self.status = done.status
+        self.nodes: Mapping[str, str] = {m.pod.uid: m.pod.node_name for m in self.members}
+
+    def keeps(self, pods: Sequence[Pod]) -> bool:
+        """See `WorkloadTrial`."""
+        self.clear()
+        for pod in pods:
+            self._cache.assume(pod, pod.node_name)
+        if all(self._fits(uid, node_name) for uid, node_name in self.nodes.items()):
+            return True
+        for pod in pods:
+            self._cache.forget(pod.uid)
+        return False
+
+    def _fits(self, uid: str, node_name: str) -> bool:
+        domain = np.zeros(len(self._cache.nodes), bool)
+        domain[self._cache.nodes.row(node_name)] = True
+        state = CycleState(dry_run=True, domain=domain)
+        pod = self._pods[uid]
+        outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
+        if isinstance(outcome, Rejection):
+            return False
+        member = self._commit.take(Choice(self._framework, state, pod, node_name))
+        if isinstance(member, Rejection):
+            return False
+        self.members.append(member)
+        return True
+
+    def clear(self) -> None:
+        """No Pod of the group counts on a node."""
+        self._commit.undo(self.members)
+        self.members.clear()
+
+
+class WorkloadRequest:
+    """A PodGroup of Kubernetes that does not fit; see `WorkloadRoomRequest`."""
+
+    def __init__(
+        self,
+        rooms: WorkloadRooms,
+        framework: Framework,
+        pod_group: WorkloadPodGroup,
+        pods: Sequence[Pod],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._rooms, self._framework = rooms, framework
+        self.pod_group, self.dry_run = pod_group, dry_run
+        minimum = pod_group.minimum - len(rooms.cache.members.scheduled(pod_group.key))
+        self.taker = Taker(pod_group.uid, pod_group.key, tuple(pods), max(minimum, 1))
+
+    def rows_for(self, pod: Pod) -> BoolArray:
+        """See `RoomRequest`."""
+        return rows_that_may_fit(self._framework, pod)
+
+    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
+        """See `RoomRequest`."""
+        with self.without(victims) as trial:
+            return trial.nodes if trial.status.ok else None
+
+    @contextmanager
+    def without(self, victims: Sequence[Pod]) -> Iterator[WorkloadTrial]:
+        """See `WorkloadRoomRequest`."""
+        rooms, pods = self._rooms, self.taker.pods
+        nominations = rooms.nominator.nominations(pods)
+        with rooms.cache.trial():
+            for victim in victims:
+                rooms.cache.remove(victim.uid)
+            done = rooms.attempts.run(self._framework, self.pod_group, pods, dry_run=True)
+            if not done.status.ok:
+                done = GroupAttempt(done.status, done.pods)
+            trial = _Trial(rooms.cache, rooms.commit, rooms.selector, self._framework, done)
+            try:
+                yield trial
+            finally:
+                trial.clear()
+        rooms.nominator.nominate_all(nominations)
+
+
+class WorkloadRooms:
+    """Finds room for PodGroups of Kubernetes. Scheduling thread only."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        nominator: Nominator,
+        attempts: GroupAttempts,
+        commit: Commit,
+        selector: NodeChooser,
+    ) -> None:
+        self.cache, self.nominator = cache, nominator
+        self.attempts, self.commit, self.selector = attempts, commit, selector
+
+    def make_room(
+        self,
+        framework: Framework,
+        pod_group: WorkloadPodGroup,
+        done: GroupAttempt,
+        *,
+        dry_run: bool = False,
+    ) -> GroupAttempt:
+        """Have somebody evicted so that a rejected group fits, and say so. Never raises.
+
+        Only a question with ``dry_run``.
+        """
+        if not done.status.rejected:
+            return done
+        request = WorkloadRequest(self, framework, pod_group, done.pods, dry_run=dry_run)
+        try:
+            room, text = self._ask(framework, request)
+        except AttemptFault as fault:
+            return msgspec.structs.replace(done, status=Status.error(str(fault)))
+        except Exception as exc:
+            log.exception("making room broke", podGroup=pod_group.key)
+            return msgspec.structs.replace(
+                done, status=Status.error(f"{type(exc).__name__}: {exc}")
+            )
+        status = Status.unschedulable(*done.status.reasons, text)
+        return msgspec.structs.replace(done, status=status, room=room)
+
+    def _ask(self, framework: Framework, request: WorkloadRequest) -> tuple[Room | None, str]:
+        """The first room that a plugin makes, and what is said of it."""
+        plugins, texts = framework.plugins, []
+        if any(plugin.name == "DynamicResources" for plugin in plugins.all):
+            texts.append(_DEVICES)
+        for plugin in plugins.pod_group_post_filter:
+            point, method = Point.POD_GROUP_POST_FILTER, plugin.pod_group_post_filter
+            answer = plugins.ask((Room, NoRoom), plugin, point, method, request)
+            text = f"pod group preemption: {answer.sentence}" if answer.sentence else ""
+            if isinstance(answer, Room):
+                return answer, text
+            if answer.final:
+                return None, text
+            texts.append(text)
+        return None, ", ".join(text for text in texts if text)

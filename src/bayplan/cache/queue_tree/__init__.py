@@ -1,0 +1,6 @@
+"""Queues: the tree of tenants, what each of them uses, waits for, and is entitled to."""
+
+from bayplan.cache.queue_tree.structure import Fault, Structure
+from bayplan.cache.queue_tree.tree import NO_QUEUE, Excess, QueueTree, Sums, Waiting
+
+__all__ = ["NO_QUEUE", "Excess", "Fault", "QueueTree", "Structure", "Sums", "Waiting"]

@@ -1,0 +1,94 @@
+"""Report: the state of every queue as plain values, for people and for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bayplan.cache.queue_tree.shares import UNLIMITED
+from bayplan.cache.queue_tree.tree import QueueTree, Sums
+
+
+class Amounts(NamedTuple):
+    """One resource of one queue, in units of `bayplan.api.quantity.of`; no limit is None."""
+
+    guaranteed: int
+    limit: int | None
+    used: int
+    demand: int
+    share: int
+
+    @property
+    def borrowed(self) -> int:
+        """What is used above what is guaranteed."""
+        return max(self.used - self.guaranteed, 0)
+
+
+class QueueState(NamedTuple):
+    """One queue.
+
+    Attributes:
+        name: of the Queue.
+        depth: 0 for a queue without parent.
+        amounts: by resource.
+        pending: Pods that wait for a node.
+        oldest: seconds since the oldest of them was created; None where none waits.
+    """
+
+    name: str
+    depth: int
+    amounts: dict[str, Amounts]
+    pending: int
+    oldest: float | None
+
+
+def states(tree: QueueTree, now: float) -> list[QueueState]:
+    """Every queue, children below their parents, shares as of now. Scheduling thread only.
+
+    Args:
+        tree: the queues.
+        now: seconds since the epoch.
+    """
+    sums = tree.refresh_shares()
+    structure = sums.structure
+    oldest: dict[int, float] = {}
+    for waiting in tree.waiting():
+        created = waiting.pod.created
+        if created is not None:
+            for row in structure.chains[waiting.row].tolist():
+                oldest[row] = min(created.timestamp(), oldest.get(row, now))
+    return [
+        QueueState(
+            structure.name(row),
+            len(structure.chains[row]) - 1,
+            dict(amounts(sums, row)),
+            int(sums.waiting[row]),
+            now - oldest[row] if row in oldest else None,
+        )
+        for row in _in_tree_order(sums, -1)
+    ]
+
+
+def amounts(sums: Sums, row: int) -> Iterator[tuple[str, Amounts]]:
+    """What there is to say about a queue, by resource."""
+    structure = sums.structure
+    for column, resource in enumerate(structure.resources):
+        limit = int(structure.limit[row, column])
+        yield (
+            resource,
+            Amounts(
+                int(structure.guaranteed[row, column]),
+                None if limit == UNLIMITED else limit,
+                int(sums.used[row, column]),
+                int(sums.used[row, column] + sums.pending[row, column]),
+                int(sums.share[row, column]),
+            ),
+        )
+
+
+def _in_tree_order(sums: Sums, parent: int) -> Iterator[int]:
+    structure = sums.structure
+    for row in (structure.parent == parent).nonzero()[0].tolist():
+        if not structure.own[row]:
+            yield row
+            yield from _in_tree_order(sums, row)

@@ -1,0 +1,266 @@
+"""Structure: the Queue objects as rows of columns, and what is wrong with them.
+
+A queue has one row. A queue that has children and a namespaceSelector has a second one for its own
+Pods, which stands beside its children (weight 1, nothing guaranteed). So all Pods are of leaves.
+
+An object that is wrong is reported (`Fault`) and used as far as it makes sense:
+
+- unknown parent, or a parent that is its own descendant: as if it had no parent;
+- more guaranteed to children than to the parent: the parent's share is divided in proportion;
+- a namespace that two queues select: it belongs to the older one, by name where both are as old;
+- a selector or an amount that cannot be read: as if it were not there.
+
+A parent that does not say what it guarantees of a resource guarantees what its children do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.api import quantity
+from bayplan.api.pod_spec import Resources
+from bayplan.api.queues import Queue
+from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
+from bayplan.api.workloads import Namespace
+from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+ALWAYS_COUNTED = ("cpu", "memory")
+
+
+class Fault(NamedTuple):
+    """What is wrong with a Queue: its name, a reason in one word, and a sentence."""
+
+    queue: str
+    reason: str
+    message: str
+
+
+class Structure:
+    """The tree of queues, by row; parents come before their children.
+
+    Attributes:
+        queues: the Queue of each row.
+        resources: the columns.
+        parent: (q,), -1 for none.
+        levels: the rows by depth, roots first.
+        chains: of each row, itself and its ancestors.
+        links: the same as tuples, which are faster where there are few.
+        limits: of each row, (row, column, amount) of all limits of its chain.
+        own: whether a row stands for the Pods of a queue that has children.
+        guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
+        weight, priority: (q,).
+        faults: what is wrong.
+    """
+
+    def __init__(self, queues: Iterable[Queue], resources: Iterable[str] = ()) -> None:
+        self.faults: list[Fault] = []
+        by_name = {queue.name: queue for queue in sorted(queues, key=_age)}
+        parents = {name: self._parent(name, by_name) for name in by_name}
+        rows = list(_rows(by_name, parents))
+        self.queues = tuple(row.queue for row in rows)
+        self.own = tuple(row.own for row in rows)
+        self.parent: IntArray = np.array([row.parent for row in rows], np.int64)
+        depth = np.array([row.depth for row in rows], np.int64)
+        deepest = int(depth.max()) if rows else -1
+        self.levels = [np.flatnonzero(depth == d) for d in range(deepest + 1)]
+        self.chains = [self._chain(row) for row in range(len(rows))]
+        self.links = [tuple(chain.tolist()) for chain in self.chains]
+        self.weight: IntArray = self._numbers("weight", 1)
+        self.priority: IntArray = self._numbers("priority", 0)
+        self._amounts(resources)
+        limited = [np.flatnonzero(amounts < UNLIMITED).tolist() for amounts in self.limit]
+        self.limits = [
+            [
+                (row, column, int(self.limit[row, column]))
+                for row in links
+                for column in limited[row]
+            ]
+            for links in self.links
+        ]
+        self._selectors = [
+            (row, selector)
+            for row, selector in enumerate(map(self._selector, rows))
+            if selector is not None
+        ]
+        self._selectors.sort(key=lambda pair: _age(self.queues[pair[0]]))
+
+    def __len__(self) -> int:
+        return len(self.queues)
+
+    def name(self, row: int) -> str:
+        """The name of the queue that ``row`` stands for."""
+        return self.queues[row].name
+
+    # Which queue is whose part
+
+    def _parent(self, name: str, by_name: Mapping[str, Queue]) -> str:
+        """The parent that counts; "" for none."""
+        parent = by_name[name].spec.parent
+        if not parent:
+            return ""
+        if parent not in by_name:
+            self._fault(name, "UnknownParent", f"spec.parent: there is no queue {parent}")
+            return ""
+        seen = [name]
+        while parent in by_name and parent not in seen:
+            seen.append(parent)
+            parent = by_name[parent].spec.parent
+        if parent == name:
+            path = " > ".join([*seen, name])
+            self._fault(name, "Cycle", f"spec.parent: the queue is its own ancestor: {path}")
+            return ""
+        return by_name[name].spec.parent
+
+    def _chain(self, row: int) -> IntArray:
+        chain = [row]
+        while (row := int(self.parent[row])) >= 0:
+            chain.append(row)
+        return np.array(chain, np.int64)
+
+    # Columns
+
+    def _numbers(self, field: str, own: int) -> IntArray:
+        values = [
+            own if is_own else getattr(queue.spec, field)
+            for queue, is_own in zip(self.queues, self.own, strict=True)
+        ]
+        return np.array(values, np.int64)
+
+    def _amounts(self, resources: Iterable[str]) -> None:
+        specs = [queue.spec for queue in self.queues]
+        names = (name for s in specs for amounts in (s.guaranteed, s.limit) for name in amounts)
+        self.resources = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
+        shape = len(self.queues), len(self.resources)
+        self.guaranteed: IntArray = np.zeros(shape, np.int64)
+        self.limit: IntArray = np.full(shape, UNLIMITED, np.int64)
+        named = np.zeros(shape, np.bool_)
+        for row, (spec, own) in enumerate(zip(specs, self.own, strict=True)):
+            if own:
+                continue
+            for column, amount in self._parsed(row, "guaranteed", spec.guaranteed):
+                self.guaranteed[row, column] = amount
+                named[row, column] = True
+            for column, amount in self._parsed(row, "limit", spec.limit):
+                self.limit[row, column] = amount
+            self._compare(row, "GuaranteedAboveLimit", "spec.limit", self.limit[row])
+            if not spec.reclaimable:
+                lent = named[row]
+                self.limit[row, lent] = np.minimum(self.limit, self.guaranteed)[row, lent]
+        self._roll_up(named)
+
+    def _parsed(self, row: int, field: str, amounts: Resources) -> Iterator[tuple[int, int]]:
+        for name, text in amounts.items():
+            try:
+                amount = quantity.of(name, text)
+            except quantity.QuantityError as error:
+                self._fault(self.name(row), "InvalidAmount", f"spec.{field}.{name}: {error}")
+                continue
+            if amount < 0:
+                wrong = f"spec.{field}.{name}: must not be negative"
+                self._fault(self.name(row), "InvalidAmount", wrong)
+                continue
+            yield self.resources.index(name), min(amount, UNLIMITED)
+
+    def _roll_up(self, named: np.ndarray) -> None:
+        """What parents do not say they guarantee, and what they guarantee too little of."""
+        for rows in reversed(self.levels):
+            sums = np.zeros_like(self.guaranteed)
+            children = np.flatnonzero(np.isin(self.parent, rows))
+            np.add.at(sums, self.parent[children], self.guaranteed[children])
+            for row in rows.tolist():
+                self.guaranteed[row, ~named[row]] += sums[row, ~named[row]]
+                text = "what its children are guaranteed"
+                self._compare(row, "GuaranteedToChildren", text, sums[row], at_least=True)
+
+    def _compare(
+        self, row: int, reason: str, other: str, bounds: IntArray, *, at_least: bool = False
+    ) -> None:
+        amounts = self.guaranteed[row]
+        wrong = amounts < bounds if at_least else amounts > bounds
+        for column in np.flatnonzero(wrong).tolist():
+            name = self.resources[column]
+            mine = quantity.shown(name, int(amounts[column]))
+            its = quantity.shown(name, int(bounds[column]))
+            than = "less" if at_least else "more"
+            text = f"spec.guaranteed.{name}: {mine} is {than} than {other}: {its}"
+            self._fault(self.name(row), reason, text)
+
+    # Whose Pods
+
+    def _selector(self, row: _Row) -> Predicate | None:
+        selector = row.queue.spec.namespace_selector
+        if selector is None or not row.has_pods:
+            return None
+        try:
+            return label_selector(selector)
+        except SelectorError as error:
+            text = f"spec.namespaceSelector: {error}"
+            self._fault(row.queue.name, "InvalidSelector", text)
+            return None
+
+    def rows_of(self, namespace: str, labels: Labels) -> list[int]:
+        """The leaves that select the namespace; it belongs to the first."""
+        labels = {NAME_LABEL: namespace} | dict(labels)
+        return [row for row, selects in self._selectors if selects(labels)]
+
+    def shared_namespaces(self, namespaces: Iterable[Namespace]) -> list[Fault]:
+        """A fault for each queue that selects namespaces of another one."""
+        lost: dict[str, tuple[str, str]] = {}
+        counts: Counter[str] = Counter()
+        for namespace in sorted(namespaces, key=lambda n: n.name):
+            owner, *others = self.rows_of(namespace.name, namespace.labels) or [-1]
+            for row in others:
+                lost.setdefault(self.name(row), (namespace.name, self.name(owner)))
+                counts[self.name(row)] += 1
+        return [
+            Fault(
+                name,
+                "NamespaceTaken",
+                f"spec.namespaceSelector: {counts[name]} namespaces belong to other queues: "
+                f"{namespace} to {owner}",
+            )
+            for name, (namespace, owner) in lost.items()
+        ]
+
+    def _fault(self, queue: str, reason: str, message: str) -> None:
+        self.faults.append(Fault(queue, reason, message))
+
+
+class _Row(NamedTuple):
+    """A row to be: `has_pods` says that Pods may belong to it."""
+
+    queue: Queue
+    parent: int
+    depth: int
+    own: bool
+    has_pods: bool
+
+
+def _rows(by_name: Mapping[str, Queue], parents: Mapping[str, str]) -> Iterator[_Row]:
+    children: dict[str, list[str]] = {name: [] for name in ("", *by_name)}
+    for name, parent in parents.items():
+        children[parent].append(name)
+    level = [(name, -1) for name in sorted(children[""])]
+    row, depth = 0, 0
+    while level:
+        below: list[tuple[str, int]] = []
+        for name, parent_row in level:
+            queue = by_name[name.removesuffix("/")]
+            own = name.endswith("/")
+            kept = [] if own else sorted(children[name])
+            if kept and queue.spec.namespace_selector is not None:
+                kept.append(f"{name}/")
+            below += [(child, row) for child in kept]
+            yield _Row(queue, parent_row, depth, own, not kept)
+            row += 1
+        level, depth = below, depth + 1
+
+
+def _age(queue: Queue) -> tuple[float, str]:
+    created = queue.metadata.creation_timestamp
+    return (0.0 if created is None else created.timestamp()), queue.name

@@ -1,0 +1,368 @@
+"""QueueTree: what each queue uses and waits for, kept up to date with every Pod.
+
+A Pod belongs to the leaf of the tree whose namespaceSelector selects its namespace (`Structure`),
+and counts there and in all ancestors::
+
+    used      requests of the Pods that count on nodes, assumed ones included (`bayplan.cache`)
+    pending   requests of the Pods that wait for a node (`bayplan.queue`)
+    demand    both
+    share     what the queue is entitled to (`bayplan.cache.queue_tree.shares`)
+
+Both sums are added to and subtracted from: a Pod costs a few microseconds, however many queues and
+Pods there are. When Queues or the labels of namespaces change, everything is counted anew, at the
+next question. `recount` says whether the sums still equal a count from scratch.
+
+- Without Queue objects the tree listens to nothing and costs nothing.
+- A Pod in the queue that counts on a node (assumed, being bound) is used, not pending.
+- Pods with scheduling gates are not pending: they ask for nothing yet.
+- Pods that Kueue admits belong to no queue.
+- Scheduling thread only, except `latest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.api import quantity
+from bayplan.api.kinds import NAMESPACE, QUEUE
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.queues import Queue
+from bayplan.api.workloads import Namespace
+from bayplan.cache.cache import Cache
+from bayplan.cache.queue_tree.shares import IntArray, fair_shares, needs
+from bayplan.cache.queue_tree.structure import Fault, Structure
+from bayplan.cache.requests import Requests, pod_requests
+from bayplan.cache.subscription import Subscription
+
+NO_QUEUE = -1
+"""The row of a Pod that belongs to no queue."""
+
+_KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
+_VECTORS_KEPT = 4096
+
+
+class Excess(NamedTuple):
+    """Which limit stands in the way; amounts as in `bayplan.api.quantity.of`."""
+
+    queue: str
+    resource: str
+    used: int
+    requested: int
+    limit: int
+
+    @property
+    def limit_name(self) -> str:
+        """Which limit, without figures."""
+        return f"limit of {self.resource} of queue {self.queue}"
+
+    @property
+    def message(self) -> str:
+        """Which limit, and by how much."""
+        used, requested, limit = (
+            quantity.shown(self.resource, amount)
+            for amount in (self.used, self.requested, self.limit)
+        )
+        return f"{self.limit_name} is {limit}: {used} used, {requested} requested"
+
+
+class Sums:
+    """The columns of one structure. Any thread may read them, and may see a change half done.
+
+    Attributes:
+        structure: what the rows and columns are.
+        used, pending, share: (q, r).
+        waiting: (q,) how many Pods wait.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        shape = len(structure), len(structure.resources)
+        self.used: IntArray = np.zeros(shape, np.int64)
+        self.pending: IntArray = np.zeros(shape, np.int64)
+        self.share: IntArray = np.zeros(shape, np.int64)
+        self.waiting: IntArray = np.zeros(len(structure), np.int64)
+
+    @property
+    def demand(self) -> IntArray:
+        """(q, r) what runs and what waits."""
+        return self.used + self.pending
+
+
+class Waiting(NamedTuple):
+    """A Pod that waits for a node, and where and how it is counted."""
+
+    pod: Pod
+    row: int
+    requests: IntArray
+
+
+class QueueTree:
+    """See the module's docstring.
+
+    Attributes:
+        active: whether there are Queues.
+        version: changes when rows may mean something else.
+        difference: how many sums differed from a count from scratch, at the last `recount`.
+    """
+
+    def __init__(self, cache: Cache, waiting_pods: Callable[[], Iterable[Pod]]) -> None:
+        self._cache = cache
+        self._objects = cache.objects
+        self._waiting_pods = waiting_pods
+        self._subscription: Subscription | None = None
+        self._extra: dict[str, None] = {}
+        self._stale = False
+        self._sums = Sums(Structure(()))
+        self._leaves: dict[str, int] = {}
+        self._vectors: dict[int, tuple[Requests, IntArray]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self.active = False
+        self.version = 0
+        self.difference = 0
+        self._objects.on_change(QUEUE, self._queue_changed)
+        self._objects.on_change(NAMESPACE, self._namespace_changed)
+
+    # Queues and namespaces
+
+    def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
+            return
+        self._stale = True
+        self.active = bool(self._objects.all(QUEUE))
+        if self.active and self._subscription is None:
+            self._subscription = self._cache.listen(self)
+        elif not self.active and self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        namespace = new or old
+        if not self.active or namespace is None:
+            return
+        leaf = self._leaves.pop(namespace.name, None)
+        if leaf is not None and leaf != self._leaf_of(namespace.name):
+            self._stale = True
+
+    @property
+    def latest(self) -> Sums:
+        """The columns as they were counted last; any thread may ask."""
+        return self._sums
+
+    @property
+    def current_version(self) -> int:
+        """`version`, with all changes so far taken in."""
+        if self._stale:
+            self._count_anew()
+        return self.version
+
+    @property
+    def structure(self) -> Structure:
+        """What the rows and columns are."""
+        return self.sums.structure
+
+    @property
+    def sums(self) -> Sums:
+        """The columns; shares as of `refresh_shares`."""
+        if self._stale:
+            self._count_anew()
+        return self._sums
+
+    def faults(self) -> list[Fault]:
+        """What is wrong with the Queue objects."""
+        structure = self.structure
+        shared = structure.shared_namespaces(self._objects.all(NAMESPACE))
+        return sorted({*structure.faults, *shared})
+
+    # Pods
+
+    def leaf(self, pod: Pod) -> int:
+        """The row of the leaf that ``pod`` belongs to, or `NO_QUEUE`."""
+        if self._stale:
+            self._count_anew()
+        if pod.shape.memo(_is_of_kueue):
+            return NO_QUEUE
+        namespace = pod.shape.namespace
+        row = self._leaves.get(namespace)
+        if row is None:
+            row = self._leaves[namespace] = self._leaf_of(namespace)
+        return row
+
+    def _leaf_of(self, namespace: str) -> int:
+        obj: Namespace | None = self._objects.get(NAMESPACE, namespace)
+        rows = self._sums.structure.rows_of(namespace, {} if obj is None else obj.labels)
+        return rows[0] if rows else NO_QUEUE
+
+    def requests(self, pod: Pod) -> IntArray:
+        """(r,) what ``pod`` requests. Shared: do not change."""
+        requests = pod_requests(pod)
+        kept = self._vectors.get(id(requests))
+        if kept is None:
+            if len(self._vectors) >= _VECTORS_KEPT:
+                self._vectors.clear()
+            kept = self._vectors[id(requests)] = requests, self._vector(requests)
+        return kept[1]
+
+    def _vector(self, requests: Requests) -> IntArray:
+        names, amounts = self._sums.structure.resources, requests.amounts | {"pods": 1}
+        unknown = [n for n, amount in requests.amounts.items() if amount and n not in names]
+        if unknown:
+            self._extra |= dict.fromkeys(unknown)
+            self._stale = True
+        return np.array([amounts.get(name, 0) for name in names], np.int64)
+
+    def pod_counted(self, pod: Pod) -> None:
+        """``pod`` counts on a node from now on; see `bayplan.cache.cache.PodListener`."""
+        self._move(pod, 1)
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """``pod`` counts on a node no longer."""
+        self._move(pod, -1)
+
+    def _move(self, pod: Pod, sign: int) -> None:
+        row = NO_QUEUE if self._stale else self.leaf(pod)
+        if row == NO_QUEUE:
+            return
+        requests = self.requests(pod)
+        change = requests if sign > 0 else -requests
+        for link in self._sums.structure.links[row]:
+            self._sums.used[link] += change
+        waiting = self._waiting.get(pod.uid)
+        if waiting is not None:
+            self._count_waiting(waiting, -sign)
+
+    def pod_waits(self, pod: Pod) -> None:
+        """``pod`` is in the queue from now on, or has changed there."""
+        if not self.active or self._stale:
+            return
+        self.pod_left(pod.uid)
+        row = self.leaf(pod)
+        if row == NO_QUEUE or pod.spec.scheduling_gates:
+            return
+        waiting = self._waiting[pod.uid] = Waiting(pod, row, self.requests(pod))
+        if self._cache.pod(pod.uid) is None:
+            self._count_waiting(waiting, 1)
+
+    def pod_left(self, uid: str) -> None:
+        """The Pod is not in the queue any more."""
+        waiting = self._waiting.pop(uid, None)
+        if waiting is not None and self._cache.pod(uid) is None:
+            self._count_waiting(waiting, -1)
+
+    def _count_waiting(self, waiting: Waiting, sign: int) -> None:
+        change = waiting.requests if sign > 0 else -waiting.requests
+        for link in self._sums.structure.links[waiting.row]:
+            self._sums.pending[link] += change
+            self._sums.waiting[link] += sign
+
+    def waits(self, uid: str) -> bool:
+        """Whether that Pod is in the queue, and belongs to a Queue."""
+        return uid in self._waiting
+
+    def waiting(self) -> list[Waiting]:
+        """The Pods of queues that wait for a node."""
+        if self._stale:
+            self._count_anew()
+        return [w for w in self._waiting.values() if self._cache.pod(w.pod.uid) is None]
+
+    # Counting from scratch
+
+    def _count_anew(self) -> None:
+        """A Pod may ask for a resource that has no column yet: then once more, with that column."""
+        while self._stale:
+            self._stale = False
+            self.version += 1
+            self._sums = Sums(Structure(self._objects.all(QUEUE), self._extra))
+            self._leaves.clear()
+            self._vectors.clear()
+            self._waiting.clear()
+            for pod in self._cache.pods():
+                self._move(pod, 1)
+            for pod in self._waiting_pods():
+                self.pod_waits(pod)
+
+    def recount(self) -> dict[str, int]:
+        """In how many places the sums differ from a count from scratch; empty where in none.
+
+        Afterwards they are right.
+        """
+        if not self.active:
+            return {}
+        kept = self.sums
+        self.difference = 0
+        self._stale = True
+        anew = self.sums
+        if kept.structure.resources != anew.structure.resources:
+            return {"resources": 1}
+        anew.share = kept.share
+        if len(kept.used) != len(anew.used):
+            return {"rows": 1}
+        different = {
+            name: int((getattr(kept, name) != getattr(anew, name)).sum())
+            for name in ("used", "pending", "waiting")
+        }
+        self.difference = sum(different.values())
+        return {name: number for name, number in different.items() if number}
+
+    # Limits
+
+    def excess(
+        self, row: int, requests: IntArray, promised: IntArray | None = None
+    ) -> Excess | None:
+        """Which limit of the queue at ``row`` or above would be exceeded by ``requests`` more.
+
+        A resource that is not requested holds nothing back, however much of it is used.
+
+        Args:
+            row: a leaf.
+            requests: (r,)
+            promised: (q, r) what counts as used, too.
+        """
+        sums = self.sums
+        for link, column, limit in sums.structure.limits[row]:
+            requested = requests.item(column)
+            used = sums.used.item(link, column)
+            if promised is not None:
+                used += promised.item(link, column)
+            if requested and used + requested > limit:
+                name = sums.structure.name(link)
+                return Excess(name, sums.structure.resources[column], used, requested, limit)
+        return None
+
+    # Shares
+
+    def capacity(self) -> IntArray:
+        """(r,) what all nodes have."""
+        nodes = self._cache.nodes
+        exists = nodes.exists
+        names = self.structure.resources
+        amounts = [
+            nodes.allowed_pods if name == "pods" else nodes.allocatable(name) for name in names
+        ]
+        return np.array([int(amount[exists].sum()) for amount in amounts], np.int64)
+
+    def refresh_shares(self) -> Sums:
+        """The columns with shares as of now; a few milliseconds for a thousand queues."""
+        sums = self.sums
+        structure = sums.structure
+        capacity = self.capacity()
+        leaves = np.ones(len(structure), np.bool_)
+        leaves[structure.parent[structure.parent >= 0]] = False
+        demand = np.where(leaves[:, None], sums.demand, 0)
+        need = needs(structure.parent, structure.levels, demand, structure.limit)
+        sums.share = fair_shares(
+            capacity,
+            structure.parent,
+            structure.levels,
+            need,
+            structure.guaranteed,
+            structure.weight,
+            structure.priority,
+        )
+        return sums
+
+
+def _is_of_kueue(shape: PodShape) -> bool:
+    return any(label in shape.labels for label in _KUEUE_LABELS)

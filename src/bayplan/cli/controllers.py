@@ -1,0 +1,54 @@
+"""``bayplan controllers``: write the status of PodGroups, ElasticQuotas and Queues."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+
+from bayplan import logs
+from bayplan.cli.plugins import UNUSABLE
+from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.client.leader import LeaseLock
+
+app = typer.Typer(add_completion=False)
+
+NO_KOPF = 'kopf is not installed: pip install "bayplan[controllers]"'
+
+
+@app.command()
+def controllers(
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="How to reach the API server; default: in-cluster.")
+    ] = None,
+    scheduler_name: Annotated[
+        list[str], typer.Option(help="Whose Pods wait in Queues; may be repeated.")
+    ] = ["bayplan"],  # noqa: B006 - typer copies it
+    lease_name: Annotated[
+        str, typer.Option(help='Which process writes: that with this Lease. "" for no election.')
+    ] = "bayplan-controllers",
+    lease_namespace: Annotated[str, typer.Option(help="Where the Lease is.")] = "kube-system",
+    port: Annotated[int, typer.Option(help="Where /healthz answers; 0 for nowhere.")] = 10260,
+    log_format: Annotated[str, typer.Option(help="json or console.")] = "json",
+) -> None:
+    """Write the status of PodGroups, ElasticQuotas and Queues until a signal ends it."""
+    logs.configure(json=log_format == "json")
+    try:
+        from bayplan.controllers.operator import Operator  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "kopf":
+            raise
+        typer.echo(NO_KOPF, err=True)
+        raise typer.Exit(UNUSABLE) from None
+    lock = LeaseLock(lease_name, lease_namespace) if lease_name else None
+    try:
+        operator = Operator(kubeconfig, scheduler_name, lock, port)
+    except KubeconfigError as error:
+        typer.echo(f"bayplan: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: operator.stop())
+    if not operator.run():
+        typer.echo("bayplan: the Lease was lost", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,150 @@
+"""``bayplan queues``: what each tenant has, is owed, borrows and waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.api import quantity
+from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
+from bayplan.cache.queue_tree import Fault
+from bayplan.cache.queue_tree.report import Amounts, QueueState, states
+from bayplan.cli import offline, plugins
+from bayplan.cli.offline import Output
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.http import Http
+from bayplan.client.kubeconfig import KubeconfigError
+from bayplan.inbox.messages import Replaced
+from bayplan.simulation import load_cluster
+from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.telemetry.instrument import Instrument
+from bayplan.world import World
+
+KINDS = (NODE, NAMESPACE, QUEUE, POD)
+
+app = typer.Typer(add_completion=False)
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+@app.command()
+def queues(
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--filename", "-f", help="Cluster files in place of a cluster."),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", help="Which cluster; as kubectl finds it if not.")
+    ] = None,
+    namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
+    output: offline.OutputOption = Output.TEXT,
+) -> None:
+    """Say what each Queue has, is entitled to, borrows and waits for.
+
+    Every Pod counts, whichever scheduler it asks for.
+    """
+    now = time.time()
+    with offline.reporting():
+        objects = load_cluster(file, None, namespace).objects if file else _listed(kubeconfig)
+    world = _world(objects)
+    if not world.queues.active:
+        typer.echo("there are no Queues", err=True)
+        raise typer.Exit(plugins.UNUSABLE)
+    found = states(world.queues, now)
+    faults = world.queues.faults()
+    if output is Output.TEXT:
+        _print(offline.console(), found, faults)
+    else:
+        offline.print_data([_plain(state, faults) for state in found], output)
+
+
+def _listed(kubeconfig: str | None) -> Mapping[Kind[Any], list[Any]]:
+    try:
+        http = Http(Connection.load(kubeconfig))
+        return {kind: _objects(http, kind) for kind in KINDS}
+    except (ApiError, KubeconfigError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(plugins.UNUSABLE) from None
+
+
+def _objects(http: Http, kind: Kind[Any]) -> list[Any]:
+    try:
+        data = http.get(kind.path())
+    except NotFound:
+        if kind is QUEUE:
+            return []
+        raise
+    return [kind.decode(item) for item in msgspec.json.decode(data, type=_List).items]
+
+
+def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
+    world = World(time.monotonic, Instrument())
+    world.handlers.adopt(frozenset(pod.spec.scheduler_name for pod in objects.get(POD, ())))
+    for kind in KINDS:
+        world.handlers.apply(Replaced(kind, objects.get(kind, [])))
+    return world
+
+
+def _print(console: Console, found: Iterable[QueueState], faults: Iterable[Fault]) -> None:
+    table = Table("queue", "resource", box=None, pad_edge=False)
+    for title in ("guaranteed", "limit", "used", "demand", "share", "borrowed", "pending"):
+        table.add_column(title, justify="right")
+    table.add_column("oldest", justify="right")
+    for state in found:
+        name, pending, oldest = "  " * state.depth + state.name, str(state.pending), _age(state)
+        for resource, amounts in _shown(state):
+            table.add_row(name, resource, *_texts(resource, amounts), pending, oldest)
+            name = pending = oldest = ""
+    console.print(table)
+    for fault in faults:
+        console.print(f"{fault.queue}: {fault.reason}: {fault.message}", style="yellow")
+
+
+def _shown(state: QueueState) -> list[tuple[str, Amounts]]:
+    """The resources that there is anything to say about; at least one."""
+    filled = [pair for pair in state.amounts.items() if any(pair[1]) or pair[1].limit is not None]
+    return filled or list(state.amounts.items())[:1]
+
+
+def _texts(resource: str, amounts: Amounts) -> Iterable[str]:
+    values = (*amounts, amounts.borrowed)
+    return ("-" if value is None else quantity.shown(resource, value) for value in values)
+
+
+def _age(state: QueueState) -> str:
+    if state.oldest is None:
+        return "-"
+    minutes, seconds = divmod(int(state.oldest), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def _plain(state: QueueState, faults: Iterable[Fault]) -> dict[str, Any]:
+    """Amounts in the scheduler's units: milli-CPU, bytes, counts."""
+    return {
+        "queue": state.name,
+        "depth": state.depth,
+        "pending": state.pending,
+        "oldestSeconds": state.oldest,
+        "resources": {
+            name: {**amounts._asdict(), "borrowed": amounts.borrowed}
+            for name, amounts in state.amounts.items()
+        },
+        "faults": [
+            {"reason": fault.reason, "message": fault.message}
+            for fault in faults
+            if fault.queue == state.name
+        ],
+    }

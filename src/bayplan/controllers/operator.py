@@ -1,0 +1,285 @@
+"""The operator: kopf's handlers fill `Watched`, and what has changed is written once a second.
+
+Any number of processes may run. They share a Lease, and the one that holds it writes. A status is
+written by server-side apply, with one field manager, and only when it differs; however many Pods
+of a group change, its status is written once a second at most.
+
+kopf watches; it adds no finalizer and no annotation, since all handlers are for events only. Three
+things that it does not do are done here:
+
+- It does not tell when it has brought all objects that were there at the start. Nothing is written
+  before that (`_wait_for_all`).
+- While its watch is cut, a Pod may be deleted, of which it then says nothing: the list of Pods is
+  compared every `RESYNC_SECONDS`.
+- It may miss that a CRD is served, if it looks too early: we look ourselves, and begin anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kopf
+import msgspec
+import structlog
+
+from bayplan.api.kinds import POD, Kind
+from bayplan.client import kubeconfig as credentials
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, NotFound
+from bayplan.client.http import Http
+from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
+from bayplan.controllers.statuses import Status
+from bayplan.controllers.watched import KINDS, Watched, Written
+from bayplan.telemetry.instrument import Instrument
+
+log = structlog.get_logger("controllers")
+
+FIELD_MANAGER = "bayplan-controllers"
+APPLY_PATCH = "application/apply-patch+yaml"
+WRITE_SECONDS = 1.0
+RESYNC_SECONDS = 600.0
+WRITERS = 8
+"""Statuses that are written at the same time."""
+LOOK_SECONDS = 10.0
+"""How often a kind is looked for that was not served."""
+STOP_SECONDS = 0.5
+"""How late it notices that it should end."""
+WATCH_SECONDS = 300
+"""How long one watch lasts: a connection that is dead without a word is noticed after that."""
+
+
+class _Meta(msgspec.Struct):
+    uid: str
+
+
+class _Item(msgspec.Struct):
+    metadata: _Meta
+
+
+class _List(msgspec.Struct):
+    items: list[_Item]
+
+
+_decode_list = msgspec.json.Decoder(_List).decode
+
+
+class Operator:
+    """One process of the controllers.
+
+    Args:
+        kubeconfig: how to reach the API server; None as `bayplan.client.kubeconfig.load` says.
+        scheduler_names: whose Pods wait in queues.
+        lock: the Lease; None to write without one.
+        port: where ``/healthz`` answers; 0 for nowhere.
+
+    Raises:
+        KubeconfigError: there are no usable credentials.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: str | None,
+        scheduler_names: list[str],
+        lock: LeaseLock | None,
+        port: int,
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._port = port
+        self._scheduler_names = scheduler_names
+        self._watched = Watched(scheduler_names)
+        self._seen: set[str] = set()
+        self._http = Http(Connection.load(kubeconfig, Instrument()))
+        self._stop = threading.Event()
+        self._lost = False
+        self._elector: LeaderElector | None = None
+        if lock is not None:
+            self._elector = LeaderElector(
+                self._http,
+                lock,
+                new_identity(),
+                on_started=lambda: log.info("Leading"),
+                on_stopped=self._on_lost,
+            )
+
+    def _on_lost(self) -> None:
+        self._lost = not self._stop.is_set()
+        self._stop.set()
+
+    def stop(self) -> None:
+        """End. Safe from a signal handler."""
+        self._stop.set()
+
+    def run(self) -> bool:
+        """Work until `stop` is called; False when the Lease was lost."""
+        if self._elector is not None:
+            self._elector.start()
+        try:
+            asyncio.run(self._operate())
+        finally:
+            self._stop.set()
+            if self._elector is not None:
+                self._elector.stop()
+        return not self._lost
+
+    async def _operate(self) -> None:
+        """Watch the kinds that are served; begin anew when one more is."""
+        while not self._stop.is_set():
+            kinds = [kind for kind in KINDS if await self._list(kind, "?limit=1") is not None]
+            self._watched = Watched(self._scheduler_names)
+            self._seen = set()
+            await self._watch(kinds)
+
+    async def _watch(self, kinds: list[Kind[Any]]) -> None:
+        end = asyncio.Event()
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.watching.server_timeout = WATCH_SECONDS
+        settings.watching.client_timeout = WATCH_SECONDS + 60
+        operator = kopf.operator(
+            registry=self._registry(kinds),
+            settings=settings,
+            clusterwide=True,
+            standalone=True,
+            stop_flag=end,
+            liveness_endpoint=f"http://0.0.0.0:{self._port}/healthz" if self._port else None,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(operator)
+            others = [
+                tasks.create_task(work)
+                for work in (self._write_always(kinds), self._resync(), self._until_more(kinds))
+            ]
+            await asyncio.wait([watching, others[-1]], return_when=asyncio.FIRST_COMPLETED)
+            end.set()
+            for task in others:
+                task.cancel()
+
+    async def _until_more(self, kinds: list[Kind[Any]]) -> None:
+        """Return when this process should end, or when a kind is served that was not."""
+        missing = [kind for kind in KINDS if kind not in kinds]
+        look_at = time.monotonic() + LOOK_SECONDS
+        while not self._stop.is_set():
+            await asyncio.sleep(STOP_SECONDS)
+            if missing and time.monotonic() >= look_at:
+                look_at = time.monotonic() + LOOK_SECONDS
+                for kind in missing:
+                    if await self._list(kind, "?limit=1") is not None:
+                        log.info("A kind is served from now on", kind=kind.name)
+                        return
+
+    async def _list(self, kind: Kind[Any], query: str = "") -> set[str] | None:
+        """The uids of the objects of that kind; None where it is not served.
+
+        Asked again until there is an answer.
+        """
+        while True:
+            try:
+                body = await asyncio.to_thread(self._http.get, kind.path() + query)
+            except NotFound:
+                return None
+            except ApiError as error:
+                log.warning("Cannot list", kind=kind.name, err=str(error))
+                await asyncio.sleep(STOP_SECONDS)
+                if self._stop.is_set():
+                    return None
+            else:
+                return {item.metadata.uid for item in _decode_list(body).items}
+
+    def _registry(self, kinds: list[Kind[Any]]) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(self._login)
+        for kind in kinds:
+            group, _, version = kind.api_version.rpartition("/")
+            handle = self._handler(kind)
+            kopf.on.event(group, version, kind.plural, id=kind.plural, registry=registry)(handle)
+        return registry
+
+    def _login(self, **_: Any) -> kopf.ConnectionInfo:
+        """The credentials, read again whenever the API server refuses them."""
+        configuration, token_file = credentials.load(self._kubeconfig)
+        header: str | None = configuration.get_api_key_with_prefix("authorization")
+        if header is None:
+            header = configuration.get_api_key_with_prefix("BearerToken")
+        token = header.split(" ", 1)[-1] if header else None
+        if token_file is not None:
+            token = token_file.read_text(encoding="utf-8").strip()
+        return kopf.ConnectionInfo(
+            server=configuration.host,
+            ca_path=configuration.ssl_ca_cert,
+            insecure=not configuration.verify_ssl,
+            certificate_path=configuration.cert_file,
+            private_key_path=configuration.key_file,
+            token=token,
+        )
+
+    def _handler(self, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
+        async def handle(event: kopf.RawEvent, **_: Any) -> None:
+            raw = event["object"]
+            meta = raw["metadata"]
+            namespace, name = meta.get("namespace"), meta["name"]
+            key = f"{namespace}/{name}" if namespace else name
+            self._seen.add(meta["uid"])
+            try:
+                if event["type"] == "DELETED":
+                    self._watched.remove(kind, meta["uid"], key)
+                else:
+                    self._watched.put(kind, dict(raw))
+            except msgspec.ValidationError as error:
+                log.warning("Cannot decode", kind=kind.name, object=key, err=str(error))
+
+        return handle
+
+    # Writing
+
+    async def _write_always(self, kinds: list[Kind[Any]]) -> None:
+        for kind in kinds:
+            await self._wait_for_all(kind)
+        slots = asyncio.Semaphore(WRITERS)
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            leads = self._elector is None or self._elector.is_leader
+            if leads and self._watched.changed:
+                statuses = self._watched.statuses(time.time())
+                await asyncio.gather(*(self._write(slots, *entry) for entry in statuses.items()))
+
+    async def _wait_for_all(self, kind: Kind[Any]) -> None:
+        """Until kopf has brought every object: figures of a part would be wrong."""
+        while not ((await self._list(kind)) or set()) <= self._seen:
+            await asyncio.sleep(WRITE_SECONDS)
+
+    async def _write(self, slots: asyncio.Semaphore, written: Written, status: Status) -> None:
+        kind, key = written
+        namespace, _, name = key.rpartition("/")
+        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+        body = msgspec.json.encode(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "metadata": metadata,
+                "status": status,
+            }
+        )
+        path = f"{kind.path(namespace, name)}/status?fieldManager={FIELD_MANAGER}&force=true"
+        async with slots:
+            try:
+                await asyncio.to_thread(self._http.patch, path, body, APPLY_PATCH)
+            except NotFound:
+                pass  # deleted meanwhile
+            except ApiError as error:
+                log.warning("Cannot write a status", kind=kind.name, object=key, err=str(error))
+                self._watched.changed = True
+                return
+        self._watched.wrote(written, status)
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(RESYNC_SECONDS)
+            before = self._watched.pod_uids
+            listed = await self._list(POD)
+            if listed is not None:
+                self._watched.forget_pods(before - listed)

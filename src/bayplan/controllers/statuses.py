@@ -1,0 +1,129 @@
+"""What the status of each object should be. Pure functions; statuses are JSON.
+
+The phases of a PodGroup are those that scheduler-plugins' users know::
+
+    Pending      fewer Pods than minMember
+    Scheduling   enough Pods, fewer than minMember run or have succeeded
+    Running      minMember run or have succeeded
+    Finished     minMember have succeeded; final
+    Failed       one has failed, and with the failed ones minMember have begun; final
+
+Unlike there, only Pods of the PodGroup's own namespace are counted, and scheduleStartTime is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+from bayplan.api import quantity
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import ElasticQuota, PodGroup
+from bayplan.cache.queue_tree import Fault, QueueTree
+from bayplan.cache.queue_tree.report import states
+from bayplan.cache.requests import pod_requests
+
+Status = Mapping[str, object]
+
+FINAL = ("Finished", "Failed")
+NO_FAULTS = ("Accepted", "the queue takes part")
+
+
+def pod_group_status(
+    group: PodGroup, previous: Status, pods: Collection[Pod], now: float
+) -> Status:
+    """The status of a PodGroup.
+
+    Args:
+        group: the PodGroup.
+        pods: those that are in it.
+        previous: the status that it has; a final one stays.
+        now: seconds since the epoch, for scheduleStartTime.
+    """
+    if previous.get("phase") in FINAL:
+        return previous
+    minimum = group.spec.min_member
+    counts = {
+        name: sum(pod.status.phase == name for pod in pods)
+        for name in ("Running", "Succeeded", "Failed")
+    }
+    status: dict[str, object] = {name.lower(): count for name, count in counts.items()}
+    status["phase"] = _phase(minimum, len(pods), counts)
+    if status["phase"] != "Pending":
+        owners = {f"{pod.namespace}/{pod.shape.owner[1]}" for pod in pods if pod.shape.owner[1]}
+        status["scheduleStartTime"] = previous.get("scheduleStartTime") or _time(now)
+        if owners:
+            status["occupiedBy"] = previous.get("occupiedBy") or ",".join(sorted(owners))
+    return status
+
+
+def _phase(minimum: int, pods: int, counts: Mapping[str, int]) -> str:
+    running, succeeded, failed = counts["Running"], counts["Succeeded"], counts["Failed"]
+    if pods < minimum or not pods:
+        return "Pending"
+    if succeeded >= minimum:
+        return "Finished"
+    if failed and failed + running + succeeded >= minimum:
+        return "Failed"
+    return "Running" if running + succeeded >= minimum else "Scheduling"
+
+
+def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> Status:
+    """The status of ``quota``: what ``pods``, which have nodes, request of what it names."""
+    used = dict.fromkeys([*(quota.spec.min or {}), *(quota.spec.max or {})], 0)
+    for pod in pods:
+        amounts = {**pod_requests(pod).amounts, "pods": 1}
+        for name in used:
+            used[name] += amounts.get(name, 0)
+    return {"used": {name: quantity.shown(name, amount) for name, amount in sorted(used.items())}}
+
+
+def queue_statuses(
+    tree: QueueTree, previous: Mapping[str, Status], now: float
+) -> dict[str, Status]:
+    """By name, the status of every Queue. All amounts are sums as the scheduler has them.
+
+    Args:
+        tree: the queues.
+        previous: by name, the statuses that they have.
+        now: seconds since the epoch.
+    """
+    faults = {fault.queue: fault for fault in reversed(tree.faults())}
+    statuses: dict[str, Status] = {}
+    for state in states(tree, now):
+        status: dict[str, object] = {
+            field: {
+                name: quantity.shown(name, amount)
+                for name, amounts in state.amounts.items()
+                if (amount := getattr(amounts, field))
+            }
+            for field in ("used", "demand", "share", "borrowed")
+        }
+        status["pending"] = state.pending
+        if state.oldest is not None:
+            status["oldest"] = _time(round(now - state.oldest))
+        before = previous.get(state.name, {})
+        status["conditions"] = [_condition(faults.get(state.name), before, now)]
+        statuses[state.name] = status
+    return statuses
+
+
+def _condition(fault: Fault | None, previous: Status, now: float) -> dict[str, object]:
+    reason, message = NO_FAULTS if fault is None else (fault.reason, fault.message)
+    condition: dict[str, object] = {
+        "type": "Ready",
+        "status": "True" if fault is None else "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": _time(now),
+    }
+    conditions = previous.get("conditions")
+    for old in conditions if isinstance(conditions, list) else ():
+        if old["type"] == condition["type"] and old["status"] == condition["status"]:
+            condition["lastTransitionTime"] = old["lastTransitionTime"]
+    return condition
+
+
+def _time(seconds: float) -> str:
+    """As the API writes times."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

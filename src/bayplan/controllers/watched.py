@@ -1,0 +1,177 @@
+"""Watched: the objects that statuses are made of, as kopf brings them. No I/O.
+
+Pods with a node that have not finished are in a `Cache`, so the sums of queues are those that the
+scheduler has. One thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from bayplan.api.kinds import (
+    ELASTIC_QUOTA,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
+from bayplan.api.meta import Object
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.cache.cache import Cache
+from bayplan.cache.pod_groups import group_key
+from bayplan.cache.queue_tree import QueueTree
+from bayplan.controllers.statuses import (
+    Status,
+    elastic_quota_status,
+    pod_group_status,
+    queue_statuses,
+)
+
+KINDS: tuple[Kind[Any], ...] = (NAMESPACE, NODE, POD, POD_GROUP, ELASTIC_QUOTA, QUEUE)
+REPORTED: tuple[Kind[Any], ...] = (POD_GROUP, ELASTIC_QUOTA, QUEUE)
+"""Those whose status is written."""
+_ENDED = ("Succeeded", "Failed")
+
+Written = tuple[Kind[Any], str]
+"""An object whose status is written: kind, and ``namespace/name`` or the name alone."""
+
+
+class Watched:
+    """See the module's docstring.
+
+    Args:
+        scheduler_names: Pods for other schedulers wait in no queue.
+
+    Attributes:
+        changed: whether any status may be another since `statuses` was asked.
+    """
+
+    def __init__(self, scheduler_names: Collection[str]) -> None:
+        self.changed = False
+        self._scheduler_names = frozenset(scheduler_names)
+        self._cache = Cache()
+        self._pods: dict[str, Pod] = {}
+        self._groups: dict[str, set[str]] = defaultdict(set)
+        self._by_namespace: dict[str, set[str]] = defaultdict(set)
+        self._statuses: dict[Written, Status] = {}
+        self._tree = QueueTree(self._cache, self._waiting_pods)
+
+    def put(self, kind: Kind[Any], raw: Mapping[str, object]) -> None:
+        """An object is there, or has changed.
+
+        Raises:
+            msgspec.ValidationError: it cannot be read.
+        """
+        obj = kind.decode(msgspec.json.encode(raw))
+        self.changed = True
+        if isinstance(obj, Pod):
+            self._set_pod(obj)
+        elif isinstance(obj, Node):
+            self._cache.set_node(obj)
+        elif isinstance(obj, Object):
+            self._cache.objects.set(kind, obj)
+            if kind in REPORTED:
+                status = raw.get("status")
+                self._statuses[kind, obj.key] = status if isinstance(status, dict) else {}
+
+    def _set_pod(self, pod: Pod) -> None:
+        self._pods[pod.uid] = pod
+        self._by_namespace[pod.namespace].add(pod.uid)
+        if key := group_key(pod):
+            self._groups[key].add(pod.uid)
+        if pod.node_name and pod.status.phase not in _ENDED:
+            self._tree.pod_left(pod.uid)
+            self._cache.add(pod)
+            return
+        self._cache.remove(pod.uid)
+        if self._waits(pod):
+            self._tree.pod_waits(pod)
+        else:
+            self._tree.pod_left(pod.uid)
+
+    def _waits(self, pod: Pod) -> bool:
+        return (
+            not pod.node_name
+            and pod.deleted is None
+            and pod.status.phase not in _ENDED
+            and pod.spec.scheduler_name in self._scheduler_names
+        )
+
+    def _waiting_pods(self) -> Iterator[Pod]:
+        return filter(self._waits, list(self._pods.values()))
+
+    def remove(self, kind: Kind[Any], uid: str, key: str) -> None:
+        """An object is gone; one that was replaced under the same name stays."""
+        self.changed = True
+        if kind is POD:
+            self._remove_pod(uid)
+        elif kind is NODE:
+            self._cache.remove_node(key)
+        else:
+            old = self._cache.objects.get(kind, key)
+            if old is not None and old.uid == uid:
+                self._cache.objects.remove(kind, key)
+                self._statuses.pop((kind, key), None)
+
+    def _remove_pod(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        self._by_namespace[pod.namespace].discard(uid)
+        if key := group_key(pod):
+            self._groups[key].discard(uid)
+            if not self._groups[key]:
+                del self._groups[key]
+        self._tree.pod_left(uid)
+        self._cache.remove(uid)
+
+    @property
+    def pod_uids(self) -> set[str]:
+        """Of all Pods."""
+        return set(self._pods)
+
+    def forget_pods(self, uids: Collection[str]) -> None:
+        """These Pods are gone, which no event has said."""
+        for uid in uids:
+            self.remove(POD, uid, "")
+
+    # What to write
+
+    def statuses(self, now: float) -> dict[Written, Status]:
+        """The statuses that differ from those that the objects have."""
+        self.changed = False
+        wanted = dict(self._wanted(now))
+        return {
+            written: status
+            for written, status in wanted.items()
+            if status != self._statuses.get(written)
+        }
+
+    def _wanted(self, now: float) -> Iterator[tuple[Written, Status]]:
+        objects = self._cache.objects
+        for group in objects.all(POD_GROUP):
+            pods = [self._pods[uid] for uid in self._groups.get(group.key, ())]
+            previous = self._statuses[POD_GROUP, group.key]
+            yield (POD_GROUP, group.key), pod_group_status(group, previous, pods, now)
+        for quota in objects.all(ELASTIC_QUOTA):
+            uids = self._by_namespace.get(quota.namespace, ())
+            placed = [pod for uid in uids if (pod := self._cache.pod(uid)) is not None]
+            yield (ELASTIC_QUOTA, quota.key), elastic_quota_status(quota, placed)
+        if self._tree.active:
+            previous_of = {
+                queue.key: self._statuses[QUEUE, queue.key] for queue in objects.all(QUEUE)
+            }
+            for name, status in queue_statuses(self._tree, previous_of, now).items():
+                yield (QUEUE, name), status
+
+    def wrote(self, written: Written, status: Status) -> None:
+        """The object has this status now."""
+        if written in self._statuses:
+            self._statuses[written] = status

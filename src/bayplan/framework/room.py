@@ -1,0 +1,114 @@
+"""Room: what a plugin is told that should make room for a group, and what it answers.
+
+The search itself, and the rules for who yields, are in `bayplan.preemption.room`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.node_table import BoolArray
+from bayplan.framework.status import Status
+
+
+class Taker(msgspec.Struct, frozen=True, eq=False):
+    """Who needs room: a group of Pods, or one Pod.
+
+    Attributes:
+        uid: names it as long as it waits.
+        key: ``namespace/name``.
+        pods: those that wait for a node, in the order in which they are tried; at least one.
+        minimum: as many of them have to fit at once.
+        level: the node label of which they need nodes with one value; "" for none.
+    """
+
+    uid: str
+    key: str
+    pods: tuple[Pod, ...]
+    minimum: int
+    level: str = ""
+
+    @property
+    def priority(self) -> int:
+        """The lowest of its Pods: every one of them may take room from Pods below that."""
+        return min(pod.priority for pod in self.pods)
+
+
+class RoomRequest(Protocol):
+    """A group that fits nowhere, and the means to find out what would change that.
+
+    Nothing that is asked here has an effect. Scheduling thread only.
+    """
+
+    @property
+    def taker(self) -> Taker:
+        """Who needs room."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether this is only a question: then nobody may be evicted."""
+
+    def rows_for(self, pod: Pod) -> BoolArray:
+        """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave."""
+
+    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
+        """One exact plan as if ``victims`` were gone: node name by uid; None where it falls."""
+
+
+class Room(msgspec.Struct, frozen=True, eq=False):
+    """Where a group goes as soon as some Pods are gone.
+
+    Attributes:
+        nodes: node name by uid, of every member that has room then; these are nominated.
+        victims: the Pods to evict; none where all that has to go is leaving already.
+        sentence: what is said of it.
+    """
+
+    nodes: Mapping[str, str]
+    victims: tuple[Pod, ...]
+    sentence: str
+
+
+class NoRoom(msgspec.Struct, frozen=True, eq=False):
+    """Why no room can be made; "" where there is nothing worth saying.
+
+    Attributes:
+        sentence: why.
+        final: whether that is all there is to say, so that no other plugin is asked or heard.
+    """
+
+    sentence: str = ""
+    final: bool = False
+
+
+class WorkloadTrial(Protocol):
+    """A PodGroup of Kubernetes, tried as if some Pods were gone."""
+
+    @property
+    def status(self) -> Status:
+        """What came of it."""
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        """Node name by uid of the members that have one, in the order in which they were tried."""
+
+    def keeps(self, pods: Sequence[Pod], /) -> bool:
+        """Whether these members fit there, too, if ``pods`` stay; where they do, ``pods`` stay."""
+
+
+@runtime_checkable
+class WorkloadRoomRequest(RoomRequest, Protocol):
+    """A `RoomRequest` for a PodGroup of Kubernetes."""
+
+    @property
+    def pod_group(self) -> WorkloadPodGroup:
+        """The group."""
+
+    def without(self, victims: Sequence[Pod], /) -> AbstractContextManager[WorkloadTrial]:
+        """The group, tried as if ``victims`` were gone, until the end of the ``with`` block."""

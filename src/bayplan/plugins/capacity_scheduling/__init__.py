@@ -1,0 +1,151 @@
+"""CapacityScheduling: ElasticQuotas, by the rules and under the names of scheduler-plugins.
+
+A namespace is guaranteed the minimum of its quota, and may borrow up to its maximum what others
+leave of theirs. PreFilter rejects a Pod that would go above a limit; PostFilter evicts as in
+`bayplan.preemption`, with the victims of `QuotaVictims`. It stands in place of DefaultPreemption.
+
+What namespaces use is kept from the cache (`Quotas`), which counts a Pod from the moment when its
+node is chosen, so there is nothing to do in Reserve and Unreserve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeTable
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import InTreeHandle, PluginMetrics
+from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    PodGroupPostFilter,
+    PodMoves,
+    PostFilter,
+    PreEnqueue,
+    PreFilter,
+)
+from bayplan.framework.room import NoRoom, Room, RoomRequest
+from bayplan.framework.self_check import SelfCheck
+from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.capacity_scheduling.admission import Admission
+from bayplan.plugins.capacity_scheduling.group_victims import QuotaRule
+from bayplan.plugins.capacity_scheduling.quotas import Quotas
+from bayplan.plugins.capacity_scheduling.victims import KEY, QuotaVictims
+from bayplan.preemption.evaluator import TERMINATING
+from bayplan.preemption.group import GroupPreemption
+from bayplan.preemption.plugin import PreemptionPlugin
+from bayplan.preemption.policy import LowerPriorityVictims
+
+CHECK_INTERVAL = 300.0
+"""Least seconds between two self-checks that rejections cause; one takes 10 ms for 30,000 Pods."""
+_NOT_YET = PostFilterResult(Status.unschedulable(f"preemption: {TERMINATING}"))
+
+
+class CapacityScheduling(PreemptionPlugin):
+    """See the module's docstring."""
+
+    kinds = (POD_DISRUPTION_BUDGET, ELASTIC_QUOTA)
+
+    def __init__(self, args: None, handle: InTreeHandle) -> None:
+        self._quotas = handle.objects.shared(Quotas, handle.pods, handle.objects)
+        victims = QuotaVictims(self._quotas, LowerPriorityVictims(handle.counters))
+        super().__init__(args, handle, victims, lambda nodes: nodes)
+        self._groups = GroupPreemption(handle, QuotaRule(self._quotas), self._executor)
+        self._nominator = handle.nominator
+        self._metrics = PluginMetrics(handle.instrument, self.name)
+        self._clock = handle.monotonic
+        self._next_check = self._clock() + CHECK_INTERVAL
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
+        """Reject a Pod that would go above the maximum of its quota, or the sum of minimums."""
+        if pod.namespace not in self._quotas.by_namespace:
+            return SKIP
+        admission = Admission(self._quotas, pod, self._nominated(pod, nodes))
+        state.write(KEY, admission)
+        if admission.above_maximum:
+            why = f"ElasticQuota {pod.namespace} is more than Max"
+        elif admission.above_total:
+            why = "total ElasticQuota used is more than min"
+        else:
+            return None
+        self._check_sums()
+        return Status.unschedulable(f"Pod {pod.key} is rejected in PreFilter because {why}")
+
+    def _nominated(self, pod: Pod, nodes: NodeTable) -> Iterator[Pod]:
+        for name in self._nominator.nominated_nodes():
+            if nodes.row(name) is not None:
+                yield from (p for p in self._nominator.nominated_pods(name) if p.uid != pod.uid)
+
+    def add_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were on ``row``?"""
+        state.read(KEY, Admission).move(other, row, 1)
+
+    def remove_pod(
+        self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``other`` were gone from ``row``?"""
+        state.read(KEY, Admission).move(other, row, -1)
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
+        """See `PreemptionPlugin`. A profile that has PreEnqueue off does not evict twice either."""
+        if not state.dry_run and self._executor.is_running(pod.uid):
+            return _NOT_YET
+        return super().post_filter(state, pod, failure)
+
+    def _check_sums(self) -> None:
+        if self._clock() >= self._next_check:
+            self.recount()
+
+    def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
+        """Make room for a group, if that is possible."""
+        return self._groups.make_room(request)
+
+    def recount(self) -> dict[str, str]:
+        """What namespaces use, where it differed from a sum over their Pods."""
+        self._next_check = self._clock() + CHECK_INTERVAL
+        differences = self._quotas.recount()
+        self._metrics.set("used_differences", len(differences))
+        if differences:
+            self.handle.logger.error("What namespaces use was wrong", **differences)
+        return differences
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """Pods of namespaces with a quota that go, and quotas that come, change or go."""
+        less = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
+        return [
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, less), self._leaves_room),
+            EventRegistration(ClusterEvent(ELASTIC_QUOTA, Action.ALL)),
+        ]
+
+    def _leaves_room(self, _pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
+        gone = old or new
+        counts = gone is not None and gone.namespace in self._quotas.by_namespace
+        return Hint.QUEUE if counts else Hint.SKIP
+
+
+class _Implements(
+    PreEnqueue,
+    PreFilter,
+    PodMoves,
+    PostFilter,
+    PodGroupPostFilter,
+    EnqueueExtensions,
+    SelfCheck,
+    Protocol,
+):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = CapacityScheduling

@@ -1,0 +1,117 @@
+"""Admission: whether the quotas leave room for a Pod, also if other Pods were gone.
+
+PreFilter makes an `Admission` for each Pod whose namespace has a quota. There are two limits: the
+maximum of the Pod's own quota, and the sum of the minimums of all quotas, which the use of all
+together may not exceed. Each leaves some room for more Pods, which is the row
+
+    [own cpu, own memory, ..., total cpu, total memory, ...]
+
+A what-if copy has such a row for each node: the requests of the Pods that were added there, less
+those of the Pods that were removed. The Pod is admitted where that is no more than the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.plugins.capacity_scheduling.amounts import Amounts, add, request, room
+from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+
+_NO_LIMIT = 2**62
+_LARGEST = 2**55
+"""More than any Pod has; sums of a hundred stay within 64 bits."""
+
+
+class Admission:
+    """What the quotas say about one Pod.
+
+    Nominated Pods count beside it: those of its namespace that are at least as important, and for
+    the sum those of other namespaces that are not above their minimum.
+
+    Attributes:
+        quota: of its namespace.
+        above_minimum: whether the namespace would be above its minimum with the Pod.
+        above_maximum: whether it would be above its maximum.
+        above_total: whether all namespaces with a quota together would use more than the sum of
+            their minimums.
+    """
+
+    def __init__(self, quotas: Quotas, pod: Pod, nominated: Iterable[Pod]) -> None:
+        self.quota: Quota = quotas.by_namespace[pod.namespace]
+        own, total = dict(request(pod)), dict(request(pod))
+        for other in nominated:
+            quota = quotas.by_namespace.get(other.namespace)
+            if quota is self.quota and other.priority >= pod.priority:
+                add(own, request(other))
+                add(total, request(other))
+            elif quota is not None and quota is not self.quota and not quota.exceeds_minimum():
+                add(total, request(other))
+        self._quotas = quotas
+        self._request = request(pod)
+        self._room_beside_nominated = self._room(own, total)
+        self.above_maximum = min(self._room_beside_nominated[0].values()) < 0
+        self.above_total = min(self._room_beside_nominated[1].values()) < 0
+        self.above_minimum = self.quota.exceeds_minimum_with(own)
+        self._names = tuple(self._room_beside_nominated[1])
+        self._vectors: dict[int, IntArray] = {}
+        self._moved: IntArray | None = None
+
+    def _room(self, own: Amounts, total: Amounts) -> tuple[Amounts, Amounts]:
+        quotas = self._quotas
+        everything = {**dict.fromkeys(quotas.total_used, 0), **total}
+        below = room(quotas.total_minimum, quotas.total_used, everything, 0)
+        return self.quota.room_below_maximum(own), below
+
+    @cached_property
+    def _rooms(self) -> tuple[IntArray, IntArray]:
+        """The room beside nominated Pods, and without them; few Pods need these."""
+        alone = self._room(self._request, self._request)
+        return self._row(*self._room_beside_nominated), self._row(*alone)
+
+    def _row(self, own: Amounts, total: Amounts) -> IntArray:
+        left = [own.get(name, _NO_LIMIT) for name in self._names]
+        left += [total.get(name, _NO_LIMIT) for name in self._names]
+        return np.array([max(-_NO_LIMIT, min(amount, _NO_LIMIT)) for amount in left])
+
+    def what_if(self, rows: IntArray) -> Self:
+        """A copy for a table of only ``rows``; see `bayplan.framework.cycle_state`."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._rooms = self._rooms
+        size = len(rows), 2 * len(self._names)
+        copy._moved = np.zeros(size, np.int64) if self._moved is None else self._moved[rows]
+        return copy
+
+    def move(self, pod: Pod, row: int, sign: int) -> None:
+        """What if ``pod`` were on ``row`` (``sign`` 1), or gone from there (-1)?"""
+        if pod.namespace not in self._quotas.by_namespace:
+            return
+        assert self._moved is not None, "only a what-if copy can be changed"
+        width = len(self._names)
+        vector = self._vector(pod)
+        self._moved[row, width:] += sign * vector
+        if pod.namespace == self.quota.namespace:
+            self._moved[row, :width] += sign * vector
+
+    def _vector(self, pod: Pod) -> IntArray:
+        part = pod.shape.requests
+        vector = self._vectors.get(part.id)
+        if vector is None:
+            takes = request(pod)
+            amounts = [min(takes.get(name, 0), _LARGEST) for name in self._names]
+            vector = self._vectors[part.id] = np.array(amounts, np.int64)
+        return vector
+
+    def rows(self, *, beside_nominated: bool) -> BoolArray:
+        """The rows of a what-if copy where the Pod is admitted."""
+        assert self._moved is not None, "only a what-if copy has rows"
+        beside, alone = self._rooms
+        room = beside if beside_nominated else alone
+        admitted: BoolArray = np.all(self._moved <= room, axis=1)
+        return admitted

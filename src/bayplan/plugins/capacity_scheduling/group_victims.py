@@ -1,0 +1,72 @@
+"""QuotaRule: which Pods may be evicted for a group, where namespaces have quotas.
+
+The table is that of `bayplan.plugins.capacity_scheduling.victims`, with the requests of as many
+Pods as the group needs. That quotas admit the group without the victims is proven by the exact plan
+(`bayplan.preemption.room`), whose attempts ask PreFilter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.framework.room import Taker
+from bayplan.plugins.capacity_scheduling.amounts import add, request
+from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+from bayplan.preemption.ranking import most_important_first
+from bayplan.preemption.running_pods import RunningPods
+
+
+class QuotaRule:
+    """See the module's docstring; implements `bayplan.preemption.rule.YieldRule`."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+
+    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
+        """See `YieldRule`."""
+        quotas, namespace = self._quotas.by_namespace, taker.pods[0].namespace
+        lower = running.priorities < taker.priority
+        quota = quotas.get(namespace)
+        if quota is None:
+            victims = lower & (running.by_shape(lambda shape: shape.namespace in quotas) == 0)
+        elif quota.exceeds_minimum_with(_needed(taker)):
+            victims = lower & (running.by_shape(lambda shape: shape.namespace == namespace) == 1)
+        else:
+            victims = self._borrowers(running, quota)
+        return np.where(victims, 0, -1)
+
+    def _borrowers(self, running: RunningPods, lender: Quota) -> BoolArray:
+        """The least important Pods of others, as far as they are above their minimum."""
+        borrowed: set[str] = set()
+        by_namespace: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in running.pods:
+            by_namespace[pod.namespace].append(pod)
+        for quota in self._quotas.by_namespace.values():
+            left = dict(quota.used)
+            pods = [] if quota is lender else most_important_first(by_namespace[quota.namespace])
+            for pod in reversed(pods):
+                if not quota.exceeds_minimum(left):
+                    break
+                borrowed.add(pod.uid)
+                add(left, request(pod), -1)
+        return np.array([pod.uid in borrowed for pod in running.pods], np.bool_)
+
+    def refusal(self, _taker: Taker, _victims: Sequence[Pod]) -> str:
+        """See `YieldRule`."""
+        return ""
+
+    def describe(self, victims: Sequence[Pod]) -> str:
+        """See `YieldRule`."""
+        return f"{len(victims)} Pods, as quotas permit,"
+
+
+def _needed(taker: Taker) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for pod in taker.pods[: taker.minimum]:
+        add(total, request(pod))
+    return total

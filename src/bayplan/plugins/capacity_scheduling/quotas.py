@@ -1,0 +1,170 @@
+"""Quotas: the ElasticQuotas, and what the namespaces use.
+
+What a namespace uses is the sum over its Pods in the cache, assumed ones included; it is kept for
+every namespace, so a quota that is made after its Pods is right at once. `recount` proves the sums.
+
+One quota counts in a namespace: the oldest, of equally old ones the first by name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import structlog
+
+from bayplan.api.kinds import ELASTIC_QUOTA
+from bayplan.api.pod import Pod
+from bayplan.api.quantity import QuantityError
+from bayplan.api.scheduling import ElasticQuota
+from bayplan.cache.cache import CountedPods
+from bayplan.cache.objects import ObjectStore
+from bayplan.plugins.capacity_scheduling.amounts import (
+    UNLIMITED,
+    Amounts,
+    add,
+    request,
+    room,
+)
+from bayplan.plugins.shared.effective_resources import counted
+from bayplan.plugins.shared.resource_names import CORE
+
+log = structlog.get_logger("quotas")
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class Quota:
+    """The quota of one namespace.
+
+    Attributes:
+        namespace: whose Pods it counts.
+        minimum: what they are guaranteed.
+        maximum: the most that they may use.
+        used: what they use; the live sum, read only.
+    """
+
+    def __init__(self, namespace: str, minimum: Amounts, maximum: Amounts, used: Amounts) -> None:
+        self.namespace = namespace
+        self.minimum = minimum
+        self.maximum = maximum
+        self.used = used
+
+    def room_below_maximum(self, more: Amounts) -> dict[str, int]:
+        """What may come on top of ``more``; a resource that the maximum does not name is free."""
+        return room(self.maximum, self.used, more, UNLIMITED)
+
+    def exceeds_minimum_with(self, more: Amounts) -> bool:
+        """Whether the namespace would be above its minimum with ``more``."""
+        return min(room(self.minimum, self.used, more, 0).values()) < 0
+
+    def exceeds_minimum(self, used: Amounts | None = None) -> bool:
+        """Whether the namespace is above its minimum, or would be if it used ``used``."""
+        return min(room(self.minimum, {}, self.used if used is None else used, 0).values()) < 0
+
+
+class Quotas:
+    """All quotas, and what namespaces use. Scheduling thread only.
+
+    Attributes:
+        by_namespace: the quota that counts in each namespace that has one.
+        total_minimum: what all namespaces with a quota are guaranteed together.
+        total_used: what they use together.
+    """
+
+    def __init__(self, pods: CountedPods, objects: ObjectStore) -> None:
+        self.by_namespace: dict[str, Quota] = {}
+        self.total_minimum: dict[str, int] = {}
+        self.total_used: dict[str, int] = {}
+        self._pods = pods
+        self._objects: defaultdict[str, dict[str, ElasticQuota]] = defaultdict(dict)
+        self._used = self._sums()
+        pods.listen(self)
+        objects.on_change(ELASTIC_QUOTA, self._changed)
+
+    def recount(self) -> dict[str, str]:
+        """What differed from a sum over all Pods, by namespace; empty when all is well.
+
+        From now on the fresh sums count.
+        """
+        fresh, differences = self._sums(), {}
+        for namespace in sorted({*fresh, *self._used}):
+            used, due = self._used[namespace], fresh[namespace]
+            if _nonzero(used) != _nonzero(due):
+                differences[namespace] = f"used {_nonzero(used)}, but its Pods take {due}"
+            used.clear()
+            used.update(due)
+        total = self._total_used()
+        if _nonzero(self.total_used) != _nonzero(total) and not differences:
+            differences["*"] = f"used {self.total_used}, but all quotas together {total}"
+        self.total_used = total
+        return differences
+
+    # Pods
+
+    def pod_counted(self, pod: Pod) -> None:
+        """See `bayplan.cache.cache.PodListener`."""
+        self._count(pod, 1)
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """See `bayplan.cache.cache.PodListener`."""
+        self._count(pod, -1)
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        namespace = pod.namespace
+        add(self._used[namespace], request(pod), sign)
+        if namespace in self.by_namespace:
+            add(self.total_used, request(pod), sign)
+
+    def _sums(self) -> defaultdict[str, dict[str, int]]:
+        used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for pod in self._pods.pods():
+            add(used[pod.namespace], request(pod))
+        return used
+
+    # Quotas
+
+    def _changed(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        if old is not None:
+            del self._objects[old.namespace][old.name]
+        if new is not None:
+            self._objects[new.namespace][new.name] = new
+        self._choose((new or old).namespace)  # type: ignore[union-attr]
+
+    def _choose(self, namespace: str) -> None:
+        """Find the quota that counts in ``namespace`` now."""
+        self.by_namespace.pop(namespace, None)
+        oldest_first = sorted(self._objects[namespace].values(), key=_age)
+        if oldest_first:
+            self._adopt(oldest_first[0])
+        if ignored := [quota.key for quota in oldest_first[1:]]:
+            log.warning("Only the oldest ElasticQuota of a namespace counts", ignored=ignored)
+        self.total_minimum = {}
+        for quota in self.by_namespace.values():
+            add(self.total_minimum, quota.minimum)
+        self.total_used = self._total_used()
+
+    def _adopt(self, quota: ElasticQuota) -> None:
+        spec, namespace = quota.spec, quota.namespace
+        try:
+            minimum = counted(spec.min or {})
+            maximum = dict.fromkeys(CORE, UNLIMITED) if spec.max is None else counted(spec.max)
+        except QuantityError as error:
+            log.warning("An ElasticQuota is ignored", quota=quota.key, error=str(error))
+            return
+        used = self._used[namespace]
+        self.by_namespace[namespace] = Quota(namespace, minimum, maximum, used)
+
+    def _total_used(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for quota in self.by_namespace.values():
+            add(total, quota.used)
+        return total
+
+
+def _age(quota: ElasticQuota) -> tuple[datetime, str]:
+    return quota.metadata.creation_timestamp or _EPOCH, quota.name
+
+
+def _nonzero(amounts: Amounts) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}

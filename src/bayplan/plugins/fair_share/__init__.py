@@ -1,0 +1,265 @@
+"""FairShare: limits of Queues are kept, queues take turns, and what was lent is taken back.
+
+A Pod whose queue, or an ancestor of it, would exceed its limit is rejected before any node is
+looked at; so is a group, by the sum of its minimum. What is assumed or being bound counts, so a
+limit is never exceeded. The condition of the Pod has the reason QueueLimit: autoscalers buy nodes
+for Unschedulable alone.
+
+Without Queue objects the plugin does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.queues import Order
+from bayplan.api.workloads import Namespace
+from bayplan.cache.node_table import NodeTable
+from bayplan.cache.pod_groups import Group
+from bayplan.cache.queue_tree import NO_QUEUE
+from bayplan.config.args import FairShareArgs
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.groups import AdmitsGroups
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    PodGroupPostFilter,
+    PostFilter,
+    PreEnqueue,
+    PreFilter,
+)
+from bayplan.framework.room import NoRoom, Room, RoomRequest
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.turns import TakesTurns
+from bayplan.plugins.fair_share.held import HeldPods
+from bayplan.plugins.fair_share.reclaim import ReclaimRule
+from bayplan.plugins.fair_share.turns import Turns
+from bayplan.preemption.executor import Executor
+from bayplan.preemption.group import GroupPreemption
+from bayplan.preemption.plugin import WAITING
+from bayplan.preemption.pod_request import PodRequest
+
+_VERDICTS_KEPT = 256
+_VERDICT_SECONDS = 1.0
+
+
+class _Verdict(NamedTuple):
+    """A refusal, what it depends on, and until when it holds."""
+
+    answer: NoRoom
+    seen: object
+    until: float
+
+
+class FairShare(Plugin):
+    """See the module's docstring."""
+
+    Args = FairShareArgs
+    kinds = (QUEUE, POD_DISRUPTION_BUDGET)
+
+    def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
+        super().__init__(args, handle)
+        self._queues = handle.queues
+        self._turns = Turns(handle.queues, args.attempt_share)
+        self._held = HeldPods(handle.queues)
+        self._verdicts: dict[PodShape, _Verdict] = {}
+        self._nodes, self._activate = handle.nodes, handle.activate
+        self._monotonic = handle.monotonic
+        self._rule = ReclaimRule(handle.queues, handle.nominator, handle.now)
+        self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
+        self._reclaim = GroupPreemption(handle, self._rule, self._executor)
+        self._what_if, self._instrument = handle.what_if, handle.instrument
+        self.ageing = args.ageing
+        self.now = handle.now
+
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
+        """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
+        queues = self._queues
+        if not queues.active or (row := queues.leaf(pod)) == NO_QUEUE:
+            return SKIP
+        excess = queues.excess(row, queues.requests(pod))
+        if excess is None:
+            self._held.discard(pod)
+            return SKIP
+        if not state.dry_run:
+            self._held.add(pod)
+        return Status.beyond_limit(excess.message)
+
+    def admit_group(self, _group: Group, pods: Sequence[Pod]) -> Status | None:
+        """Reject a group whose minimum does not fit within the limits.
+
+        All Pods of a group are in one namespace, so they belong to one queue.
+        """
+        queues = self._queues
+        if not queues.active or (row := queues.leaf(pods[0])) == NO_QUEUE:
+            return None
+        together = sum(map(queues.requests, pods[1:]), queues.requests(pods[0]))
+        excess = queues.excess(row, together)
+        if excess is None:
+            return None
+        return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
+
+    # Reclaim
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a Pod back until those that make room for it are leaving."""
+        return WAITING if self._executor.is_running(pod.uid) else None
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
+        """Take room for a Pod back from queues that have more than they are entitled to.
+
+        Plugins after this one are asked about Pods without a queue only: preemption by priority
+        knows no tenants.
+        """
+        if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
+            return PostFilterResult(Status.unschedulable())
+        if failure.statuses.status(0).over_limit:
+            return PostFilterResult(Status.unresolvable(), "")
+        if not state.dry_run:
+            self._held.discard(pod)
+            if (other := self._held.next_after(pod)) is not None:
+                self._activate([other])
+        if not len(failure.candidates):
+            return PostFilterResult(Status.unresolvable(), "")
+        answer = self._answer(state, pod, failure)
+        if isinstance(answer, NoRoom):
+            reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
+            return PostFilterResult(Status.unresolvable(*reasons), "")
+        if not answer.sentence:
+            return PostFilterResult(Status.unresolvable("reclaim: others are leaving already"))
+        return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid])
+
+    def _answer(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Room | NoRoom:
+        """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
+
+        And for no more than a second, as shares change with what waits, and Pods get older.
+        """
+        journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
+        seen = journals, self._queues.current_version, self._executor.evicted
+        verdict = self._verdicts.get(pod.shape)
+        now = self._monotonic()
+        if verdict is not None and verdict.seen == seen and now < verdict.until:
+            return verdict.answer
+        answer = self._take(PodRequest(self._what_if, state, pod, failure))
+        if isinstance(answer, NoRoom) and not state.dry_run:
+            if len(self._verdicts) >= _VERDICTS_KEPT:
+                self._verdicts.clear()
+            self._verdicts[pod.shape] = _Verdict(answer, seen, now + _VERDICT_SECONDS)
+        return answer
+
+    def explain_post_filter(
+        self, state: CycleState, pod: Pod, failure: FilterFailure
+    ) -> dict[str, Any]:
+        """Who would have to leave. Changes nothing.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
+            return {}
+        answer = self._reclaim.make_room(PodRequest(self._what_if, state, pod, failure))
+        if isinstance(answer, NoRoom):
+            return {}
+        victims = sorted(victim.key for victim in answer.victims)
+        return {"victims": victims, "candidates": {answer.nodes[pod.uid]: {"victims": victims}}}
+
+    def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
+        """The same for a group."""
+        if not self._queues.active or self._queues.leaf(request.taker.pods[0]) == NO_QUEUE:
+            return NoRoom()
+        return self._take(request)
+
+    def _take(self, request: RoomRequest) -> Room | NoRoom:
+        answer = self._reclaim.make_room(request)
+        if isinstance(answer, NoRoom):
+            refusals = ", ".join(self._rule.refusals.values())
+            return NoRoom(answer.sentence or refusals, final=True)
+        if not request.dry_run:
+            for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
+                self._instrument.reclaimed(queue, rule, pods)
+        return answer
+
+    # Turns, see `bayplan.framework.turns.TakesTurns`
+
+    @property
+    def active(self) -> bool:
+        """Whether there are Queues."""
+        return self._queues.active
+
+    @property
+    def version(self) -> int:
+        """Changes with Queues and the labels of namespaces."""
+        return self._queues.current_version
+
+    def tenant(self, pod: Pod) -> int:
+        """The row of the Pod's queue."""
+        return self._queues.leaf(pod)
+
+    def order(self, tenant: int) -> Order | None:
+        """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
+        return self._turns.order(tenant)
+
+    def restart(self) -> None:
+        """Begin anew."""
+        self._turns.restart()
+
+    def enters(self, tenant: int) -> None:
+        """The queue has Pods to be tried."""
+        self._turns.enters(tenant)
+
+    def leaves(self, tenant: int) -> None:
+        """It has none any more."""
+        self._turns.leaves(tenant)
+
+    def next_tenant(self) -> int:
+        """Whose turn it is."""
+        return self._turns.next_row()
+
+    def tried(self, tenant: int, pods: int) -> None:
+        """So many Pods are being tried."""
+        self._turns.tried(tenant, pods)
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A Pod that a limit holds back waits for others of its tree to leave, or for a change."""
+        smaller = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
+        return [
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, smaller), self._may_have_room),
+            EventRegistration(ClusterEvent(QUEUE, Action.ALL)),
+            EventRegistration(ClusterEvent(NAMESPACE, Action.ALL), _of_namespace),
+        ]
+
+    def _may_have_room(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
+        return Hint.QUEUE if self._held.is_woken(pod, old, new) else Hint.SKIP
+
+
+def _of_namespace(pod: Pod, old: Namespace | None, new: Namespace | None) -> Hint:
+    namespace = new or old
+    mine = namespace is not None and namespace.name == pod.namespace
+    return Hint.QUEUE if mine else Hint.SKIP
+
+
+class _Implements(
+    PreEnqueue,
+    PreFilter,
+    PostFilter,
+    PodGroupPostFilter,
+    AdmitsGroups,
+    TakesTurns,
+    EnqueueExtensions,
+    Protocol,
+):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = FairShare

@@ -1,0 +1,80 @@
+"""HeldPods: Pods that a limit holds back, and who of them is woken when there is room again.
+
+When a Pod of a queue with 10,000 held ones ends, there is room for one, not for 10,000. So for each
+event as many are woken as fit within the limits together. The others are not forgotten: a Pod that
+was woken, fits within the limits and then fits on no node leaves that room to the next one of its
+namespace (`next_after`). What happens to a woken Pod otherwise (it is bound, or its binding fails)
+is an event again; one that is deleted before its turn leaves the room until the next event.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+
+_LEAST_SWEEP = 1024
+"""Pods that are held anew before those are forgotten that are gone."""
+_LOOKED_AT = 16
+"""Held Pods that are looked at for one that fits into the room that was left."""
+
+
+class HeldPods:
+    """See the module's docstring."""
+
+    def __init__(self, queues: QueueTree) -> None:
+        self._queues = queues
+        self._held: dict[str, dict[str, Pod]] = defaultdict(dict)
+        self._added = 0
+        self._event: tuple[object, object, int] = (None, None, -1)
+        self._promised = np.zeros((0, 0), np.int64)
+
+    def add(self, pod: Pod) -> None:
+        """A limit holds the Pod back."""
+        held = self._held[pod.namespace]
+        held[pod.uid] = pod
+        self._added += 1
+        if self._added > _LEAST_SWEEP + len(held):
+            self._added = 0
+            gone = [uid for uid in held if not self._queues.waits(uid)]
+            for uid in gone:
+                del held[uid]
+
+    def discard(self, pod: Pod) -> None:
+        """No limit does."""
+        if held := self._held.get(pod.namespace):
+            held.pop(pod.uid, None)
+
+    def is_woken(self, pod: Pod, old: object, new: object) -> bool:
+        """Whether the Pod fits beside those that this event (``old`` became ``new``) has woken."""
+        queues = self._queues
+        row = queues.leaf(pod)
+        if row == NO_QUEUE:
+            return True
+        if self._event[0] is not old or self._event[1] is not new or self._is_outdated():
+            self._event = old, new, queues.version
+            self._promised = np.zeros_like(queues.sums.used)
+        requests = queues.requests(pod)
+        if queues.excess(row, requests, self._promised) is not None:
+            return False
+        self._promised[queues.structure.chains[row]] += requests
+        return True
+
+    def _is_outdated(self) -> bool:
+        return self._event[2] != self._queues.current_version
+
+    def next_after(self, pod: Pod) -> Pod | None:
+        """A held Pod of the same namespace, in place of one that fits on no node."""
+        queues = self._queues
+        held = self._held.get(pod.namespace, {})
+        for other in list(islice(held.values(), _LOOKED_AT)):
+            if not queues.waits(other.uid):
+                del held[other.uid]
+            elif queues.excess(queues.leaf(other), queues.requests(other)) is None:
+                del held[other.uid]
+                return other
+        return None

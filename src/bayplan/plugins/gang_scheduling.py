@@ -1,0 +1,114 @@
+"""GangScheduling: Pods of one PodGroup of Kubernetes are placed together, as kube-scheduler does.
+
+The plugin switches such groups on, and says when a group can be tried. A group is one entry of the
+queue (`bayplan.queue.groups`) and has a cycle of its own (`bayplan.workload_group_cycle`), in which
+all members get nodes before any of them is bound; so it needs no Permit, where kube-scheduler makes
+members wait for each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from bayplan.api.kinds import WORKLOAD_POD_GROUP
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.pod_groups import (
+    Group,
+    find_workload_group,
+    of_workload_group,
+    workload_group_key,
+)
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
+from bayplan.framework.groups import GroupsPods
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import Plugin, QueuedPod
+from bayplan.framework.points import EnqueueExtensions, PreEnqueue
+from bayplan.framework.status import Status
+
+PATIENCE = 300.0
+"""Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
+
+
+class GangScheduling(Plugin):
+    """Places the Pods of a PodGroup together."""
+
+    kinds = (WORKLOAD_POD_GROUP,)
+    workload_api: ClassVar[bool] = True
+    timeout = PATIENCE
+    backoff = 0.0
+
+    def __init__(self, args: Any, handle: InTreeHandle) -> None:
+        super().__init__(args, handle)
+        self._objects = handle.objects
+        self._members = handle.members
+
+    def key_of(self, pod: Pod) -> str:
+        """See `bayplan.framework.groups.GroupsPods`."""
+        return workload_group_key(pod)
+
+    def find(self, key: str) -> Group | None:
+        """See `bayplan.framework.groups.GroupsPods`."""
+        pod_group = find_workload_group(self._objects, key)
+        return None if pod_group is None else of_workload_group(pod_group)
+
+    def missing(self, key: str, _waiting: int) -> Status | None:
+        """The PodGroup itself, or Pods; those that have nodes count, too."""
+        pod_group = find_workload_group(self._objects, key)
+        if pod_group is None:
+            name = key.partition("/")[2]
+            text = f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
+            return Status.unresolvable(text)
+        if pod_group.is_gang and self._members.count(key) < pod_group.minimum:
+            text = "waiting for minCount pods from a gang to appear in scheduling queue"
+            return Status.unresolvable(text)
+        return None
+
+    def order(self, queued: QueuedPod) -> tuple[int, int, float, str]:
+        """Priority, then those that were tried more often, then those that came first."""
+        pod = queued.pod
+        return -pod.priority, -queued.attempts, queued.timestamp, pod.name
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Whether the Pod's group can be tried; the queue asks `missing`, for the whole group."""
+        key = workload_group_key(pod)
+        return self.missing(key, 0) if key else None
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """What an incomplete group waits for: more Pods, its PodGroup, a lower minCount."""
+        return [
+            EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD), _is_sibling),
+            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), _is_sibling),
+            EventRegistration(ClusterEvent(WORKLOAD_POD_GROUP, Action.ADD), _has_come),
+            EventRegistration(ClusterEvent(WORKLOAD_POD_GROUP, Action.UPDATE_OTHER), _asks_less),
+        ]
+
+
+def _is_sibling(pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:
+    mine = new is not None and workload_group_key(new) == workload_group_key(pod)
+    return Hint.QUEUE if mine else Hint.SKIP
+
+
+def _has_come(pod: Pod, _old: WorkloadPodGroup | None, new: WorkloadPodGroup | None) -> Hint:
+    mine = new is not None and new.key == workload_group_key(pod)
+    return Hint.QUEUE if mine else Hint.SKIP
+
+
+def _asks_less(pod: Pod, old: WorkloadPodGroup | None, new: WorkloadPodGroup | None) -> Hint:
+    if old is None or new is None or new.key != workload_group_key(pod):
+        return Hint.SKIP
+    less = old.is_gang and new.is_gang and new.minimum < old.minimum
+    return Hint.QUEUE if less else Hint.SKIP
+
+
+class _Implements(GroupsPods, PreEnqueue, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = GangScheduling

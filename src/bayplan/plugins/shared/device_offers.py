@@ -1,0 +1,44 @@
+"""DeviceOffers: the devices that nodes offer as an extended resource, for its score.
+
+Where a node itself offers none of a resource, and a DeviceClass stands for it, the devices that the
+class accepts are what the node offers, and those in use are what is taken of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.framework.handle import InTreeHandle
+from bayplan.plugins.shared.device_classes import DeviceClasses
+from bayplan.plugins.shared.device_tracker import device_tracker
+
+Columns = tuple[IntArray, IntArray]
+"""What nodes offer, and what is taken of it."""
+
+
+class DeviceOffers:
+    """For the plugins that score resources which a class may stand for."""
+
+    def __init__(self, handle: InTreeHandle) -> None:
+        self._classes = handle.objects.shared(DeviceClasses, handle.objects)
+        self._fleet = device_tracker(handle).fleet
+
+    @property
+    def epoch(self) -> int:
+        """Changes when the offers of some node may have."""
+        return self._fleet.epoch
+
+    def added_to(self, columns: Columns, resource: str, nodes: NodeTable) -> Columns:
+        """``columns`` of ``resource``, with devices where the nodes offer none of it."""
+        allocatable, requested = columns
+        device_class = self._classes.behind(resource)
+        if device_class is None or allocatable.all():
+            return columns
+        counts = self._fleet.counts(device_class)
+        rows = slice(None) if nodes.origin is None else nodes.origin
+        devices = (allocatable == 0) & (counts.capacity[rows] > 0)
+        return (
+            np.where(devices, counts.capacity[rows], allocatable),
+            np.where(devices, counts.in_use[rows], requested),
+        )

@@ -1,0 +1,247 @@
+"""Capacity: how many Pods of a group the nodes could take if units were gone, by resources alone.
+
+An upper bound: Filter plugins may say no where it says yes, never the other way round. So a prefix
+of the units that is too short for it is too short.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.pod import Pod, SpecPart
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.requests import pod_requests
+from bayplan.framework.room import RoomRequest
+from bayplan.preemption.units import Units
+
+PODS = "pods"
+"""Stands for the number of Pods among the resources."""
+_FIRST_UNITS = 64
+_UNBOUNDED = np.iinfo(np.int64).max
+
+Placed = tuple[int, Pod]
+"""A row, and a Pod there."""
+
+
+def amounts_of(pod: Pod) -> dict[str, int]:
+    """What ``pod`` takes of its node, by resource; nothing of which it takes 0."""
+    amounts = {name: amount for name, amount in pod_requests(pod).amounts.items() if amount}
+    return {**amounts, PODS: 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """Members of a group that agree in what they request and where they may go.
+
+    Attributes:
+        pod: one of them.
+        count: how many there are.
+        amounts: what one of them takes.
+        rows: (n,) the nodes that it may go to.
+    """
+
+    pod: Pod
+    count: int
+    amounts: Mapping[str, int]
+    rows: BoolArray
+
+
+def needs_of(request: RoomRequest) -> list[Need]:
+    """What the Pods of a taker need."""
+    counts: Counter[tuple[SpecPart, SpecPart]] = Counter()
+    examples: dict[tuple[SpecPart, SpecPart], Pod] = {}
+    for pod in request.taker.pods:
+        alike = pod.shape.constraints, pod.shape.requests
+        counts[alike] += 1
+        examples[alike] = pod
+    return [
+        Need(pod, counts[alike], amounts_of(pod), request.rows_for(pod))
+        for alike, pod in examples.items()
+    ]
+
+
+class Free:
+    """What is free on each row, of the resources that count; less than nothing is possible."""
+
+    def __init__(self, nodes: NodeTable, resources: Iterable[str]) -> None:
+        self.offered: dict[str, IntArray] = {}
+        self.columns: dict[str, IntArray] = {}
+        for name in resources:
+            if name == PODS:
+                self.offered[name], requested = nodes.allowed_pods, nodes.pod_count
+            else:
+                self.offered[name], requested = nodes.allocatable(name), nodes.requested(name)
+            self.columns[name] = self.offered[name] - requested
+
+    def take(self, placed: Iterable[Placed], sign: int = 1) -> None:
+        """Count these Pods; with a ``sign`` of -1, count them no longer."""
+        for row, pod in placed:
+            for name, amount in amounts_of(pod).items():
+                if name in self.columns:
+                    self.columns[name][row] -= sign * amount
+
+    def is_overdrawn(self, placed: Iterable[Placed], among: Container[int]) -> bool:
+        """Whether one of their rows has less than nothing; ``among`` are those that count."""
+        rows = [row for row, _ in placed if row in among]
+        return any(self.columns[name][row] < 0 for row in rows for name in self.columns)
+
+
+class Capacity:
+    """Room on all nodes for one taker.
+
+    Args:
+        nodes: the full table; it is not changed.
+        needs: those of the taker.
+        minimum: as many of its Pods have to fit in one domain.
+        domains: (n,) the domain of each row; negative for rows that are in none.
+        held: Pods that are not there yet, but whose room is kept for them.
+        units: who may yield.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        needs: Sequence[Need],
+        minimum: int,
+        domains: IntArray,
+        held: Iterable[Placed],
+        units: Units,
+    ) -> None:
+        self._needs, self._minimum = needs, minimum
+        self._domains, self._inside = domains, domains >= 0
+        self._units = units
+        resources = {name for need in needs for name in need.amounts}
+        self._free = Free(nodes, resources)
+        self._free.take(held)
+        self._amounts = {name: np.zeros(0, np.int64) for name in resources}
+        """Of as many Pods of the units as have been asked for."""
+
+    def shortest(self) -> int | None:
+        """How many units have to go at least; None where all of them are not enough.
+
+        More units never make less room, so the number is found by halving. What they free is looked
+        up for no more of them than are tried.
+        """
+        low, high = 0, min(_FIRST_UNITS, len(self._units))
+        while not self._is_enough(high):
+            if high == len(self._units):
+                return None
+            low, high = high + 1, min(2 * high, len(self._units))
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_enough(middle):
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def _is_enough(self, units: int) -> bool:
+        return int(self._fit(self._free_without(units)).max(initial=0)) >= self._minimum
+
+    def _fit(self, free: Mapping[str, IntArray]) -> IntArray:
+        """How many Pods fit at most, by domain."""
+        fit = np.zeros(int(self._domains.max(initial=-1)) + 1, np.int64)
+        for need in self._needs:
+            copies = self._copies(need, free)[self._inside]
+            sums = np.bincount(self._domains[self._inside], copies, minlength=len(fit))
+            fit += np.minimum(sums, need.count).astype(np.int64)
+        return fit
+
+    def _free_without(self, units: int) -> dict[str, IntArray]:
+        """What is free on each row when the first ``units`` are gone."""
+        pods = int(self._units.ends[units - 1]) if units else 0
+        self._look_up(pods)
+        rows, n = self._units.rows[:pods], len(self._free.columns[PODS])
+        return {
+            name: self._free.columns[name]
+            + np.bincount(rows, amounts[:pods], minlength=n).astype(np.int64)
+            for name, amounts in self._amounts.items()
+        }
+
+    def _look_up(self, pods: int) -> None:
+        known = len(self._amounts[PODS])
+        more = [amounts_of(pod) for pod in self._units.pods[known:pods]]
+        for name, column in self._amounts.items():
+            added = np.fromiter((amounts.get(name, 0) for amounts in more), np.int64, len(more))
+            self._amounts[name] = np.concatenate([column, added])
+
+    def _copies(self, need: Need, free: Mapping[str, IntArray]) -> IntArray:
+        """(n,) how often a Pod fits, at most `Need.count` times.
+
+        A node that offers nothing of a resource and will do nevertheless has it from somewhere
+        else: from a driver of devices.
+        """
+        copies: IntArray = np.where(need.rows, need.count, 0)
+        for name, amount in need.amounts.items():
+            bound = np.where(self._free.offered[name] > 0, free[name] // amount, _UNBOUNDED)
+            copies = np.minimum(copies, bound)
+        return np.maximum(copies, 0)
+
+    # Where members could go, and who can stay then
+
+    def fill(self, units: int) -> list[Placed]:
+        """The minimum of the group on rows that have room when the first ``units`` are gone.
+
+        They are in the domain that most Pods fit in. Rows with room for nothing come first, then
+        those whose units yield first.
+        """
+        free = self._free_without(units)
+        outside = self._domains != self._fit(free).argmax()
+        latest = np.full(len(free[PODS]), -1)
+        pods = int(self._units.ends[units - 1]) if units else 0
+        np.maximum.at(latest, self._units.rows[:pods], self._units.unit_of_pods()[:pods])
+        members: list[Placed] = []
+        for need in self._needs:
+            unpaid = self._copies(need, self._free.columns) == 0
+            copies = self._copies(need, free)
+            copies[outside] = 0
+            rows = np.lexsort((latest, unpaid))
+            chosen = np.repeat(rows, copies[rows])[: min(need.count, self._minimum - len(members))]
+            for name, amount in need.amounts.items():
+                np.subtract.at(free[name], chosen, amount)
+            members += [(row, need.pod) for row in chosen.tolist()]
+        return members
+
+    def spared(self, gone: Iterable[int], members: Sequence[Placed]) -> set[int]:
+        """The units of ``gone`` that may stay beside ``members``, by resources alone.
+
+        Where there is a choice, those that should yield last stay. Members above the minimum of a
+        group are asked after all others: they have to go if the rest does.
+        """
+        units, free = self._units, deepcopy(self._free)
+        used = {row for row, _ in members}
+        touching = {unit: self._placed(unit) for unit in self._touching(used).intersection(gone)}
+        for placed in touching.values():
+            free.take(placed, -1)
+        free.take(members)
+        elastic = {unit: key for key, surplus in units.surplus.items() for unit in surplus}
+        spared: set[int] = set()
+        ended: set[str | int] = set()
+        for unit in sorted(gone, key=lambda unit: (unit in elastic, -unit)):
+            placed = touching.get(unit, [])
+            if unit < units.leaving or elastic.get(unit, unit) in ended:
+                continue
+            free.take(placed)
+            if free.is_overdrawn(placed, used):
+                free.take(placed, -1)
+                ended.add(units.rest.get(unit, ""))
+            else:
+                spared.add(unit)
+        return spared
+
+    def _touching(self, rows: Iterable[int]) -> set[int]:
+        """The units with a Pod on one of these rows."""
+        used = np.zeros(len(self._free.columns[PODS]), np.bool_)
+        used[list(rows)] = True
+        touching = np.unique(self._units.unit_of_pods()[used[self._units.rows]])
+        return set(touching.tolist())
+
+    def _placed(self, unit: int) -> list[Placed]:
+        where = self._units.slice(unit)
+        rows = self._units.rows[where].tolist()
+        return list(zip(rows, self._units.pods[where], strict=True))

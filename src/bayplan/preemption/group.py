@@ -1,0 +1,69 @@
+"""GroupPreemption: makes room for groups, as a plugin of the point PodGroupPostFilter does.
+
+One search (`bayplan.preemption.room`), and its victims are evicted; the caller nominates the nodes.
+While victims are leaving the group keeps its nodes, and nobody else is evicted for it.
+"""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import POD_GROUP
+from bayplan.api.pod import PodShape
+from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import POD_GROUP_LABEL, Group, find_group
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.executor import Executor
+from bayplan.preemption.room import RoomSearch
+from bayplan.preemption.rule import YieldRule
+from bayplan.preemption.units import GroupOf
+
+NEVER = NoRoom("not eligible due to preemptionPolicy=Never")
+
+
+class GroupPreemption:
+    """Evicts by one rule, for the groups of one profile."""
+
+    def __init__(self, handle: InTreeHandle, rule: YieldRule, executor: Executor) -> None:
+        self._rule = rule
+        self._executor = executor
+        self._nominator, self._instrument = handle.nominator, handle.instrument
+        self._objects = handle.objects
+        budgets = handle.objects.shared(Budgets, handle.objects)
+        self._search = RoomSearch(handle.nodes, handle.nominator, budgets)
+
+    def make_room(self, request: RoomRequest) -> Room | NoRoom:
+        """Have Pods evicted for a group, unless this is only a question.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        taker = request.taker
+        if any(pod.spec.preemption_policy == "Never" for pod in taker.pods):
+            return NEVER
+        if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
+            return Room(self._nominations(taker), (), "")
+        room = self._search.find(
+            request, self._rule, groups_of(self._objects), self._executor.evicted
+        )
+        if not request.dry_run:
+            victims = room.victims if isinstance(room, Room) else ()
+            evicted = isinstance(room, Room) and self._executor.evict_for_group(taker, room)
+            self._instrument.preemption(len(victims) if evicted else 0)
+        return room
+
+    def _nominations(self, taker: Taker) -> dict[str, str]:
+        nodes = ((pod.uid, self._nominator.nominated_node(pod.uid)) for pod in taker.pods)
+        return {uid: node for uid, node in nodes if node}
+
+
+def groups_of(objects: ObjectStore) -> GroupOf | None:
+    """Finds the group of Pods of a shape; None where there are no groups."""
+    if not objects.all(POD_GROUP):
+        return None
+
+    def group_of(shape: PodShape) -> Group | None:
+        name = shape.labels.get(POD_GROUP_LABEL)
+        return find_group(objects, f"{shape.namespace}/{name}") if name else None
+
+    return group_of

@@ -1,0 +1,222 @@
+"""Room: whom to evict so that a group of Pods fits, proven before anybody is touched.
+
+For one Pod, preemption looks for one node (`bayplan.preemption.evaluator`). A group needs many at
+once, and its victims may be groups themselves. Trying sets of victims one after the other does not
+end in time, so the search goes the other way round: it fixes an order, and looks for a place to cut
+it.
+
+1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded.
+2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
+   are leaving anyway, then by class of the rule, budget, priority, surplus, age.
+3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
+   group requires that (`bayplan.preemption.capacity`). More units never make less room, so halving
+   finds it: some 15 passes over the columns for 30,000 Pods.
+4. **Reprieve**: members are put where there is room then, and units stay whose room they do not
+   use, or that fit beside them, those that should yield last first.
+5. **Proof**: one exact plan of the group, by all of its plugins, in a world without the others. It
+   may put members elsewhere; if more units can stay by that, another plan proves it.
+6. Where the proof fails, for reasons other than resources, it is tried without the whole prefix,
+   then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
+   half and then the other, and so on. There are `PROOFS` plans at most.
+7. The rule has the last word: it may refuse the victims as a whole.
+
+The caller evicts the victims and nominates all members in one step, so nobody of lower priority
+takes the room meanwhile, and makes no second search while victims are leaving (`is_under_way`).
+
+An example: two nodes of 4 CPU, a group of 2 Pods of 3 CPU. ``a`` (1 CPU, priority 0) and ``b`` (3
+CPU, priority 1) run on n1, ``c`` (2 CPU, priority 2) on n2. Units: a, b, c. Free: 0 and 2 CPU.
+
+- Prefixes: a: one copy, none: (1, 2) CPU free -> 0 copies. a b: (4, 2) -> 1. a b c: (4, 4) -> 2.
+- Reprieve, with a member on each node, from the end: c needs 2 CPU, n2 has 1 left: it goes. b
+  needs 3, n1 has 1: it goes. a needs 1, n1 has 1: it stays.
+- The plan without b and c places a member on each node: it is the proof. Victims: b, c.
+
+Devices that victims have allocated are not counted as free, as they are freed only after their end:
+a group that needs just these gets none by this. kube-scheduler does likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.framework.handle import PodNominator
+from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.capacity import Capacity, Need, Placed, needs_of
+from bayplan.preemption.rule import YieldRule
+from bayplan.preemption.running_pods import RunningPods
+from bayplan.preemption.units import GroupOf, Units, make_units
+
+PROOFS = 16
+"""Exact plans that one search may make."""
+LONGER = 4
+"""How many times as long the next prefix is where a proof has failed."""
+NOT_ENOUGH = NoRoom("evicting others would not make room")
+
+
+class RoomSearch:
+    """Looks for room; see the module's docstring. Scheduling thread only."""
+
+    def __init__(self, nodes: LiveNodeTable, nominator: PodNominator, budgets: Budgets) -> None:
+        self._nodes = nodes
+        self._nominator = nominator
+        self._budgets = budgets
+
+    def find(
+        self,
+        request: RoomRequest,
+        rule: YieldRule,
+        group_of: GroupOf | None,
+        evicted: Collection[str] = (),
+    ) -> Room | NoRoom:
+        """Whom to evict for a taker that fits nowhere; changes nothing.
+
+        Args:
+            request: the taker.
+            rule: who may be evicted.
+            group_of: the group of a Pod; None where there are no groups.
+            evicted: uids of Pods that are evicted already, and are not seen to leave yet.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        running = RunningPods(self._nodes, evicted)
+        classes = rule.classes(request.taker, running)
+        if not (classes >= 0).any():
+            return NoRoom()
+        needs = needs_of(request)
+        useful = np.logical_or.reduce([need.rows for need in needs])[running.rows]
+        units = make_units(running, classes, useful, group_of, self._budgets)
+        proof = _Proof(request, self._nodes, units, self._capacity(request.taker, needs, units))
+        if not proof.find():
+            return NOT_ENOUGH
+        proof.reprieve()
+        victims = tuple(
+            pod
+            for pod in units.pods_of(proof.gone)
+            if pod.deleted is None and pod.uid not in evicted
+        )
+        refusal = rule.refusal(request.taker, victims)
+        if refusal:
+            return NoRoom(refusal)
+        return Room(
+            proof.plan, victims, _sentence(len(proof.plan), rule.describe(victims), victims)
+        )
+
+    def _capacity(self, taker: Taker, needs: list[Need], units: Units) -> Capacity:
+        if taker.level:
+            domains = self._nodes.label(taker.level).codes.astype(np.int64)
+        else:
+            domains = np.zeros(len(self._nodes), np.int64)
+        return Capacity(self._nodes, needs, taker.minimum, domains, self._held(taker), units)
+
+    def _held(self, taker: Taker) -> Iterator[Placed]:
+        """Nominated Pods whose room is not for the taker."""
+        own = {pod.uid for pod in taker.pods}
+        for name in self._nominator.nominated_nodes():
+            row = self._nodes.row(name)
+            if row is not None:
+                for pod in self._nominator.nominated_pods(name):
+                    if pod.priority >= taker.priority and pod.uid not in own:
+                        yield row, pod
+
+    def is_under_way(self, taker: Taker) -> bool:
+        """Whether Pods that were evicted are still leaving nodes that its members wait for.
+
+        Everything that this looks at is kept by the API server, so a new leader knows it, too.
+        """
+        names = {self._nominator.nominated_node(pod.uid) for pod in taker.pods} - {""}
+        rows = [row for name in names if (row := self._nodes.row(name)) is not None]
+        return any(
+            is_being_preempted(pod) for row in rows for pod in self._nodes.pods[row].values()
+        )
+
+
+class _Proof:
+    """The units that have to go, and the plan that proves it.
+
+    Attributes:
+        gone: the units.
+        plan: node name by uid of the members, in a world without them.
+    """
+
+    def __init__(
+        self, request: RoomRequest, nodes: LiveNodeTable, units: Units, capacity: Capacity
+    ) -> None:
+        self._request = request
+        self._nodes = nodes
+        self._units = units
+        self._capacity = capacity
+        self._left = PROOFS
+        self.gone: set[int] = set()
+        self.plan: Mapping[str, str] = {}
+
+    def find(self) -> bool:
+        """Find a prefix of the units without which the group fits."""
+        length = self._capacity.shortest()
+        if length is None:
+            return False
+        prefix = set(range(length))
+        if self._stands(prefix - self._capacity.spared(prefix, self._capacity.fill(length))):
+            return True
+        length = max(length, 1)
+        while not self._stands(set(range(length))):
+            if length == len(self._units) or not self._left:
+                return False
+            length = min(LONGER * length, len(self._units))
+        return True
+
+    def _stands(self, gone: set[int]) -> bool:
+        """Whether the group fits in a world without these units; if so, they are what goes."""
+        gone = self._units.closed(gone)
+        if not gone or not self._left:
+            return False
+        self._left -= 1
+        plan = self._request.plan_without(self._units.pods_of(gone))
+        if plan is None:
+            return False
+        self.gone, self.plan = gone, plan
+        return True
+
+    def reprieve(self) -> None:
+        """Let those stay that need not go."""
+        self._spare(sorted(self._capacity.spared(self.gone, self._members())))
+
+    def _spare(self, units: list[int]) -> None:
+        """Spare these, or if that is too many, each half of them in turn."""
+        if not units or self._stands(self.gone - set(units)) or len(units) == 1:
+            return
+        middle = len(units) // 2
+        self._spare(units[:middle])
+        self._spare(units[middle:])
+
+    def _members(self) -> list[Placed]:
+        """As many as are needed: nobody is evicted for one more."""
+        taker = self._request.taker
+        rows = ((self._nodes.row(self.plan.get(pod.uid, "")), pod) for pod in taker.pods)
+        return [(row, pod) for row, pod in rows if row is not None][: taker.minimum]
+
+
+def _sentence(members: int, description: str, victims: Sequence[Pod]) -> str:
+    if not victims:
+        return (
+            f"MakingRoom: {members} Pods fit as soon as others have left that are leaving already"
+        )
+    return f"MakingRoom: {description} are evicted, so that {members} Pods fit"
+
+
+def is_being_preempted(pod: Pod) -> bool:
+    """Whether ``pod`` is terminating because a scheduler has preempted it."""
+    if pod.deleted is None:
+        return False
+    disruptions = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
+    condition = next(disruptions, None)
+    return (
+        condition is not None
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+    )

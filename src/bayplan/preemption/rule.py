@@ -1,0 +1,42 @@
+"""Rules: who may be asked to yield to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray
+from bayplan.framework.room import Taker
+from bayplan.preemption.running_pods import RunningPods
+
+
+class YieldRule(Protocol):
+    """Says who may be evicted for a taker; `bayplan.preemption.room` finds out who has to be."""
+
+    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
+        """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
+
+    def refusal(self, taker: Taker, victims: Sequence[Pod]) -> str:
+        """Why ``victims``, which are enough, must stay nevertheless; "" where they need not."""
+
+    def describe(self, victims: Sequence[Pod]) -> str:
+        """``victims`` in words, for events: ``6 Pods of lower priority``."""
+
+
+class LowerPriority:
+    """Pods yield to those of higher priority."""
+
+    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
+        """See `YieldRule`."""
+        return np.where(running.priorities < taker.priority, 0, -1)
+
+    def refusal(self, _taker: Taker, _victims: Sequence[Pod]) -> str:
+        """See `YieldRule`."""
+        return ""
+
+    def describe(self, victims: Sequence[Pod]) -> str:
+        """See `YieldRule`."""
+        return f"{len(victims)} Pods of lower priority"

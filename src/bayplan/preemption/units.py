@@ -1,0 +1,208 @@
+"""Units: who yields together, and in which order.
+
+A Pod alone is a unit. Of a group, the members above its minimum are units of their own; the rest is
+one unit, as no part of it is of use without the others. `Units.closed` keeps to this: where the
+minimum of a group goes, the members above it go, too. So no group is left running with fewer Pods
+than its minimum. The order:
+
+1. Pods that are leaving anyway: they cost nothing.
+2. The class that the rule gives a Pod (`bayplan.preemption.rule`).
+3. Pods whose eviction violates no PodDisruptionBudget.
+4. Lower priority. It comes before 5, so an elastic group of high priority does not pay for a Pod of
+   low priority that runs beside it.
+5. Members above the minimum of their group, then Pods alone, then what ends a group.
+6. The youngest: least work is lost.
+
+Units that have no Pod on a node that the taker can use come after all others. Where Pods of a unit
+differ, the most protected one counts. A group some of whose members may not yield keeps its
+minimum: only the members above it are units then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.pod_groups import Group
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.running_pods import RunningPods
+
+GroupOf = Callable[[PodShape], Group | None]
+"""The group of Pods of a shape: labels and the group in the spec are a matter of the shape."""
+
+Column = IntArray | npt.NDArray[np.float64]
+
+SURPLUS, ALONE, REST = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units, in the order in which they yield.
+
+    Attributes:
+        pods: of all units, one unit after the other.
+        rows: their nodes, ``(len(pods),)``.
+        ends: (u,) where each unit ends in ``pods``.
+        leaving: as many units at the beginning are leaving anyway.
+        surplus: by group, the units that it can do without.
+        rest: by unit that ends a group, the key of that group.
+    """
+
+    pods: list[Pod]
+    rows: IntArray
+    ends: IntArray
+    leaving: int
+    surplus: Mapping[str, Sequence[int]]
+    rest: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def slice(self, unit: int) -> slice:
+        """Where the Pods of ``unit`` are in `pods`."""
+        return slice(int(self.ends[unit - 1]) if unit else 0, int(self.ends[unit]))
+
+    def unit_of_pods(self) -> IntArray:
+        """The unit of each of `pods`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0))
+
+    def pods_of(self, units: Iterable[int]) -> list[Pod]:
+        """The Pods of these units, in the order in which they yield."""
+        return [pod for unit in sorted(units) for pod in self.pods[self.slice(unit)]]
+
+    def closed(self, units: Iterable[int]) -> set[int]:
+        """These units, and the surplus of every group that they end."""
+        closed = set(units)
+        for unit in closed & self.rest.keys():
+            closed.update(self.surplus.get(self.rest[unit], ()))
+        return closed
+
+
+def make_units(
+    running: RunningPods,
+    classes: IntArray,
+    useful: BoolArray,
+    group_of: GroupOf | None,
+    budgets: Budgets,
+) -> Units:
+    """The units of all Pods whose class is not negative.
+
+    Args:
+        running: all Pods.
+        classes: (p,) what the rule says of each: lower classes yield first, negative ones do not.
+        useful: (p,) whether its node is one that the taker can use.
+        group_of: the group of Pods of a shape; None where there are no groups.
+        budgets: the PodDisruptionBudgets.
+    """
+    leaving = np.flatnonzero((classes >= 0) & running.leaving)
+    staying = np.flatnonzero((classes >= 0) & ~running.leaving)
+    starts = _starts([running.pods[i] for i in staying.tolist()])
+    order = np.lexsort((-starts, running.priorities[staying], classes[staying]))
+    staying, starts = staying[order], starts[order]
+    pods = [running.pods[i] for i in staying.tolist()]
+    partition = _Partition(len(pods))
+    if group_of is not None:
+        partition.split(staying, running, group_of)
+    keys = (
+        -starts,
+        partition.kinds,
+        running.priorities[staying],
+        _violations(pods, budgets),
+        classes[staying],
+    )
+    unit_of = partition.ranked(keys, useful[staying])
+    by_unit = np.argsort(unit_of, kind="stable")[int((unit_of < 0).sum()) :]
+    sizes = np.concatenate([np.ones(len(leaving), np.int64), np.bincount(unit_of[by_unit])])
+    unit_of += len(leaving)
+    return Units(
+        [running.pods[i] for i in leaving.tolist()] + [pods[i] for i in by_unit.tolist()],
+        np.concatenate([running.rows[leaving], running.rows[staying][by_unit]]),
+        np.cumsum(sizes),
+        len(leaving),
+        {key: unit_of[indices].tolist() for key, indices in partition.surplus.items()},
+        {int(unit_of[index]): key for index, key in partition.rest.items()},
+    )
+
+
+class _Partition:
+    """Which of the Pods that may yield do so together; each alone at first.
+
+    Attributes:
+        unit: (m,) of each Pod, named by one of its Pods; negative where it may not yield after all.
+        kinds: (m,) SURPLUS, ALONE or REST.
+        surplus: by group, the Pods that it can do without.
+        rest: by unit that ends a group, the key of that group.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.unit: IntArray = np.arange(size)
+        self.kinds: IntArray = np.full(size, ALONE)
+        self.surplus: dict[str, list[int]] = {}
+        self.rest: dict[int, str] = {}
+
+    def split(self, staying: IntArray, running: RunningPods, group_of: GroupOf) -> None:
+        """Take the members of each group together, but for those above its minimum.
+
+        ``staying`` are the Pods, as indices into ``running``.
+        """
+        groups = [group_of(shape) for shape in running.shapes]
+        grouped = np.array([group is not None for group in groups], np.bool_)
+        sizes: Counter[str] = Counter()
+        for code in running.codes[grouped[running.codes] & ~running.leaving].tolist():
+            sizes[_key(groups[code])] += 1
+        minimum = {group.key: group.minimum for group in groups if group is not None}
+        members: dict[str, list[int]] = defaultdict(list)
+        codes = running.codes[staying]
+        for index in np.flatnonzero(grouped[codes]).tolist():
+            members[_key(groups[codes[index]])].append(index)
+        for key, indices in members.items():
+            above = max(sizes[key] - minimum[key], 0)
+            self.surplus[key], rest = indices[:above], indices[above:]
+            self.kinds[self.surplus[key]] = SURPLUS
+            self.kinds[rest] = REST
+            self.unit[rest] = -1
+            if rest and len(indices) == sizes[key]:
+                self.unit[rest] = rest[-1]
+                self.rest[rest[-1]] = key
+
+    def ranked(self, keys: Sequence[Column], useful: BoolArray) -> IntArray:
+        """The rank of each Pod's unit, negative for none; the last key counts most."""
+        yielding = np.flatnonzero(self.unit >= 0)
+        unit = self.unit[yielding]
+        highest = []
+        for key in keys:
+            of_unit = key.copy()
+            if self.rest:
+                np.maximum.at(of_unit, unit, key[yielding])
+            highest.append(of_unit)
+        useless = np.ones(len(self.unit), np.bool_)
+        useless[unit[useful[yielding]]] = False
+        units = np.unique(unit) if self.rest else unit
+        rank = np.full(len(self.unit) + 1, -1)
+        rank[units[np.lexsort([key[units] for key in (*highest, useless)])]] = range(len(units))
+        return rank[np.where(self.unit >= 0, self.unit, -1)]
+
+
+def _key(group: Group | None) -> str:
+    return "" if group is None else group.key
+
+
+def _starts(pods: Sequence[Pod]) -> npt.NDArray[np.float64]:
+    """When each started, in seconds since the epoch; one that has not is the youngest."""
+    times = (pod.status.start_time for pod in pods)
+    return np.array([inf if time is None else time.timestamp() for time in times])
+
+
+def _violations(pods: Sequence[Pod], budgets: Budgets) -> IntArray:
+    """1 for each Pod whose eviction, after all before it, violates a budget."""
+    if budgets.is_empty:
+        return np.zeros(len(pods), np.int64)
+    violating = budgets.violations(pods)
+    return np.fromiter((pod.uid in violating for pod in pods), np.int64, len(pods))

@@ -1,0 +1,127 @@
+"""WorkloadPreemption: whom a PodGroup of Kubernetes evicts, as kube-scheduler decides it.
+
+All Pods of lower priority are taken away, and the group is tried once. If it fits then, they are
+put back one unit after the other, the most important first, those before the others that a
+PodDisruptionBudget protects: a unit stays if the group still fits on the nodes that it has found,
+and is a victim if not. A unit is a Pod, or all Pods of a group whose disruption mode is "all".
+
+Answers to kube-scheduler's ``framework/preemption/podgrouppreemption.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bayplan.api.pod import Pod
+from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.executor import Executor
+from bayplan.preemption.ranking import start
+
+NEVER = NoRoom("not eligible due to preemptionPolicy=Never.")
+NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Pods that stay or go together; ``is_group`` is a Pod that has a group, too."""
+
+    priority: int
+    pods: tuple[Pod, ...]
+    is_group: bool
+
+    @property
+    def importance(self) -> tuple[int, bool, int, int]:
+        """Less important ones have higher keys."""
+        return -self.priority, not self.is_group, -len(self.pods), min(map(start, self.pods))
+
+
+class WorkloadPreemption:
+    """Evicts for the PodGroups of Kubernetes of one profile."""
+
+    def __init__(self, handle: InTreeHandle, executor: Executor) -> None:
+        self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
+        self._instrument, self._nominator = handle.instrument, handle.nominator
+        self._executor = executor
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+
+    def make_room(self, request: WorkloadRoomRequest) -> Room | NoRoom:
+        """Have Pods evicted for a group, unless this is only a question.
+
+        Raises:
+            AttemptFault: a plugin broke.
+        """
+        pods, priority = request.taker.pods, request.pod_group.priority
+        if pods[0].spec.preemption_policy == "Never":
+            return NEVER
+        running = self._executor.is_running(request.taker.uid)
+        if running or self._is_under_way(pods, priority):
+            nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in pods}
+            return Room(nodes, (), "ongoing preemption on nominated nodes")
+        units = sorted(self._units(priority), key=lambda unit: unit.importance)
+        if not units:
+            return NOBODY
+        with request.without([pod for unit in units for pod in unit.pods]) as trial:
+            if not trial.status.ok:
+                return NoRoom(trial.status.message)
+            victims = [unit for unit in self._protected_first(units) if not trial.keeps(unit.pods)]
+        victims.sort(key=lambda unit: unit.importance)
+        evicted = tuple(pod for unit in victims for pod in unit.pods)
+        text = f"found a placement for podgroup, preempting {len(evicted)} victims"
+        room = Room(trial.nodes, evicted, text)
+        if not request.dry_run:
+            self._executor.evict_for_group(request.taker, room)
+            self._instrument.preemption(len(evicted))
+        return room
+
+    def _is_under_way(self, pods: tuple[Pod, ...], priority: int) -> bool:
+        """Whether victims are leaving the nodes that Pods of the group are nominated to."""
+        names = {pod.status.nominated_node_name for pod in pods} - {""}
+        rows = [row for name in names if (row := self._nodes.row(name)) is not None]
+        return any(
+            _is_victim(pod) and self._priority(pod) < priority
+            for row in rows
+            for pod in self._nodes.pods[row].values()
+        )
+
+    def _units(self, priority: int) -> Iterator[_Unit]:
+        """All units of a lower priority."""
+        seen: set[str] = set()
+        for info in self._nodes:
+            for pod in info.pods:
+                key = workload_group_key(pod)
+                group = find_workload_group(self._objects, key) if key else None
+                own = pod.priority if group is None else group.priority
+                if own >= priority:
+                    continue
+                if group is None or not group.is_one_unit:
+                    yield _Unit(own, (pod,), is_group=bool(key))
+                elif key not in seen:
+                    seen.add(key)
+                    yield _Unit(own, tuple(self._members.scheduled(key)), is_group=True)
+
+    def _priority(self, pod: Pod) -> int:
+        key = workload_group_key(pod)
+        group = find_workload_group(self._objects, key) if key else None
+        return pod.priority if group is None else group.priority
+
+    def _protected_first(self, units: list[_Unit]) -> list[_Unit]:
+        violators = self._budgets.violations(pod for unit in units for pod in unit.pods)
+
+        def is_free(unit: _Unit) -> bool:
+            return not any(pod.uid in violators for pod in unit.pods)
+
+        return sorted(units, key=is_free)
+
+
+def _is_victim(pod: Pod) -> bool:
+    """Whether the Pod is being deleted by a preemption."""
+    if pod.deleted is None:
+        return False
+    target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
+    return (
+        target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
+    )

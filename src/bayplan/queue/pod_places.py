@@ -1,0 +1,174 @@
+"""PodPlaces: the place of every Pod in the queue. All moves happen here.
+
+A Pod is in it once, by its uid. ``queued.place`` always agrees with the part of the queue
+that holds the Pod, and only the moves of `bayplan.queue.places` are possible. Metrics are counted
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from bayplan.cache.queue_tree import QueueTree
+from bayplan.framework.turns import TakesTurns
+from bayplan.queue.active import ActiveQueue
+from bayplan.queue.backoff import BackoffQueue
+from bayplan.queue.heap import Key
+from bayplan.queue.in_flight import InFlightPods
+from bayplan.queue.places import MOVES, Place
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.settings import QueueSettings
+from bayplan.queue.turns import TurnQueue
+from bayplan.queue.unschedulable import (
+    UnschedulablePods,
+    WaitKeys,
+    by_plugin,
+    gating_plugin,
+    nobody,
+    rejectors,
+)
+from bayplan.telemetry.instrument import Instrument
+
+
+class Part(Protocol):
+    """What holds the Pods of one place."""
+
+    def add(self, queued: QueuedPod) -> None:
+        """Put a Pod in."""
+
+    def discard(self, queued: QueuedPod) -> bool:
+        """Take the Pod out; whether it was in."""
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """All Pods in it."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+
+class PodPlaces:
+    """All Pods that the queue knows, each in its place.
+
+    Attributes:
+        pods: by uid.
+        active, backoff, unschedulable, gated, grouped, in_flight: the parts. Read them; Pods get in
+            and out by `move`, `pop` and `leave`.
+    """
+
+    def __init__(
+        self,
+        sort_key: Key,
+        clock: Callable[[], float],
+        settings: QueueSettings,
+        instrument: Instrument,
+        wait_keys: WaitKeys = by_plugin,
+        queues: QueueTree | None = None,
+    ) -> None:
+        self.pods: dict[str, QueuedPod] = {}
+        self.active: ActiveQueue | TurnQueue = ActiveQueue(sort_key)
+        self.backoff = BackoffQueue(clock, settings.initial_backoff, settings.max_backoff, sort_key)
+        self.unschedulable = UnschedulablePods(rejectors, wait_keys)
+        self.gated = UnschedulablePods(gating_plugin, wait_keys)
+        self.grouped = UnschedulablePods(nobody)
+        self.in_flight = InFlightPods()
+        self.parts: dict[Place, Part] = {
+            Place.ACTIVE: self.active,
+            Place.BACKOFF: self.backoff,
+            Place.UNSCHEDULABLE: self.unschedulable,
+            Place.GATED: self.gated,
+            Place.GROUPED: self.grouped,
+            Place.IN_FLIGHT: self.in_flight,
+        }
+        self._instrument = instrument
+        self._queues = queues
+
+    def reorder(self, sort_key: Key, turns: TakesTurns | None, settings: QueueSettings) -> None:
+        """Order Pods by this key, and let them back off by these times, from now on.
+
+        With ``turns``, tenants take turns.
+        """
+        pods = list(self.active)
+        self.active = ActiveQueue(sort_key) if turns is None else TurnQueue(sort_key, turns)
+        self.parts[Place.ACTIVE] = self.active
+        for queued in pods:
+            self.active.add(queued)
+        self.backoff.reorder(settings.initial_backoff, settings.max_backoff, sort_key)
+
+    def move(self, queued: QueuedPod, to: Place, event: str) -> None:
+        """The Pod goes to another place, or to its first one, because of ``event``."""
+        came_from = queued.place
+        assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
+        if came_from is Place.OUTSIDE:
+            self.pods[queued.uid] = queued
+            if self._queues is not None and self._queues.active and _is_pod(queued):
+                self._queues.pod_waits(queued.pod)
+        else:
+            self.parts[came_from].discard(queued)
+        queued.place = to
+        self.parts[to].add(queued)
+        if to is not came_from:
+            self._instrument.incoming(to.label, event, queued.pod)
+
+    def pop(self, early_event: str) -> QueuedPod | None:
+        """The first active Pod, else the first that backs off after a rejection, takes off.
+
+        The latter passes through the active queue as far as metrics go, because of ``early_event``.
+        """
+        queued = self.active.pop()
+        if queued is None:
+            queued = self.backoff.pop()
+            if queued is None:
+                return None
+            self._instrument.incoming(Place.ACTIVE.label, early_event, queued.pod)
+        self._take_off(queued)
+        return queued
+
+    def pop_grouped(self, queued: QueuedPod) -> None:
+        """The Pod takes off with its group."""
+        self.grouped.discard(queued)
+        self._take_off(queued)
+
+    def _take_off(self, queued: QueuedPod) -> None:
+        self._count(queued, -1)
+        queued.place = Place.IN_FLIGHT
+        self.in_flight.add(queued)
+
+    def leave(self, queued: QueuedPod) -> None:
+        """The Pod goes outside, from wherever it is."""
+        if queued.place is not Place.IN_FLIGHT:
+            self._count(queued, -1)
+        self.parts[queued.place].discard(queued)
+        queued.place = Place.OUTSIDE
+        del self.pods[queued.uid]
+        if self._queues is not None and self._queues.active:
+            self._queues.pod_left(queued.uid)
+
+    def rejected(self, queued: QueuedPod) -> None:
+        """The Pod in flight has failed and comes back: its rejectors count again."""
+        self._count(queued, 1)
+
+    def gate(self, queued: QueuedPod, plugin: str) -> None:
+        """Set the gating plugin; "" clears it. The plugin stays in the rejectors."""
+        queued.gating_plugin = plugin
+        if plugin and plugin not in queued.rejectors:
+            queued.unschedulable_plugins |= {plugin}
+            self._instrument.rejected(plugin, queued.profile, 1)
+
+    def _count(self, queued: QueuedPod, change: int) -> None:
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            for plugin in queued.rejectors:
+                self._instrument.rejected(plugin, queued.profile, change)
+
+    def counts(self) -> dict[str, int]:
+        """How many Pods each place holds, in flight excepted."""
+        return {
+            place.value: len(part)
+            for place, part in self.parts.items()
+            if place is not Place.IN_FLIGHT
+        }
+
+
+def _is_pod(queued: QueuedPod) -> bool:
+    """Not so for the entry of a group, which has a uid of its own."""
+    return queued.uid == queued.pod.uid

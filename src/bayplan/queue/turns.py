@@ -1,0 +1,186 @@
+"""TurnQueue: Pods to try next, where tenants take turns.
+
+While there are no tenants this is one heap in the order of QueueSort. Else there is a tree in its
+place: tenant > priority > namespace > heap. A plugin says which tenant is next
+(`bayplan.framework.turns.TakesTurns`). Within a tenant:
+
+- The highest priority goes first. With ageing, the first Pod of the priority below goes before it
+  if it has waited so long, and longer: a Pod rises by one step at most, among the priorities that
+  wait.
+- Of one priority, namespaces take turns, and in each of them QueueSort decides. Or, if the tenant
+  wants that, the oldest Pod goes first.
+
+A Pod is found by its uid, so adding and removing costs as much as in the heap itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from bayplan.api.queues import Order
+from bayplan.framework.turns import TakesTurns
+from bayplan.queue.heap import Key, PodHeap
+from bayplan.queue.queued_group import QueuedGroup
+from bayplan.queue.queued_pod import QueuedPod
+
+Lane = tuple[int, int, str]
+"""Tenant, priority, namespace; these two where they matter."""
+
+
+class _Level:
+    """The Pods of one tenant with one priority, by namespace.
+
+    Attributes:
+        heaps: by namespace.
+    """
+
+    def __init__(self) -> None:
+        self.heaps: dict[str, PodHeap] = {}
+        self._turns: dict[str, int] = {}
+
+    def heap(self, namespace: str, key: Key) -> PodHeap:
+        """The heap of a namespace; a new one waits for its turn like the others."""
+        heap = self.heaps.get(namespace)
+        if heap is None:
+            present = [self._turns[name] for name in self.heaps]
+            heap = self.heaps[namespace] = PodHeap(key)
+            self._turns[namespace] = max(self._turns.get(namespace, 0), min(present, default=0))
+        return heap
+
+    @property
+    def next_namespace(self) -> str:
+        """Whose turn it is."""
+        return min(self.heaps, key=lambda name: (self._turns[name], name))
+
+    def first(self) -> QueuedPod:
+        """The Pod whose turn it is."""
+        queued = self.heaps[self.next_namespace].peek()
+        assert queued is not None
+        return queued
+
+    def tried(self, namespace: str, pods: int) -> None:
+        """So many Pods of the namespace are being tried."""
+        self._turns[namespace] += pods
+
+
+class TurnQueue:
+    """Pods to try next; see the module's docstring."""
+
+    def __init__(self, key: Key, turns: TakesTurns) -> None:
+        self._key = key
+        self._turns = turns
+        self._begin()
+
+    def _begin(self) -> None:
+        self._version = self._turns.version
+        self._active = self._turns.active
+        self._plain = PodHeap(self._key)
+        self._lanes: dict[str, tuple[Lane, QueuedPod]] = {}
+        self._tenants: dict[int, dict[int, _Level]] = {}
+        self._turns.restart()
+
+    def _oldest_first(self, queued: QueuedPod) -> tuple[float, Any]:
+        return _created(queued, 0.0), self._key(queued)
+
+    def _lane(self, queued: QueuedPod) -> tuple[Lane, Key]:
+        """The Pod's lane, and the order there."""
+        pod = queued.pod
+        tenant = self._turns.tenant(pod)
+        match self._turns.order(tenant):
+            case Order.FAIR:
+                return (tenant, pod.priority, pod.namespace), self._key
+            case Order.FIFO:
+                return (tenant, pod.priority, ""), self._oldest_first
+        return (tenant, 0, ""), self._key
+
+    def _arrange(self) -> None:
+        """Begin anew if Pods may be of other tenants."""
+        if self._version == self._turns.version:
+            return
+        pods = list(self)
+        self._begin()
+        for queued in pods:
+            self.add(queued)
+
+    def add(self, queued: QueuedPod) -> None:
+        """Put a Pod in, or give it the place that it has now."""
+        self._arrange()
+        if not self._active:
+            self._plain.add(queued)
+            return
+        self.discard(queued)
+        lane, key = self._lane(queued)
+        tenant, priority, namespace = lane
+        levels = self._tenants.get(tenant)
+        if levels is None:
+            levels = self._tenants[tenant] = {}
+            self._turns.enters(tenant)
+        level = levels.setdefault(priority, _Level())
+        level.heap(namespace, key).add(queued)
+        self._lanes[queued.uid] = lane, queued
+
+    def update(self, queued: QueuedPod) -> None:
+        """The Pod has changed: reorder it if need be."""
+        self._arrange()
+        if self._active:
+            self.add(queued)
+        else:
+            self._plain.update(queued)
+
+    def discard(self, queued: QueuedPod) -> bool:
+        """Take the Pod out; whether it was in."""
+        kept = self._lanes.pop(queued.uid, None)
+        if kept is None:
+            return self._plain.discard(queued)
+        tenant, priority, namespace = kept[0]
+        levels = self._tenants[tenant]
+        heaps = levels[priority].heaps
+        heaps[namespace].discard(queued)
+        if not heaps[namespace]:
+            del heaps[namespace]
+            if not heaps:
+                del levels[priority]
+                if not levels:
+                    del self._tenants[tenant]
+                    self._turns.leaves(tenant)
+        return True
+
+    def pop(self) -> QueuedPod | None:
+        """Take out the Pod whose turn it is."""
+        self._arrange()
+        if not self._lanes:
+            return self._plain.pop()
+        one = len(self._tenants) == 1
+        tenant = next(iter(self._tenants)) if one else self._turns.next_tenant()
+        level = self._next_level(self._tenants[tenant])
+        queued = level.first()
+        pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
+        level.tried(self._lanes[queued.uid][0][2], pods)
+        self._turns.tried(tenant, pods)
+        self.discard(queued)
+        return queued
+
+    def _next_level(self, levels: dict[int, _Level]) -> _Level:
+        ranks = sorted(levels, reverse=True)[:2]
+        highest = levels[ranks[0]]
+        if len(ranks) == 1 or not self._turns.ageing:
+            return highest
+        below, now = levels[ranks[1]], self._turns.now()
+        since, rival = _created(below.first(), now), _created(highest.first(), now)
+        return below if since <= now - self._turns.ageing and since < rival else highest
+
+    def __len__(self) -> int:
+        return len(self._lanes) + len(self._plain)
+
+    def __contains__(self, queued: QueuedPod) -> bool:
+        return queued.uid in self._lanes or queued in self._plain
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return chain(self._plain, (queued for _, queued in self._lanes.values()))
+
+
+def _created(queued: QueuedPod, default: float) -> float:
+    created = queued.pod.created
+    return default if created is None else created.timestamp()

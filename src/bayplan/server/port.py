@@ -1,0 +1,217 @@
+"""Port: listens, and answers one request per connection, each on a thread of its own.
+
+The standard library's server: enough for a probe every few seconds and a scrape now and then. The
+accepting thread does nothing that waits for a client; see `bayplan.server.connections` for what a
+slow one can do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import ipaddress
+import os
+import socket
+import socketserver
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs
+
+import structlog
+
+from bayplan.server.access import Access, Client
+from bayplan.server.connections import ANSWER_SECONDS, Connections
+from bayplan.server.options import PortError
+from bayplan.server.pages import Answer, Pages, Request, text
+from bayplan.server.tls import ServingContext
+
+log = structlog.get_logger("port")
+
+MOST_BYTES = 64 * 1024
+"""Of a request: its line, headers and body."""
+SILENCE_SECONDS = 10.0
+"""After which a client that sends or takes nothing is given up."""
+BACKLOG = 128
+
+
+class Port:
+    """One listening socket.
+
+    Args:
+        host: an address, or empty for every one.
+        port: 0 picks a free one; see `port`.
+        tls: None serves plain HTTP.
+        access: None lets everybody read everything.
+
+    Raises:
+        PortError: the port is taken, or not ours to use.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        pages: Pages,
+        tls: ServingContext | None = None,
+        access: Access | None = None,
+    ) -> None:
+        self._server = _Server(_listen(host, port), pages, tls, access)
+        self.port: int = self._server.socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="port", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering; requests that are being answered are not waited for."""
+        self._server.shutdown()
+        self.close()
+
+    def close(self) -> None:
+        """Give up the port, where it was never started."""
+        self._server.server_close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        if host and not ipaddress.ip_address(host).is_unspecified:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        if socket.has_dualstack_ipv6():
+            with contextlib.suppress(OSError):  # this machine has no IPv6, or the port is taken
+                return socket.create_server(
+                    ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
+                )
+        return socket.create_server(("", port), backlog=BACKLOG)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise PortError(f"port {port} cannot be used: {why}") from error
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        pages: Pages,
+        tls: ServingContext | None,
+        access: Access | None,
+    ) -> None:
+        self.pages, self.tls, self.access = pages, tls, access
+        self.connections = Connections()
+        super().__init__(listener.getsockname(), _Exchange, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = self.socket.accept()
+        connection.settimeout(SILENCE_SECONDS)
+        if self.tls is not None:
+            # The handshake comes later, on the thread of the connection.
+            connection = self._wrapped(self.tls, connection)
+        return connection, address
+
+    def _wrapped(self, tls: ServingContext, connection: socket.socket) -> socket.socket:
+        try:
+            return tls.load().wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        except (PortError, ValueError) as error:
+            connection.close()
+            raise OSError(str(error)) from error  # the accepting thread goes on after that
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        del client_address
+        return self.connections.add(request)
+
+    def service_actions(self) -> None:
+        self.connections.close_overdue()
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away or speak no TLS are not logged; faults of pages are, in `_made`."""
+
+
+class _Limited(io.RawIOBase):
+    """The first `MOST_BYTES` of what a client sends, and then the end of the stream."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw, self._left = raw, MOST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        count: int | None = self._raw.readinto(memoryview(buffer)[: self._left])
+        self._left -= count or 0
+        return count
+
+
+class _Exchange(BaseHTTPRequestHandler):
+    """One request and its answer."""
+
+    server: _Server
+    server_version = "bayplan"
+    sys_version = ""
+
+    def setup(self) -> None:
+        if isinstance(self.request, ssl.SSLSocket):
+            self.request.do_handshake()
+        super().setup()
+        self.rfile = io.BufferedReader(_Limited(self.request.makefile("rb", buffering=0)))
+
+    def _serve(self) -> None:
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            self._send(text(413, f"a request has at most {MOST_BYTES} bytes"))
+            return
+        body = self.rfile.read(int(length))
+        self.server.connections.answering(self.request)
+        answer = self._answer(body)
+        self.server.connections.answering(self.request, ANSWER_SECONDS)
+        self._send(answer)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
+
+    def _answer(self, body: bytes) -> Answer:
+        path, _, query = self.path.partition("?")
+        access = self.server.access
+        refusal = access.refusal(self._client(), self.command, path) if access else None
+        if refusal is not None:
+            return refusal
+        page = self.server.pages.get(path)
+        if page is None:
+            return text(404, "not found")
+        if self.command not in page.methods:
+            return text(405, f"only {' and '.join(page.methods)}")
+        values = {key: found[-1] for key, found in parse_qs(query, keep_blank_values=True).items()}
+        try:
+            return page.answer(Request(self.command, path, values, body))
+        except Exception as error:
+            log.exception("Page broke", path=path)
+            return text(500, f"{type(error).__name__}: {error}")
+
+    def _client(self) -> Client:
+        tls = self.request if isinstance(self.request, ssl.SSLSocket) else None
+        certificate = tls.getpeercert() if tls else None
+        return Client(self.headers.get("Authorization") or "", certificate or {})
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-cache, private")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def log_message(self, *_: object) -> None:
+        """Requests are not logged."""

@@ -1,0 +1,125 @@
+"""Queue objects as a tree, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+from tests.queues import queue
+
+from bayplan.api.kinds import NAMESPACE
+from bayplan.api.queues import Queue
+from bayplan.cache.queue_tree.structure import Structure
+from bayplan.testing import make_object
+
+
+def drawn(structure: Structure) -> list[str]:
+    """Each row as PARENT/NAME."""
+    names = [
+        f"{q.name}*" * own or q.name for q, own in zip(structure.queues, structure.own, strict=True)
+    ]
+    parents = ["" if p < 0 else names[p] for p in structure.parent.tolist()]
+    return [f"{parent}/{name}" for parent, name in zip(parents, names, strict=True)]
+
+
+def test_parents_come_before_their_children() -> None:
+    structure = Structure([queue("a", parent="b"), queue("b", parent="c"), queue("c")])
+    assert drawn(structure) == ["/c", "c/b", "b/a"]
+    assert [chain.tolist() for chain in structure.chains] == [[0], [1, 0], [2, 1, 0]]
+
+
+def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
+    structure = Structure([queue("a", "x", weight=5), queue("b", "y", parent="a")])
+    assert drawn(structure) == ["/a", "a/b", "a/a*"]
+    assert structure.weight.tolist() == [5, 1, 1]
+    assert structure.rows_of("x", {}) == [2]
+
+
+@pytest.mark.parametrize(
+    ("queues", "faults", "rows"),
+    [
+        pytest.param(
+            [queue("a", parent="b")],
+            ["a UnknownParent spec.parent: there is no queue b"],
+            ["/a"],
+            id="unknown parent",
+        ),
+        pytest.param(
+            [queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="a")],
+            [
+                "a Cycle spec.parent: the queue is its own ancestor: a > b > a",
+                "b Cycle spec.parent: the queue is its own ancestor: b > a > b",
+            ],
+            ["/a", "/b", "a/c"],
+            id="cycle",
+        ),
+        pytest.param(
+            [queue("a", parent="a")],
+            ["a Cycle spec.parent: the queue is its own ancestor: a > a"],
+            ["/a"],
+            id="its own parent",
+        ),
+        pytest.param(
+            [
+                queue("a", guaranteed={"cpu": 3}),
+                queue("b", parent="a", guaranteed={"cpu": 2}),
+                queue("c", parent="a", guaranteed={"cpu": "1500m", "memory": "1Gi"}),
+            ],
+            [
+                "a GuaranteedToChildren spec.guaranteed.cpu: 3 is less than "
+                "what its children are guaranteed: 3.5"
+            ],
+            ["/a", "a/b", "a/c"],
+            id="more guaranteed to children",
+        ),
+        pytest.param(
+            [queue("a", guaranteed={"memory": "2Gi"}, limit={"memory": "1Gi"})],
+            ["a GuaranteedAboveLimit spec.guaranteed.memory: 2Gi is more than spec.limit: 1Gi"],
+            ["/a"],
+            id="guaranteed above the limit",
+        ),
+        pytest.param(
+            [queue("a", limit={"cpu": "many"}, guaranteed={"cpu": "-1"})],
+            [
+                "a InvalidAmount spec.guaranteed.cpu: must not be negative",
+                "a InvalidAmount spec.limit.cpu: 'many' is not a quantity "
+                "(examples: 500m, 2, 1.5Gi, 1e3)",
+            ],
+            ["/a"],
+            id="amounts",
+        ),
+        pytest.param(
+            [queue("a", namespaceSelector={"matchExpressions": [{"key": "k", "operator": "Is"}]})],
+            [
+                'a InvalidSelector spec.namespaceSelector: "Is" is not a valid label '
+                "selector operator"
+            ],
+            ["/a"],
+            id="selector",
+        ),
+    ],
+)
+def test_faults(queues: list[Queue], faults: list[str], rows: list[str]) -> None:
+    structure = Structure(queues)
+    assert [" ".join(fault) for fault in structure.faults] == faults
+    assert drawn(structure) == rows
+
+
+def test_a_parent_that_does_not_say_guarantees_what_its_children_do() -> None:
+    children = [queue(n, parent="a", guaranteed={"cpu": 2}) for n in ("b", "c")]
+    structure = Structure([queue("a"), *children])
+    assert structure.guaranteed[:, 0].tolist() == [4000, 2000, 2000]
+    assert structure.faults == []
+
+
+def test_a_queue_that_is_not_reclaimable_borrows_nothing() -> None:
+    limit = {"cpu": 4, "memory": 8}
+    structure = Structure([queue("a", reclaimable=False, guaranteed={"cpu": 2}, limit=limit)])
+    assert structure.limit[0].tolist() == [2000, 8]
+
+
+def test_a_namespace_belongs_to_the_oldest_queue_that_selects_it() -> None:
+    structure = Structure([queue("a", "x y", created=2), queue("b", "x", created=1)])
+    assert [structure.name(row) for row in structure.rows_of("x", {})] == ["b", "a"]
+    namespaces = [make_object(NAMESPACE, name).obj() for name in "xyz"]
+    (fault,) = structure.shared_namespaces(namespaces)
+    assert fault.queue == "a"
+    assert fault.message == "spec.namespaceSelector: 1 namespaces belong to other queues: x to b"

@@ -1,0 +1,125 @@
+"""The sums of queues follow Pods, namespaces and Queues, and equal a count from scratch."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.core_harness import Cluster
+from tests.queues import demand, hide, name_space, pod, queue, queue_cluster, show, used
+
+from bayplan.testing import PodBuilder, make_node
+
+
+def cluster_with(*queues: object) -> Cluster:
+    """One node of 8 CPUs."""
+    cluster = queue_cluster()
+    cluster.add(make_node("n").capacity(cpu="8", memory="64Gi", pods=110))
+    show(cluster, *queues)  # type: ignore[arg-type]
+    return cluster
+
+
+def test_a_pod_is_demand_while_it_waits_and_used_once_it_is_assumed() -> None:
+    cluster = cluster_with(queue("all"), queue("a", "x", parent="all"))
+    cluster.add(pod("p", "x", "3"), pod("big", "x", "9"))
+    assert (used(cluster, "a"), demand(cluster, "a")) == (0, 12000)
+    cluster.run()
+    assert (used(cluster, "a"), demand(cluster, "a")) == (3000, 12000)
+    assert (used(cluster, "all"), demand(cluster, "all")) == (3000, 12000)
+
+
+def test_gated_pods_and_those_of_kueue_ask_for_nothing() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(pod("gated", "x").spec(schedulingGates=[{"name": "g"}]))
+    cluster.add(pod("kueue", "x").label("kueue.x-k8s.io/managed", "true"))
+    assert demand(cluster, "a") == 0
+    cluster.run()
+    assert used(cluster, "a") == 0
+
+
+def test_without_queues_nobody_listens() -> None:
+    cluster = cluster_with()
+    cluster.add(pod("p", "x"))
+    assert not cluster.world.queues.active
+    show(cluster, made := queue("a", "x"))
+    assert demand(cluster, "a") == 1000
+    hide(cluster, made)
+    assert not cluster.world.queues.active
+    cluster.add(pod("q", "x"))
+    cluster.run()
+    show(cluster, made)
+    assert used(cluster, "a") == 2000
+
+
+def test_a_namespace_moves_to_another_queue() -> None:
+    in_team = {"matchLabels": {"team": "b"}}
+    cluster = cluster_with(queue("a", "x", created=1), queue("b", namespaceSelector=in_team))
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    assert (used(cluster, "a"), used(cluster, "b")) == (1000, 0)
+    name_space(cluster, "x", team="b")
+    assert (used(cluster, "a"), used(cluster, "b")) == (0, 1000)
+
+
+def test_a_resource_that_no_queue_names_gets_a_column_when_a_pod_asks_for_it() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(pod("p", "x").req(cpu="1", **{"example.com/gpu": "2"}))
+    assert demand(cluster, "a", "example.com/gpu") == 2
+
+
+def test_a_pod_counts_while_its_node_is_gone() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    cluster.cache.remove_node("n")
+    assert used(cluster, "a") == 1000
+
+
+class Sums(RuleBasedStateMachine):
+    """Pods come, are bound and go; Queues and namespaces change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = cluster_with()
+        self.pods: dict[str, PodBuilder] = {}
+        self.made = 0
+
+    @rule(namespace=st.sampled_from("xyz"), cpu=st.integers(0, 5), gpu=st.booleans())
+    def add(self, namespace: str, cpu: int, gpu: bool) -> None:
+        self.made += 1
+        builder = pod(f"p{self.made}", namespace, str(cpu))
+        if gpu:
+            builder.req(cpu=str(cpu), **{"example.com/gpu": "1"})
+        self.pods[f"p{self.made}"] = builder
+        self.cluster.add(builder)
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        if self.pods:
+            name = data.draw(st.sampled_from(sorted(self.pods)))
+            self.cluster.remove(self.pods.pop(name))
+
+    @rule()
+    def schedule(self) -> None:
+        self.cluster.run()
+
+    @rule(name=st.sampled_from("ab"), namespaces=st.sampled_from(["", "x", "x y"]))
+    def change(self, name: str, namespaces: str) -> None:
+        parent = "a" if name == "b" else ""
+        show(self.cluster, queue(name, namespaces, parent=parent, limit={"cpu": 6}))
+
+    @rule(name=st.sampled_from("ab"))
+    def remove(self, name: str) -> None:
+        hide(self.cluster, queue(name))
+
+    @rule(namespace=st.sampled_from("xyz"), label=st.booleans())
+    def label(self, namespace: str, label: bool) -> None:
+        name_space(self.cluster, namespace, **({"team": "t"} if label else {}))
+
+    @invariant()
+    def sums_are_right(self) -> None:
+        assert self.cluster.world.queues.recount() == {}
+
+
+Sums.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestSums = Sums.TestCase

@@ -1,0 +1,95 @@
+"""What the status of PodGroups and ElasticQuotas should be."""
+
+import pytest
+
+from bayplan.api.kinds import ELASTIC_QUOTA, POD_GROUP, QUEUE
+from bayplan.api.scheduling import ElasticQuota, PodGroup
+from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
+from bayplan.controllers.watched import Watched
+from bayplan.testing import make_object, make_pod
+
+NOW = 1_700_000_000.0
+BEGAN = "2023-11-14T22:13:20Z"
+
+
+def group(minimum: int = 2) -> PodGroup:
+    """A PodGroup."""
+    return make_object(POD_GROUP, "g").meta(namespace="default").spec(minMember=minimum).obj()
+
+
+@pytest.mark.parametrize(
+    ("phases", "phase"),
+    [
+        ([], "Pending"),
+        (["Pending"], "Pending"),
+        (["Pending", "Pending"], "Scheduling"),
+        (["Running", "Pending"], "Scheduling"),
+        (["Running", "Running"], "Running"),
+        (["Running", "Succeeded"], "Running"),
+        (["Succeeded", "Succeeded", "Failed"], "Finished"),
+        (["Running", "Failed"], "Failed"),
+        (["Pending", "Failed"], "Scheduling"),
+    ],
+)
+def test_the_phase_of_a_group_follows_from_its_pods(phases: list[str], phase: str) -> None:
+    pods = [make_pod(f"p{i}").status(phase=name).obj() for i, name in enumerate(phases)]
+    status = pod_group_status(group(), {}, pods, NOW)
+    assert status["phase"] == phase
+    assert status["running"] == phases.count("Running")
+    assert status.get("scheduleStartTime") == (None if phase == "Pending" else BEGAN)
+
+
+@pytest.mark.parametrize("phase", ["Finished", "Failed"])
+def test_a_final_phase_stays(phase: str) -> None:
+    previous = {"phase": phase, "succeeded": 2}
+    assert pod_group_status(group(), previous, [], NOW) == previous
+
+
+def test_the_time_when_a_group_began_stays() -> None:
+    pods = [make_pod(f"p{i}").status(phase="Running").obj() for i in range(2)]
+    first = pod_group_status(group(), {}, pods, NOW)
+    assert pod_group_status(group(), first, pods, NOW + 60) == first
+
+
+def test_a_quota_shows_what_its_namespace_requests_of_what_it_names() -> None:
+    quota: ElasticQuota = (
+        make_object(ELASTIC_QUOTA, "q")
+        .meta(namespace="default")
+        .spec(min={"cpu": "1"}, max={"cpu": "4", "pods": "9"})
+        .obj()
+    )
+    pods = [make_pod(f"p{i}").req(cpu="500m", memory="1Gi").obj() for i in range(3)]
+    assert elastic_quota_status(quota, pods) == {"used": {"cpu": "1.5", "pods": "3"}}
+
+
+class Objects:
+    """What is watched, and the objects by JSON."""
+
+    def __init__(self) -> None:
+        self.watched = Watched(["bayplan"])
+
+    def queue(self, **spec: object) -> None:
+        """A Queue of the namespace default."""
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+        queue = make_object(QUEUE, "team").spec(namespaceSelector=selector, **spec)
+        self.watched.put(QUEUE, queue.json)
+
+
+def test_a_status_that_was_written_is_not_written_again() -> None:
+    objects = Objects()
+    objects.watched.put(
+        POD_GROUP, make_object(POD_GROUP, "g").meta(namespace="default").spec(minMember=1).json
+    )
+    (first,) = objects.watched.statuses(NOW).items()
+    assert not objects.watched.changed
+    objects.watched.wrote(*first)
+    assert objects.watched.statuses(NOW + 1) == {}
+
+
+def test_a_queue_with_an_unknown_parent_says_so() -> None:
+    objects = Objects()
+    objects.queue(parent="nobody", limit={"cpu": "4"})
+    status = objects.watched.statuses(NOW)[QUEUE, "team"]
+    conditions = status["conditions"]
+    assert isinstance(conditions, list)
+    assert (conditions[0]["status"], conditions[0]["reason"]) == ("False", "UnknownParent")

@@ -1,0 +1,126 @@
+"""Explain of a group: its plan or why there is none; nothing changes by asking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core_harness import Cluster
+from tests.groups import group_cluster, members, nodes, pod_group, show
+
+from bayplan.attempt.commit import Commit
+from bayplan.attempt.group import Planner
+from bayplan.attempt.room import RoomMaker
+from bayplan.explain.group import GroupExplainer
+from bayplan.testing import PodBuilder, make_pod
+
+
+def explainer(cluster: Cluster) -> GroupExplainer:
+    """One that sees the groups of the cluster."""
+    cache, queue = cluster.world.cache, cluster.world.queue
+    planner = Planner(cache, Commit(cache, queue.nominator), cluster.core.selector)
+    rooms = RoomMaker(cache, queue.nominator, planner)
+    return GroupExplainer(cluster.core.profiles, queue.groups, planner, rooms)
+
+
+def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:
+    """What is said of a group."""
+    return explainer(cluster).of_group(f"default/{group}", [pod.obj() for pod in pods])
+
+
+def test_the_plan_of_a_group_that_fits_is_shown_and_holds_nothing() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 3, cpu="2")
+    cluster.add(*nodes(1), *pods)
+    assert explained(cluster, *pods) == {
+        "group": "default/g",
+        "minimum": 2,
+        "members": ["default/g-0", "default/g-1", "default/g-2"],
+        "plan": {"default/g-0": "n0", "default/g-1": "n0"},
+        "left": ["default/g-2"],
+    }
+    assert cluster.nodes.pod_count.sum() == 0
+    cluster.run()
+    assert cluster.bound == [("g-0", "n0"), ("g-1", "n0")]
+
+
+def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=5))
+    pods = members("g", 5)
+    cluster.add(*nodes(1), *pods)
+    verdict = explained(cluster, *pods)
+    assert verdict["message"].startswith("NoRoom: at most 4 of 5 fit, short by cpu")
+    cluster.run()
+    assert verdict["message"] == cluster.notes[-1][1]
+
+
+def test_who_would_be_evicted_is_shown_and_nobody_is() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = [pod.priority(10) for pod in members("g", 2)]
+    cluster.add(*nodes(1), make_pod("low").req(cpu="3").node("n0"), *pods)
+    verdict = explained(cluster, *pods)
+    assert verdict["victims"] == ["default/low"]
+    assert verdict["nominated"] == {"default/g-0": "n0", "default/g-1": "n0"}
+    assert "MakingRoom: 1 Pods of lower priority" in verdict["message"]
+    assert cluster.writer.deleted == []
+    assert len(cluster.world.nominator) == 0
+
+
+def test_who_is_missing_and_why_is_told() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=3))
+    pods = members("g", 3)
+    pods[1].gate("example.com/later")
+    pods[2].spec(schedulerName="other")
+    cluster.add(*nodes(1), *pods)
+    assert explained(cluster, *pods) == {
+        "group": "default/g",
+        "minimum": 3,
+        "members": ["default/g-0"],
+        "held": {
+            "default/g-1": "held back by SchedulingGates: waiting for scheduling gates: "
+            "[example.com/later]",
+            "default/g-2": "there is no profile other",
+        },
+        "message": "WaitingForMembers 1/3",
+    }
+
+
+def test_a_group_that_has_begun_is_said_to_have() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=1))
+    first, second = members("g", 2)
+    cluster.add(*nodes(1), first.node("n0"), second)
+    assert explained(cluster, first, second) == {
+        "group": "default/g",
+        "running": {"default/g-0": "n0"},
+        "members": ["default/g-1"],
+        "message": "the group has begun; a Pod of it that waits goes singly",
+    }
+
+
+def test_a_group_without_pods_is_none() -> None:
+    assert explained(group_cluster(), group="nobody") is None
+
+
+def test_without_coscheduling_that_is_what_is_said() -> None:
+    cluster = Cluster()
+    pods = members("g", 1)
+    cluster.add(*pods)
+    text = "the profile bayplan does not place groups (Coscheduling)"
+    assert explained(cluster, *pods) == {"group": "default/g", "message": text}
+
+
+def test_a_pod_is_told_what_becomes_of_it_with_its_group() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 3, cpu="2")
+    alone, *_ = members("alone", 1)
+    alone.json["metadata"]["labels"].clear()
+    cluster.add(*nodes(1), *pods, alone)
+    groups = explainer(cluster)
+    assert groups.of_pod(pods[0].obj()) == {"name": "default/g", "node": "n0"}
+    assert groups.of_pod(pods[2].obj()) == {"name": "default/g"}
+    assert groups.of_pod(alone.obj()) == {}

@@ -1,0 +1,197 @@
+"""FairShare: limits hold single Pods and groups back, say so, and let go when there is room."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.groups import members, names_of, pod_group
+from tests.groups import show as show_groups
+from tests.queues import hide, name_space, pod, pods, queue, queue_cluster, show, used
+
+from bayplan.queue.places import Place
+from bayplan.testing import make_node
+
+
+def cluster_with(*queues: object, plugins: tuple[str, ...] = ()) -> Cluster:
+    """Two nodes of 8 CPUs."""
+    cluster = queue_cluster(*plugins)
+    for name in ("n1", "n2"):
+        cluster.add(make_node(name).capacity(cpu="8", memory="64Gi", pods=110))
+    show(cluster, *queues)  # type: ignore[arg-type]
+    return cluster
+
+
+def test_a_pod_above_the_limit_waits_and_says_which_limit_holds_it() -> None:
+    cluster = cluster_with(queue("a", "x", limit={"cpu": 3}))
+    first, second = pod("p", "x", "2"), pod("q", "x", "1500m")
+    cluster.add(first, second)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["p"]
+    text = "limit of cpu of queue a is 3: 2 used, 1.5 requested"
+    assert cluster.verdict == ("QueueLimit", text)
+    assert cluster.notes[-1] == ("FailedScheduling", text)
+    assert cluster.rejectors(second) == {"FairShare"}
+
+    cluster.remove(first)
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["p", "q"]
+
+
+def test_an_ancestors_limit_holds_as_well() -> None:
+    cluster = cluster_with(
+        queue("all", limit={"memory": "3Gi"}),
+        queue("a", "x", parent="all"),
+        queue("b", "y", parent="all"),
+    )
+    cluster.add(pod("p", "x").req(memory="2Gi"))
+    cluster.run()
+    cluster.add(pod("q", "y").req(memory="2Gi"))
+    cluster.run()
+    text = "limit of memory of queue all is 3Gi: 2Gi used, 2Gi requested"
+    assert cluster.verdict == ("QueueLimit", text)
+
+
+def test_pods_can_be_limited_in_number() -> None:
+    cluster = cluster_with(queue("a", "x", limit={"pods": 2}))
+    cluster.add(*pods("p", 3, "x"))
+    cluster.run()
+    assert len(cluster.bound) == 2
+    assert cluster.verdict[1] == "limit of pods of queue a is 2: 2 used, 1 requested"
+
+
+def test_a_pod_that_asks_for_nothing_of_what_is_exceeded_passes() -> None:
+    cluster = cluster_with()
+    cluster.add(pod("p", "x", "4"))
+    cluster.run()
+    show(cluster, queue("a", "x", limit={"cpu": 1}))
+    cluster.add(pod("idle", "x", "0"))
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["p", "idle"]
+
+
+@pytest.mark.parametrize("change", ["raised", "gone", "namespace moves"])
+def test_a_held_pod_wakes_when_the_limit_is(change: str) -> None:
+    held = queue("a", namespaceSelector={"matchLabels": {"team": "a"}}, limit={"cpu": 1})
+    cluster = cluster_with(held)
+    name_space(cluster, "x", team="a")
+    waiting = pod("p", "x", "2")
+    cluster.add(waiting)
+    cluster.run()
+    assert cluster.place(waiting) is Place.UNSCHEDULABLE
+    if change == "raised":
+        spec = {"matchLabels": {"team": "a"}}
+        show(cluster, queue("a", namespaceSelector=spec, limit={"cpu": 2}))
+    elif change == "gone":
+        hide(cluster, held)
+    else:
+        name_space(cluster, "x", team="b")
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["p"]
+
+
+def test_room_in_another_queue_wakes_nobody() -> None:
+    cluster = cluster_with(queue("a", "x", limit={"cpu": 1}), queue("b", "y"))
+    other, waiting = pod("other", "y"), pod("p", "x", "2")
+    cluster.add(other, waiting)
+    cluster.run()
+    cluster.remove(other)
+    assert cluster.place(waiting) is Place.UNSCHEDULABLE
+
+
+def test_of_many_held_pods_as_many_are_woken_as_there_is_room_for() -> None:
+    cluster = cluster_with(queue("a", "x", limit={"cpu": 2}))
+    made = pods("p", 30, "x")
+    cluster.add(*made)
+    cluster.run()
+    for number in range(4):
+        cluster.wait(11)
+        cluster.run()
+        written = len(cluster.recorder.conditions)
+        cluster.remove(made[number])
+        cluster.wait(11)
+        cluster.run()
+        assert len(cluster.bound) == number + 3
+        assert len(cluster.recorder.conditions) == written
+
+
+def test_a_woken_pod_that_fits_on_no_node_leaves_its_room_to_the_next() -> None:
+    cluster = cluster_with(queue("a", "x", limit={"cpu": 2}))
+    first = pod("first", "x", "2")
+    cluster.add(first)
+    cluster.run()
+    nowhere = [pod(f"nowhere-{i}", "x").spec(nodeSelector={"no": "node"}) for i in range(3)]
+    cluster.add(*nowhere, pod("last", "x"))
+    cluster.run()
+    cluster.wait(60)
+    cluster.remove(first)
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["first", "last"]
+
+
+def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
+    cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
+    show_groups(cluster, pod_group("g", minMember=4))
+    cluster.add(*members("g", 4))
+    cluster.run()
+    assert cluster.bound == []
+    assert cluster.notes == [
+        ("QueueLimit", "QueueLimit: limit of cpu of queue a is 3: 0 used, 4 requested")
+    ]
+    assert cluster.verdict == (
+        "QueueLimit",
+        "the group default/g would exceed the limit of cpu of queue a",
+    )
+    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 4
+
+
+def test_members_beyond_the_minimum_come_along_as_far_as_the_limit_goes() -> None:
+    cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
+    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(*members("g", 4))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
+    assert used(cluster, "a") == 3000
+
+
+def test_without_queues_the_plugin_does_nothing() -> None:
+    cluster = cluster_with()
+    cluster.add(pod("p", "x"))
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["p"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("xy"), st.integers(1, 4)), max_size=12),
+    st.lists(st.integers(0, 11), max_size=6),
+    st.integers(1, 8),
+    st.integers(1, 10),
+)
+def test_a_limit_is_never_exceeded_not_even_while_binding(
+    asked: list[tuple[str, int]], gone: list[int], limit: int, of_all: int
+) -> None:
+    cluster = cluster_with(
+        queue("all", limit={"cpu": of_all}),
+        queue("a", "x", parent="all", limit={"cpu": limit}),
+        queue("b", "y", parent="all"),
+    )
+    made = [pod(f"p{i}", namespace, str(cpu)) for i, (namespace, cpu) in enumerate(asked)]
+    cluster.add(*made)
+    for index in gone:
+        cluster.run()
+        assert used(cluster, "a") <= limit * 1000
+        assert used(cluster, "all") <= of_all * 1000
+        if index < len(made):
+            cluster.remove(made[index])
+            cluster.wait(11)
+    cluster.run()
+    assert used(cluster, "a") <= limit * 1000
+    assert used(cluster, "all") <= of_all * 1000

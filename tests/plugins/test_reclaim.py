@@ -1,0 +1,266 @@
+"""What was lent is taken back: who yields, who does not, and never in a circle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+from tests.groups import members, names_of, pod_group
+from tests.groups import show as show_groups
+from tests.queues import pod, pods, queue, queues_profile, show, used
+
+from bayplan.testing import PodBuilder, make_node
+
+
+def cluster_with(*queues: object, nodes: int = 2, cpu: str = "4", **plugin: str) -> Cluster:
+    """Some nodes; what is bound is confirmed, and victims go at once."""
+    profile = queues_profile(*plugin.values())
+    cluster = Cluster(profiles=[profile])
+    cluster.writer.on_bound = cluster._show_bound
+    for i in range(nodes):
+        cluster.add(make_node(f"n{i}").capacity(cpu=cpu, memory="64Gi", pods=110))
+    show(cluster, *queues)  # type: ignore[arg-type]
+    return cluster
+
+
+def fill(cluster: Cluster, prefix: str, number: int, namespace: str, cpu: str = "1") -> None:
+    """These Pods run."""
+    cluster.add(*pods(prefix, number, namespace, cpu))
+    settle(cluster)
+
+
+def settle(cluster: Cluster, rounds: int = 6) -> None:
+    """Run until nothing happens any more, backoffs included."""
+    for _ in range(rounds):
+        cluster.run()
+        cluster.wait(11)
+    cluster.run()
+
+
+def victims(cluster: Cluster) -> Counter[str]:
+    """How many Pods of each tenant were deleted."""
+    return Counter(name.partition("-")[0] for name in cluster.writer.deleted)
+
+
+def test_a_queue_takes_back_what_it_is_guaranteed() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 3}), queue("b", "y"))
+    fill(cluster, "b", 8, "y")
+    fill(cluster, "a", 5, "x")
+    assert victims(cluster) == {"b": 5}  # 3 guaranteed, and 2 of the 2.5 that each may borrow
+    assert (used(cluster, "a"), used(cluster, "b")) == (5000, 3000)
+
+
+def test_shares_are_evened_out_by_weight_and_then_all_is_quiet() -> None:
+    cluster = cluster_with(queue("a", "x", weight=3), queue("b", "y", weight=1))
+    fill(cluster, "b", 8, "y")
+    fill(cluster, "a", 8, "x")
+    assert (used(cluster, "a"), used(cluster, "b")) == (6000, 2000)
+    before = len(cluster.writer.deleted)
+    fill(cluster, "b-again", 6, "y")
+    assert len(cluster.writer.deleted) == before
+
+
+def test_pods_that_are_evicted_already_are_not_evicted_for_the_next_pod() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"))
+    fill(cluster, "b", 8, "y")
+    cluster.writer.on_deleted = None
+    cluster.add(*pods("a", 8, "x"))
+    settle(cluster)
+    assert len(cluster.writer.deleted) == len(set(cluster.writer.deleted)) == 4
+
+
+def test_within_its_guaranteed_amount_nobody_yields() -> None:
+    cluster = cluster_with(
+        queue("a", "x", guaranteed={"cpu": 4}), queue("b", "y", guaranteed={"cpu": 8})
+    )
+    fill(cluster, "b", 8, "y")
+    fill(cluster, "a", 2, "x")
+    assert used(cluster, "b") >= 5000  # 8 of 12 that are guaranteed: both are cut in proportion
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"reclaimable": False}, id="not reclaimable"),
+        pytest.param({"minRuntimeSeconds": 3600}, id="has not run for long"),
+    ],
+)
+def test_protected_pods_do_not_yield(spec: dict[str, Any]) -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 8}), queue("b", "y", **spec))
+    fill(cluster, "b", 8, "y")
+    fill(cluster, "a", 2, "x")
+    assert victims(cluster) == {}
+
+
+def test_a_pod_that_has_run_long_enough_yields() -> None:
+    cluster = cluster_with(
+        queue("a", "x", guaranteed={"cpu": 8}), queue("b", "y", minRuntimeSeconds=60), nodes=1
+    )
+    cluster.clock.time = 1000.0
+    old = pod("b-old", "y", "2").node("n0").status(startTime="1970-01-01T00:10:00Z")
+    young = pod("b-young", "y", "2").node("n0").status(startTime="1970-01-01T00:16:30Z")
+    cluster.add(old, young)
+    fill(cluster, "a", 1, "x", "2")
+    assert cluster.writer.deleted == ["b-old"]
+
+
+def test_the_youngest_of_the_lowest_priority_yields_first() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 1}), queue("b", "y"), nodes=1)
+    for name, priority, second in (("b-low", 0, 1), ("b-new", 1, 9), ("b-old", 1, 2)):
+        started = f"1970-01-01T00:00:0{second}Z"
+        cluster.add(pod(name, "y", "1", priority).node("n0").status(startTime=started))
+    cluster.add(pod("b-late", "y").node("n0").status(startTime="1970-01-01T00:00:05Z"))
+    fill(cluster, "a", 1, "x")
+    assert cluster.writer.deleted == ["b-late"]
+
+
+def test_within_a_queue_a_higher_priority_takes_from_a_lower_one() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"))
+    fill(cluster, "b", 4, "y")
+    fill(cluster, "a", 4, "x")
+    cluster.add(pod("high", "x", "1", priority=10))
+    settle(cluster)
+    assert victims(cluster) == {"a": 1}
+    assert cluster.node_of(pod_named("high", "x"))
+
+
+def pod_named(name: str, namespace: str) -> str:
+    """How the cluster calls it."""
+    return f"{namespace}/{name}"
+
+
+def test_a_higher_priority_does_not_reach_into_other_queues() -> None:
+    cluster = cluster_with(
+        queue("a", "x", guaranteed={"cpu": 4}), queue("b", "y", guaranteed={"cpu": 4})
+    )
+    fill(cluster, "b", 4, "y")
+    fill(cluster, "a", 4, "x")
+    cluster.add(pod("high", "y", "1", priority=10))
+    settle(cluster)
+    assert victims(cluster) == {"b": 1}
+
+
+def test_pods_without_a_queue_take_room_by_priority_from_whoever_has_less() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 8}))
+    fill(cluster, "a", 8, "x")
+    cluster.add(pod("critical", "kube-system", "1", priority=100))
+    settle(cluster)
+    assert victims(cluster) == {"a": 1}
+    assert cluster.node_of(pod_named("critical", "kube-system"))
+
+
+def test_pods_of_a_queue_take_nothing_from_pods_without_one() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 8}))
+    fill(cluster, "system", 8, "kube-system")
+    cluster.add(pod("a-high", "x", "1", priority=100))
+    settle(cluster)
+    assert victims(cluster) == {}
+
+
+def test_queues_are_compared_where_they_part() -> None:
+    cluster = cluster_with(
+        queue("left", weight=1),
+        queue("right", weight=1),
+        queue("a", "x", parent="left"),
+        queue("b", "y", parent="left"),
+        queue("c", "z", parent="right"),
+    )
+    fill(cluster, "c", 4, "z")
+    fill(cluster, "b", 4, "y")
+    fill(cluster, "a", 4, "x")
+    assert victims(cluster) == {"b": 2}
+
+
+def test_a_group_takes_room_for_all_of_its_minimum_from_several_tenants() -> None:
+    cluster = cluster_with(
+        queue("a", "default", guaranteed={"cpu": 6}),
+        queue("b", "y"),
+        queue("c", "z"),
+        queue("d", "w"),
+        nodes=3,
+        plugin="Coscheduling",
+    )
+    for name, namespace in zip("bcd", "yzw", strict=True):
+        fill(cluster, name, 4, namespace)
+    show_groups(cluster, pod_group("g", minMember=6))
+    cluster.add(*members("g", 6))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 6
+    assert victims(cluster) == {"b": 2, "c": 2, "d": 2}
+
+
+def test_a_refusal_names_the_queue_that_would_take_it_back() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"), nodes=1)
+    fill(cluster, "b", 3, "y")
+    cluster.add(pod("a-big", "x", "4"))
+    settle(cluster)
+    assert victims(cluster) == {}
+    assert "would be undone by queue b" in cluster.verdict[1]
+
+
+def test_a_pod_with_preemption_policy_never_takes_nothing() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 4}), queue("b", "y"))
+    fill(cluster, "b", 8, "y")
+    cluster.add(pod("a", "x").spec(preemptionPolicy="Never"))
+    settle(cluster)
+    assert victims(cluster) == {}
+
+
+def test_an_explanation_names_who_would_have_to_leave_and_evicts_nobody() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 2}), queue("b", "y"), nodes=1)
+    fill(cluster, "b", 4, "y")
+    cluster.add(taker := pod("a", "x"))
+    told = cluster.explain(taker)["postFilter"]
+    assert told["nominatedNode"] == "n0"
+    assert [name.partition("-")[0] for name in told["victims"]] == ["y/b"]
+    assert victims(cluster) == {}
+
+
+def test_evictions_are_counted_by_rule() -> None:
+    cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 1}), queue("b", "y"))
+    fill(cluster, "b", 8, "y")
+    fill(cluster, "a", 1, "x")
+    metric = "bayplan_queue_evictions_total"
+    assert cluster.metric(metric, queue="b", rule="guaranteed") == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=3, max_size=3),
+    st.lists(st.integers(0, 6), min_size=3, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 1)), max_size=14),
+)
+def test_for_a_fixed_demand_evictions_end_and_every_one_helps(
+    weights: list[int], guaranteed: list[int], asked: list[tuple[int, int, int]]
+) -> None:
+    cluster = cluster_with(
+        *(
+            queue(name, namespace, weight=w, guaranteed={"cpu": g})
+            for name, namespace, w, g in zip("abc", "xyz", weights, guaranteed, strict=True)
+        )
+    )
+    by_name: dict[str, PodBuilder] = {}
+    for number, (tenant, cpu, priority) in enumerate(asked):
+        builder = pod(f"{'abc'[tenant]}-{number}", "xyz"[tenant], str(cpu), priority)
+        by_name[f"{'abc'[tenant]}-{number}"] = builder
+        cluster.add(builder)
+        settle(cluster, 2)
+    made = len(asked)
+    for _ in range(12):  # Controllers make victims anew.
+        gone, cluster.writer.deleted[:] = list(cluster.writer.deleted), []
+        if not gone:
+            break
+        for name in gone:
+            made += 1
+            old = by_name.pop(name).json
+            cpu = old["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            again = f"{name[0]}-{made}"
+            namespace = old["metadata"]["namespace"]
+            by_name[again] = pod(again, namespace, cpu, old["spec"].get("priority", 0))
+            cluster.add(by_name[again])
+        settle(cluster, 3)
+    assert cluster.writer.deleted == []

@@ -1,0 +1,101 @@
+"""Queues for tests, and a cluster whose scheduler knows them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import msgspec
+from tests.core_harness import Cluster
+
+from bayplan.api.kinds import NAMESPACE, QUEUE
+from bayplan.api.queues import Queue
+from bayplan.inbox.messages import Changed, Removed
+from bayplan.testing import PodBuilder, make_object, make_pod
+from bayplan.testing.builder import Json
+
+_versions = count(1)
+CREATED = "2026-01-01T00:00:{:02d}Z"
+
+
+def queue(name: str, namespaces: str = "", created: int = 0, **spec: Any) -> Queue:
+    """A Queue; ``spec`` in the words of the API.
+
+    Args:
+        name: of the Queue.
+        namespaces: those that it selects, by name, divided by blanks.
+        created: seconds by which it is younger than others.
+    """
+    if namespaces:
+        names = {"key": "kubernetes.io/metadata.name", "operator": "In"}
+        spec["namespaceSelector"] = {"matchExpressions": [{**names, "values": namespaces.split()}]}
+    meta = {"name": name, "uid": name, "resourceVersion": f"q{next(_versions)}"}
+    meta["creationTimestamp"] = CREATED.format(created)
+    return QUEUE.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+
+
+def queues_profile(*others: str, **args: Any) -> Json:
+    """A profile with FairShare, and the other plugins in place of PrioritySort if one sorts."""
+    disabled = [{"name": "PrioritySort"}] if "Coscheduling" in others else []
+    return {
+        "schedulerName": "bayplan",
+        "plugins": {
+            "multiPoint": {
+                "enabled": [{"name": name} for name in ("FairShare", *others)],
+                "disabled": disabled,
+            },
+            "postFilter": {"enabled": [{"name": "FairShare"}]},
+            "podGroupPostFilter": {"enabled": [{"name": "FairShare"}]},
+        },
+        "pluginConfig": [{"name": "FairShare", "args": args}],
+    }
+
+
+def queue_cluster(*plugins: str, **args: Any) -> Cluster:
+    """A cluster whose scheduler keeps to Queues."""
+    return Cluster(profiles=[queues_profile(*plugins, **args)])
+
+
+def show(cluster: Cluster, *queues: Queue) -> None:
+    """These Queues are new or have changed."""
+    cluster.tell(*(Changed(QUEUE, obj) for obj in queues))
+
+
+def hide(cluster: Cluster, *queues: Queue) -> None:
+    """These Queues are gone."""
+    cluster.tell(*(Removed(QUEUE, obj) for obj in queues))
+
+
+def name_space(cluster: Cluster, name: str, **labels: str) -> None:
+    """The namespace has these labels now."""
+    labels["kubernetes.io/metadata.name"] = name
+    obj = make_object(NAMESPACE, name).labels(labels).new_version().obj()
+    cluster.tell(Changed(NAMESPACE, obj))
+
+
+def pod(name: str, namespace: str, cpu: str = "1", priority: int = 0) -> PodBuilder:
+    """A Pod of a namespace."""
+    builder = make_pod(name).namespace(namespace).req(cpu=cpu)
+    return builder.spec(priority=priority) if priority else builder
+
+
+def pods(prefix: str, number: int, namespace: str, cpu: str = "1") -> list[PodBuilder]:
+    """Pods called PREFIX-0 and so on."""
+    return [pod(f"{prefix}-{i}", namespace, cpu) for i in range(number)]
+
+
+def used(cluster: Cluster, name: str, resource: str = "cpu") -> int:
+    """What the queue uses, in units of the scheduler."""
+    return _of(cluster, name, resource, "used")
+
+
+def demand(cluster: Cluster, name: str, resource: str = "cpu") -> int:
+    """What the queue uses and waits for."""
+    return _of(cluster, name, resource, "demand")
+
+
+def _of(cluster: Cluster, name: str, resource: str, column: str) -> int:
+    sums = cluster.world.queues.sums
+    names = [queue.name for queue in sums.structure.queues]
+    amounts = getattr(sums, column)
+    return int(amounts[names.index(name), sums.structure.resources.index(resource)])

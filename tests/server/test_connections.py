@@ -1,0 +1,92 @@
+"""Deadlines and the limit of connections, by a clock of our own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from bayplan.server.connections import ANSWER_SECONDS, REQUEST_SECONDS, Connections
+
+
+class Pairs:
+    """Connections with both ends, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.connections = Connections(most=2, clock=lambda: self.now)
+        self._peers: dict[socket.socket, socket.socket] = {}
+
+    def new(self) -> tuple[socket.socket, bool]:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        self._peers[ours] = theirs
+        return ours, self.connections.add(ours)
+
+    def is_open(self, ours: socket.socket) -> bool:
+        try:
+            return self._peers[ours].recv(1) != b""
+        except BlockingIOError:
+            return True
+
+    def close(self) -> None:
+        for ours, theirs in self._peers.items():
+            ours.close()
+            theirs.close()
+
+
+@pytest.fixture
+def pairs() -> Iterator[Pairs]:
+    made = Pairs()
+    yield made
+    made.close()
+
+
+def test_a_request_that_is_late_ends_the_connection(pairs: Pairs) -> None:
+    early, _ = pairs.new()
+    pairs.now = 1.0
+    late, _ = pairs.new()
+    pairs.now = REQUEST_SECONDS + 0.5
+    pairs.connections.close_overdue()
+    assert (pairs.is_open(early), pairs.is_open(late)) == (False, True)
+
+
+def test_making_the_answer_may_take_long_and_sending_it_may_not(pairs: Pairs) -> None:
+    connection, _ = pairs.new()
+    pairs.connections.answering(connection)
+    pairs.now = 1000.0
+    pairs.connections.close_overdue()
+    assert pairs.is_open(connection)
+    pairs.connections.answering(connection, ANSWER_SECONDS)
+    pairs.now += ANSWER_SECONDS + 1
+    pairs.connections.close_overdue()
+    assert not pairs.is_open(connection)
+
+
+def test_one_too_many_ends_the_oldest_that_has_not_asked_yet(pairs: Pairs) -> None:
+    asked, _ = pairs.new()
+    silent, _ = pairs.new()
+    pairs.connections.answering(asked)
+    _, accepted = pairs.new()
+    assert accepted
+    assert (pairs.is_open(asked), pairs.is_open(silent)) == (True, False)
+    assert len(pairs.connections) == 2
+
+
+def test_one_too_many_is_refused_where_all_are_being_answered(pairs: Pairs) -> None:
+    for connection, _ in (pairs.new(), pairs.new()):
+        pairs.connections.answering(connection)
+    refused, accepted = pairs.new()
+    assert not accepted
+    pairs.connections.remove(refused)
+    assert len(pairs.connections) == 2
+
+
+def test_a_connection_that_ends_makes_room(pairs: Pairs) -> None:
+    one, _ = pairs.new()
+    two, _ = pairs.new()
+    pairs.connections.remove(one)
+    _, accepted = pairs.new()
+    assert accepted
+    assert pairs.is_open(two)

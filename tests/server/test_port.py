@@ -1,0 +1,140 @@
+"""The port: one request a connection, over TLS or not, and clients that do not behave."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.certificates import Authority
+from tests.server.conftest import Client, Got, Ports, serving, trusting
+
+from bayplan.server import connections
+from bayplan.server.options import PortError
+from bayplan.server.pages import Answer, Page, Pages, Request, text
+from bayplan.server.port import MOST_BYTES, Port
+
+
+def echo(request: Request) -> Answer:
+    return text(200, f"{request.method} {dict(request.query)} {request.body.decode()}")
+
+
+def received(connection: socket.socket) -> bytes:
+    """What comes before the connection ends, or nothing where it is reset."""
+    try:
+        return connection.recv(100)
+    except ConnectionResetError:
+        return b""
+
+
+def broken(_: Request) -> Answer:
+    raise LookupError("nothing there")
+
+
+PAGES: Pages = {
+    "/healthz": Page(lambda _: Answer(200, b"ok")),
+    "/echo": Page(echo, ("GET", "PUT")),
+    "/broken": Page(broken),
+}
+
+
+@pytest.fixture
+def plain(ports: Ports) -> Client:
+    return Client(ports.start(PAGES).port)
+
+
+@pytest.fixture
+def secure(ports: Ports, authority: Authority) -> Client:
+    return Client(ports.start(PAGES, tls=serving(authority)).port, trusting(authority))
+
+
+@pytest.fixture(params=["plain", "secure"])
+def client(request: pytest.FixtureRequest) -> Client:
+    found: Client = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        pytest.param("GET", "/echo", None, (200, "GET {} \n"), id="page"),
+        pytest.param(
+            "GET", "/echo?a=1&a=2&b", None, (200, "GET {'a': '2', 'b': ''} \n"), id="query"
+        ),
+        pytest.param("PUT", "/echo", b"5", (200, "PUT {} 5\n"), id="body"),
+        pytest.param("POST", "/echo", b"5", (405, "only GET and PUT\n"), id="other method"),
+        pytest.param("GET", "/", None, (404, "not found\n"), id="no such page"),
+        pytest.param("GET", "/echo/", None, (404, "not found\n"), id="no folder"),
+        pytest.param("GET", "/broken", None, (500, "LookupError: nothing there\n"), id="broken"),
+    ],
+)
+def test_a_page_answers_the_methods_that_it_has(
+    client: Client, method: str, path: str, body: bytes | None, expected: tuple[int, str]
+) -> None:
+    status, content_type, got = client.get(path, method, body)
+    assert (status, got) == expected
+    assert content_type == "text/plain; charset=utf-8"
+
+
+def test_a_request_that_is_too_long_is_refused_before_it_is_read(plain: Client) -> None:
+    with plain.connect() as connection:
+        connection.sendall(b"PUT /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MOST_BYTES + 1))
+        assert connection.recv(100).startswith(b"HTTP/1.0 413")
+
+
+def test_headers_end_where_a_request_may_be_no_longer(plain: Client) -> None:
+    start = b"GET /echo HTTP/1.1\r\nX: "
+    with plain.connect() as connection:
+        connection.sendall(start + b"y" * (MOST_BYTES - len(start)))
+        assert connection.recv(100).startswith(b"HTTP/1.0 200")
+
+
+def test_a_port_that_is_taken_is_an_error(plain: Client) -> None:
+    with pytest.raises(PortError, match=rf"port {plain.port} .* in use"):
+        Port("127.0.0.1", plain.port, PAGES)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+def test_an_unspecified_address_is_every_address(host: str) -> None:
+    port = Port(host, 0, PAGES)
+    port.start()
+    try:
+        assert Client(port.port).get("/healthz").status == 200
+    finally:
+        port.stop()
+
+
+def test_clients_that_say_nothing_do_not_keep_others_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = [client.connect() for _ in range(connections.MOST + 20)]
+    assert client.get("/healthz") == Got(200, "text/plain; charset=utf-8", "ok")
+    # The oldest made room.
+    assert silent[0].recv(1) == b""
+    for connection in silent:
+        connection.close()
+
+
+def test_a_client_that_takes_too_long_is_closed(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.0)
+    client = Client(ports.start(PAGES).port)
+    with client.connect() as connection:
+        connection.sendall(b"GET /echo")
+        assert connection.recv(1) == b""
+
+
+def test_plain_http_to_a_secure_port_is_no_harm(secure: Client) -> None:
+    with secure.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        # What comes back is an alert of TLS, if anything.
+        assert b"HTTP/" not in received(connection)
+    assert secure.get("/healthz").status == 200
+
+
+def test_a_client_that_hangs_up_is_no_harm(client: Client) -> None:
+    for _ in range(3):
+        connection = client.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+    assert client.get("/healthz").status == 200

@@ -1,0 +1,371 @@
+"""PodGroups of Kubernetes: placed in kube-scheduler's way, with its messages."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core_harness import Cluster, profile
+from tests.groups import names_of, nodes
+from tests.scripted import scripted
+from tests.workload_groups import (
+    GATE,
+    basic,
+    conditions,
+    gang,
+    hide,
+    members,
+    show,
+    workload_cluster,
+)
+
+from bayplan.framework import Status
+from bayplan.queue.places import Place
+from bayplan.testing import PodBuilder, make_pod
+
+NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
+
+
+def messages(cluster: Cluster) -> dict[str, str]:
+    """What the condition of each Pod said last."""
+    return {name: condition.message for name, condition in cluster.recorder.conditions}
+
+
+def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
+    cluster = workload_cluster()
+    cluster.add(*nodes(2))
+    show(cluster, gang("g", 3))
+    pods = members("g", 3)
+    cluster.add(*pods[:2])
+    cluster.run()
+    assert cluster.bound == []
+    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED] * 2
+    cluster.add(pods[2])
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-1", "g-2"}
+    assert conditions(cluster) == [("g", "True", "Scheduled", "")]
+    assert len(cluster.queue.groups) == 0
+    assert cluster.is_at_rest()
+
+
+def test_without_the_gate_the_field_means_nothing() -> None:
+    cluster = Cluster()
+    cluster.add(*nodes(1), *members("g", 1))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0"}
+
+
+def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 3))
+    cluster.add(*nodes(1, cpu="2"), *members("g", 4))
+    cluster.run()
+    assert cluster.bound == []
+    # Two fit; the third and fourth do not, and with the latter the minimum is out of reach.
+    reason = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NOBODY}"
+    own = "0/1 nodes are available: 1 Insufficient cpu."
+    assert messages(cluster) == {
+        "g-0": f"pod group is unschedulable, {reason}",
+        "g-1": f"pod group is unschedulable, {reason}",
+        "g-2": own,
+        "g-3": own,
+    }
+    assert conditions(cluster) == [("g", "False", "Unschedulable", reason)]
+    assert cluster.is_at_rest()
+
+
+def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 3))
+    cluster.add(*nodes(1, cpu="1"), *members("g", 3, cpu="2"))
+    cluster.run()
+    reason = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+    assert messages(cluster)["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert messages(cluster)["g-1"] == messages(cluster)["g-2"] == reason
+
+
+def test_a_gang_that_was_rejected_wakes_when_there_is_room() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 3))
+    cluster.add(*nodes(1, cpu="2"), *members("g", 3))
+    cluster.run()
+    cluster.add(*nodes(2, cpu="2"))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
+    assert conditions(cluster)[-1] == ("g", "True", "Scheduled", "")
+    assert cluster.is_at_rest()
+
+
+def test_more_than_the_minimum_come_along_and_the_rest_waits_as_a_group() -> None:
+    cluster = workload_cluster()
+    pods = members("g", 6)
+    cluster.add(*nodes(1, cpu="4"), *pods)
+    show(cluster, gang("g", 3))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 4
+    left = [pod for pod in pods if not cluster.counted_on(pod)]
+    assert [cluster.place(pod) for pod in left] == [Place.GROUPED] * 2
+    assert conditions(cluster)[0] == ("g", "True", "Scheduled", "")
+    cluster.add(*nodes(2))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 6
+
+
+def test_a_basic_group_binds_what_fits() -> None:
+    cluster = workload_cluster()
+    show(cluster, basic("g"))
+    cluster.add(*nodes(1, cpu="2"), *members("g", 3))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-1"}
+    assert messages(cluster)["g-2"] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_members_are_tried_in_the_order_in_which_they_came() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    first = members("g", 1, first=9)
+    cluster.add(*first)
+    cluster.clock.time += 1
+    cluster.add(*members("g", 2))
+    cluster.add(*nodes(1, cpu="2"))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-9", "g-0"}
+
+
+def test_a_pod_group_that_comes_after_its_pods_wakes_them() -> None:
+    cluster = workload_cluster()
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    assert cluster.bound == []
+    show(cluster, gang("g", 2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_lower_min_count_wakes_the_gang() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 3))
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.run()
+    assert cluster.bound == []
+    show(cluster, gang("g", 2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    pods = members("g", 2)
+    cluster.add(*nodes(1, cpu="2"), *pods)
+    cluster.run()
+    cluster.add(*(pod.node("n0") for pod in pods))
+    (new,) = members("g", 1, first=7)
+    cluster.add(new)
+    cluster.run()
+    assert conditions(cluster) == [("g", "True", "Scheduled", ""), *conditions(cluster)[1:]]
+    assert cluster.place(new) is Place.GROUPED
+    cluster.remove(pods[0])
+    cluster.wait(11)
+    cluster.run()
+    assert cluster.counted_on(new) == "n0"
+
+
+def test_a_gate_of_one_pod_holds_the_whole_group() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    pods = members("g", 2)
+    (gated,) = members("g", 1, first=2)
+    gated.spec(schedulingGates=[{"name": "later"}])
+    cluster.add(*nodes(1), *pods, gated)
+    cluster.run()
+    assert cluster.bound == []
+    assert cluster.place(gated) is Place.GATED
+    gated.spec(schedulingGates=[])
+    cluster.add(gated)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
+
+
+def test_a_gated_pod_that_goes_lets_the_group_go_on() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    (gated,) = members("g", 1, first=2)
+    gated.spec(schedulingGates=[{"name": "later"}])
+    cluster.add(*nodes(1), gated, *members("g", 2))
+    cluster.run()
+    assert cluster.bound == []
+    cluster.remove(gated)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        pytest.param(
+            make_pod("g-1").pod_group("g").priority(5),
+            "all pods in a single pod group should have the same priority as the pod group's "
+            "priority, got 5 and 0",
+            id="priority",
+        ),
+        pytest.param(
+            make_pod("g-1").pod_group("g").spec(preemptionPolicy="Never"),
+            "all pods in a single pod group should have the same preemption policy, "
+            "got Never and PreemptLowerPriority",
+            id="preemption policy",
+        ),
+        pytest.param(
+            make_pod("g-1").pod_group("g").spec(schedulerName="other"),
+            "all pods in a single pod group should have the same .spec.schedulerName set, "
+            'got: "other" and "bayplan"',
+            id="scheduler",
+        ),
+    ],
+)
+def test_pods_that_cannot_be_one_group_are_told_so(pod: PodBuilder, text: str) -> None:
+    cluster = workload_cluster(profiles=[profile(), profile(scheduler_name="other")])
+    show(cluster, gang("g", 2))
+    # A Pod of a node sets the rule for those that come after it.
+    bound = make_pod("g-0").pod_group("g").node("n0")
+    cluster.add(*nodes(1), bound, make_pod("g-2").pod_group("g"))
+    cluster.run()
+    cluster.add(pod.node("n0"), *members("g", 1, first=3))
+    cluster.run()
+    assert messages(cluster)["g-3"] == text
+
+
+def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
+    cluster = workload_cluster(scripted("Broken", filter=Status.error("no disk")))
+    show(cluster, gang("g", 2))
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.run()
+    own = messages(cluster)["g-0"]
+    text = f"failed to schedule other pod from a pod group: {own}"
+    assert "no disk" in own
+    assert messages(cluster)["g-1"] == text
+    assert conditions(cluster) == [("g", "False", "SchedulerError", text)]
+
+
+def test_a_binding_that_fails_brings_the_gang_back_as_a_whole() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    cluster.add(*nodes(1))
+    cluster.writer.outcome = RuntimeError("refused")
+    cluster.add(*members("g", 2))
+    cluster.run()
+    cluster.writer.outcome = None
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+    assert cluster.is_at_rest()
+
+
+def test_a_deleted_pod_group_holds_its_pods() -> None:
+    cluster = workload_cluster()
+    group = gang("g", 2)
+    show(cluster, group)
+    cluster.add(*members("g", 2))
+    hide(cluster, group)
+    cluster.add(*nodes(1))
+    cluster.run()
+    assert cluster.bound == []
+    show(cluster, gang("g", 2))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_attempts_are_counted() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    cluster.add(*nodes(1), *members("g", 2))
+    cluster.run()
+    labels = {"result": "scheduled", "profile": "bayplan"}
+    assert cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels) == 1
+
+
+def test_pods_of_both_apis_are_placed_side_by_side() -> None:
+    cluster = Cluster(feature_gates=GATE)
+    show(cluster, gang("g", 2))
+    cluster.add(*nodes(1), *members("g", 2), make_pod("alone").req(cpu="1"))
+    cluster.run()
+    assert len(cluster.bound) == 3
+
+
+def preempting_cluster(running: int) -> tuple[Cluster, list[PodBuilder]]:
+    """Nodes full of Pods of low priority, and a gang of two that needs two CPUs each."""
+    cluster = workload_cluster()
+    cluster.writer.on_deleted = None
+    victims = [
+        make_pod(f"low-{i}").req(cpu="1").node(f"n{i % 2}").start_time(f"2026-01-01T00:00:0{i}Z")
+        for i in range(running)
+    ]
+    cluster.add(*nodes(2, cpu="4"), *victims)
+    show(cluster, gang("g", 2, priority=9))
+    cluster.add(*(pod.priority(9) for pod in members("g", 2, cpu="2")))
+    return cluster, victims
+
+
+def test_a_gang_evicts_the_least_important_pods_and_is_nominated_to_their_nodes() -> None:
+    cluster, _ = preempting_cluster(8)
+    cluster.run()
+    assert len(cluster.writer.deleted) == 4
+    text = "pod group preemption: found a placement for podgroup, preempting 4 victims"
+    assert conditions(cluster)[-1][3].endswith(text)
+    nominated = {name: node for name, node in cluster.recorder.nominated if name.startswith("g-")}
+    assert set(nominated.values()) <= {"n0", "n1"}
+    assert len(nominated) == 2
+    labels = {"result": "waiting_on_preemption", "profile": "bayplan"}
+    assert cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels) == 1
+
+
+def test_a_gang_is_bound_when_its_victims_are_gone() -> None:
+    cluster, victims = preempting_cluster(8)
+    cluster.run()
+    gone = set(cluster.writer.deleted)
+    cluster.remove(*(pod for pod in victims if pod.json["metadata"]["name"] in gone))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+    assert cluster.is_at_rest()
+
+
+def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:
+    cluster = workload_cluster()
+    low = make_pod("low").req(cpu="1").node("n0")
+    cluster.add(*nodes(1, cpu="2"), low)
+    show(cluster, gang("g", 2, priority=9))
+    cluster.add(*(pod.priority(9) for pod in members("g", 2, cpu="2")))
+    cluster.run()
+    assert cluster.writer.deleted == []
+    # Without the Pod of low priority one of them fits.
+    text = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    devices = "deallocation and deletion of ResourceClaims completed"
+    assert conditions(cluster)[-1][3].endswith(f"{devices}, pod group preemption: {text}")
+    assert cluster.cache.nodes.recount() == {}
+    assert cluster.counted_on(low) == "n0"
+
+
+def test_a_group_that_never_preempts_says_so() -> None:
+    cluster = workload_cluster()
+    cluster.add(*nodes(1, cpu="2"), make_pod("low").req(cpu="2").node("n0"))
+    show(cluster, gang("g", 1, priority=9))
+    (pod,) = members("g", 1)
+    cluster.add(pod.priority(9).spec(preemptionPolicy="Never"))
+    cluster.run()
+    text = "pod group preemption: not eligible due to preemptionPolicy=Never."
+    assert conditions(cluster)[-1][3].endswith(text)
+
+
+def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
+    cluster = workload_cluster()
+    cluster.add(*nodes(2, cpu="2"))
+    show(cluster, gang("low", 2, disruptionMode={"all": {}}))
+    cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(members("low", 2, cpu="2"))))
+    show(cluster, gang("g", 1, priority=9))
+    (pod,) = members("g", 1, cpu="2")
+    cluster.add(pod.priority(9))
+    cluster.run()
+    assert sorted(cluster.writer.deleted) == ["low-0", "low-1"]

@@ -1,0 +1,62 @@
+"""PodGroups of Kubernetes and their Pods for tests."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import msgspec
+from tests.core_harness import Cluster
+
+from bayplan.api.kinds import WORKLOAD_POD_GROUP
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.inbox.messages import Changed, Removed
+from bayplan.testing import PodBuilder, make_pod
+
+GATE = "GenericWorkload=true"
+_versions = count(1)
+
+
+def workload_cluster(*plugins: Any, gates: str = GATE, **settings: Any) -> Cluster:
+    """A cluster whose scheduler places PodGroups of Kubernetes."""
+    return Cluster(*plugins, feature_gates=gates, **settings)
+
+
+def gang(name: str, minimum: int, **spec: Any) -> WorkloadPodGroup:
+    """A PodGroup with the policy gang."""
+    return workload_group(name, schedulingPolicy={"gang": {"minCount": minimum}}, **spec)
+
+
+def basic(name: str, **spec: Any) -> WorkloadPodGroup:
+    """A PodGroup with the policy basic."""
+    return workload_group(name, schedulingPolicy={"basic": {}}, **spec)
+
+
+def workload_group(name: str, **spec: Any) -> WorkloadPodGroup:
+    """A PodGroup; ``spec`` in the words of the API."""
+    meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
+    meta["resourceVersion"] = str(next(_versions))
+    return WORKLOAD_POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+
+
+def show(cluster: Cluster, *groups: WorkloadPodGroup) -> None:
+    """These PodGroups are new or have changed."""
+    cluster.tell(*(Changed(WORKLOAD_POD_GROUP, group) for group in groups))
+
+
+def hide(cluster: Cluster, *groups: WorkloadPodGroup) -> None:
+    """These PodGroups are gone."""
+    cluster.tell(*(Removed(WORKLOAD_POD_GROUP, group) for group in groups))
+
+
+def members(group: str, number: int, cpu: str = "1", first: int = 0) -> list[PodBuilder]:
+    """Pods of a group, called GROUP-0 and so on."""
+    return [
+        make_pod(f"{group}-{i}").pod_group(group).req(cpu=cpu) for i in range(first, first + number)
+    ]
+
+
+def conditions(cluster: Cluster) -> list[tuple[str, str, str, str]]:
+    """(PodGroup, status, reason, message) of the conditions that were written."""
+    said = cluster.recorder.group_conditions
+    return [(name, c.status, c.reason, c.message) for name, c in said]
