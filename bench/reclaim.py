@@ -1,0 +1,110 @@
+"""`python -m bench.reclaim`: what it costs to take room back from tenants, with no API server.
+
+    python -m bench.reclaim --nodes 5000 --running 30000 --queues 200
+
+Every node is full of Pods of one GPU, which belong to so many Queues in turn; another Queue that is
+guaranteed a part has one Pod, then a group of 512. "plan" is the CPU time of the whole attempt: the
+search for nodes that fails, whom to evict, the proof, and the requests that evict them. The shares
+are those of 1,000 Queues.
+"""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, QUEUE
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.inbox.messages import Changed, Replaced
+from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
+from bayplan.testing.builder import Json
+
+GPU = "nvidia.com/gpu"
+GROUP = 512
+ROUNDS = 5
+
+console = Console()
+
+
+def main(
+    nodes: Annotated[int, typer.Option(min=1)] = 5_000,
+    running: Annotated[int, typer.Option(min=1)] = 30_000,
+    queues: Annotated[int, typer.Option(min=1)] = 200,
+) -> None:
+    """Measure a reclaim for one Pod, for a group of 512, and shares."""
+    cluster = _cluster(nodes, running, queues)
+    singles = [_attempt(cluster, [_pod(f"single-{i}", "taker")]) for i in range(ROUNDS)]
+    console.print(f"plan for one GPU: {min(singles):.0f}-{max(singles):.0f} ms")
+    group = make_object(POD_GROUP, "gang").namespace("taker").spec(minMember=GROUP)
+    cluster.tell(Changed(POD_GROUP, group.new_version().obj()))
+    members = [_pod(f"gang-{i}", "taker").label(POD_GROUP_LABEL, "gang") for i in range(GROUP)]
+    console.print(f"plan for a group of {GROUP}: {_attempt(cluster, members):.0f} ms")
+    console.print(f"shares of 1000 queues: {_shares():.1f} ms")
+
+
+def _plugins() -> Json:
+    fair = {"enabled": [{"name": "FairShare"}]}
+    both = [{"name": "FairShare"}, {"name": "Coscheduling"}]
+    multi_point = {"enabled": both, "disabled": [{"name": "PrioritySort"}]}
+    return {"multiPoint": multi_point, "postFilter": fair, "podGroupPostFilter": fair}
+
+
+def _cluster(nodes: int, running: int, queues: int) -> Cluster:
+    cluster = Cluster(config={"profiles": [{"schedulerName": "bayplan", "plugins": _plugins()}]})
+    gpus = -(-running // nodes)
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(gpus)}
+    made = [make_node(f"n{i}").capacity(**amounts).new_version().obj() for i in range(nodes)]
+    placed = (
+        _pod(f"p{i}", f"tenant-{i % queues}").node(f"n{i % nodes}").new_version().obj()
+        for i in range(running)
+    )
+    for name in [f"tenant-{i}" for i in range(queues)]:
+        _queue(cluster, name)
+    _queue(cluster, "taker", guaranteed={GPU: 2 * GROUP})
+    cluster.tell(Replaced(NODE, made), Replaced(POD, list(placed)))
+    return cluster
+
+
+def _queue(cluster: Cluster, name: str, **spec: Json) -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": name}}
+    queue = make_object(QUEUE, name).spec(namespaceSelector=selector, **spec)
+    namespace = make_object(NAMESPACE, name).label("kubernetes.io/metadata.name", name)
+    cluster.tell(
+        Changed(NAMESPACE, namespace.new_version().obj()),
+        Changed(QUEUE, queue.new_version().obj()),
+    )
+
+
+def _pod(name: str, namespace: str) -> PodBuilder:
+    return make_pod(name).namespace(namespace).req(cpu="1", **{GPU: "1"})
+
+
+def _attempt(cluster: Cluster, pods: list[PodBuilder]) -> float:
+    """Milliseconds of the attempt to place these Pods; somebody is evicted for them."""
+    cluster.add(*pods)
+    queued = cluster.world.queue.pop()
+    assert queued is not None
+    before = len(cluster.writer.deleted)
+    started = process_time()
+    cluster.scheduler.schedule_one(queued)
+    milliseconds = (process_time() - started) * 1000
+    cluster.take_in()
+    assert len(cluster.writer.deleted) > before, "nobody was evicted"
+    return milliseconds
+
+
+def _shares() -> float:
+    cluster = _cluster(10, 100, 1000)
+    tree = cluster.world.queues
+    tree.refresh_shares()
+    started = process_time()
+    for _ in range(ROUNDS):
+        tree.refresh_shares()
+    return (process_time() - started) * 1000 / ROUNDS
+
+
+if __name__ == "__main__":
+    typer.run(main)

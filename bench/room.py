@@ -1,0 +1,129 @@
+"""`python -m bench.room`: what it costs to find out whom to evict for a group, with no API server.
+
+    python -m bench.room --nodes 5000 --running 30000
+
+Every node has as many GPUs as it needs for the running Pods of one GPU, of three priorities and any
+age; a group of higher priority comes. "search" is the CPU time from the plan that fails to the
+victims and the plan that proves them, the least of `ROUNDS`; nobody is evicted.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from time import process_time
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.api.kinds import NODE, POD, POD_GROUP
+from bayplan.api.pod import Pod
+from bayplan.attempt.commit import Commit
+from bayplan.attempt.group import Planner
+from bayplan.attempt.plan import GroupRejection
+from bayplan.attempt.room import RoomMaker
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.inbox.messages import Changed, Replaced
+from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
+from bench.core import PROFILE_LINES
+
+GPU = "nvidia.com/gpu"
+ROUNDS = 5
+MULTI_POINT = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
+
+console = Console()
+
+
+class Case(NamedTuple):
+    """A group of ``size`` Pods of ``gpus`` GPUs each."""
+
+    size: int
+    gpus: int
+
+
+class Figures(NamedTuple):
+    """What came of it; milliseconds of CPU."""
+
+    search: float
+    victims: int
+
+
+def main(
+    nodes: Annotated[int, typer.Option(envvar="NODES", min=1)] = 5_000,
+    running: Annotated[int, typer.Option(envvar="PLACED", min=1)] = 30_000,
+    *,
+    profile: Annotated[bool, typer.Option(help="Print where the time goes.")] = False,
+) -> None:
+    """Measure the search for victims, for a group of one, of 512, and of 512 whole nodes."""
+    a_node = -(-running // nodes)
+    table = Table("size", "GPUs each", "search [ms]", "victims")
+    size = min(512, nodes)
+    for case in (Case(1, 1), Case(1, a_node), Case(size, 1), Case(size, a_node)):
+        figures = measure(nodes, running, case, profile=profile)
+        table.add_row(*map(str, case), f"{figures.search:,.0f}", f"{figures.victims:,}")
+    console.print(table)
+
+
+def measure(nodes: int, running: int, case: Case, *, profile: bool = False) -> Figures:
+    """One case on a cluster of its own."""
+    cluster = full_cluster(nodes, -(-running // nodes), running)
+    pods = group(cluster, case)
+    world, framework = cluster.world, cluster.framework
+    planner = Planner(world.cache, Commit(world.cache, world.nominator), cluster.core.selector)
+    rooms = RoomMaker(world.cache, world.nominator, planner)
+    (entry,) = world.queue.groups
+    asked = entry.group
+    assert asked is not None
+
+    def search() -> GroupRejection:
+        outcome = planner.plan(framework, asked, pods, dry_run=True)
+        assert isinstance(outcome, GroupRejection)
+        return rooms.make_room(framework, asked, pods, outcome, dry_run=True)
+
+    rejection = search()  # imports, first answers
+    assert rejection.room is not None, rejection.sentence
+    if profile:
+        with cProfile.Profile() as profiler:
+            search()
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(PROFILE_LINES)
+    times = []
+    for _ in range(ROUNDS):
+        started = process_time()
+        search()
+        times.append(process_time() - started)
+    return Figures(min(times) * 1000, len(rejection.room.victims))
+
+
+def full_cluster(nodes: int, gpus: int, running: int) -> Cluster:
+    """All GPUs are in use."""
+    cluster = Cluster(config={"profiles": [{"plugins": {"multiPoint": MULTI_POINT}}]})
+    offer = {GPU: str(gpus), "cpu": "64", "memory": "512Gi", "pods": "110"}
+    built = [make_node(f"n{i}").capacity(offer).obj() for i in range(nodes)]
+    cluster.tell(Replaced(NODE, built))
+    pods = [_running(i).node(f"n{i % nodes}").obj() for i in range(running)]
+    cluster.tell(Replaced(POD, pods))
+    return cluster
+
+
+def _running(number: int) -> PodBuilder:
+    started = f"2026-01-{number * 7 % 28 + 1:02}T{number * 5 % 24:02}:00:00Z"
+    return _pod(f"running-{number}", 1).priority(number * 11 % 3).start_time(started)
+
+
+def _pod(name: str, gpus: int) -> PodBuilder:
+    return make_pod(name).req({GPU: str(gpus), "cpu": str(gpus), "memory": f"{gpus}Gi"})
+
+
+def group(cluster: Cluster, case: Case) -> list[Pod]:
+    """It waits; its Pods."""
+    pod_group = make_object(POD_GROUP, "g").spec(minMember=case.size)
+    cluster.tell(Changed(POD_GROUP, pod_group.new_version().obj()))
+    members = [_pod(f"g-{i}", case.gpus).priority(10) for i in range(case.size)]
+    cluster.add(*(pod.label(POD_GROUP_LABEL, "g") for pod in members))
+    return [pod.obj() for pod in members]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,19 @@
+"""The simulation of fairness: tenants come and get their shares."""
+
+from __future__ import annotations
+
+from bench.fairness import GPU, GPUS, NODES, Simulation
+
+from bayplan.cache.queue_tree.report import states
+
+
+def test_a_tenant_that_comes_late_gets_room() -> None:
+    simulation = Simulation(seed=1)
+    simulation.arrive("one")
+    simulation.step()
+    simulation.arrive("three")
+    for _ in range(4):
+        simulation.step()
+    one, three = states(simulation.cluster.world.queues, simulation.now)
+    assert three.amounts[GPU].used > one.amounts[GPU].used > 0
+    assert one.amounts[GPU].used + three.amounts[GPU].used <= NODES * GPUS
