@@ -1,0 +1,165 @@
+"""The chart, rendered by helm: the same objects as deploy/, and what its values change."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bayplan.config import IN_TREE, parse_config
+from e2e.cluster import DEPLOY, NAME, SYSTEM, Json
+from e2e.provider.golang import ROOT
+from e2e.provider.programs import HELM, program
+
+pytestmark = pytest.mark.e2e
+
+CHART = ROOT / "charts" / "bayplan"
+Objects = dict[tuple[str, str], Json]
+
+
+def helm(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": str(home), "PATH": ""}
+    return subprocess.run(
+        [HELM.binary(), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def render(home: Path, namespace: str = SYSTEM, release: str = NAME, **values: object) -> Objects:
+    """The objects of a release by kind and name."""
+    flags = [f"--namespace={namespace}"]
+    flags += [f"--set-json={key.replace('__', '.')}={json.dumps(v)}" for key, v in values.items()]
+    run = helm("template", release, str(CHART), *flags, home=home)
+    assert run.returncode == 0, run.stderr
+    return by_name(run.stdout)
+
+
+def by_name(text: str) -> Objects:
+    documents = [one for one in yaml.safe_load_all(text) if one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+def comparable(objects: Objects) -> Objects:
+    """Without what the two tools add, each in its way: labels, and what rolls the Deployment."""
+    result: Objects = {}
+    for (kind, _), one in objects.items():
+        one["metadata"].pop("labels", None)
+        if kind == "ConfigMap":
+            one["metadata"]["name"] = f"{NAME}-config"
+            one["data"] = {file: yaml.safe_load(text) for file, text in one["data"].items()}
+        if kind == "Deployment":
+            template = one["spec"]["template"]
+            template["metadata"].pop("annotations", None)
+            for volume in template["spec"].get("volumes", ()):
+                if volume["name"] == "config":
+                    volume["configMap"]["name"] = f"{NAME}-config"
+        result[kind, one["metadata"]["name"]] = one
+    return result
+
+
+def kustomized(folder: Path) -> Objects:
+    """The objects of a kustomization but for CRDs, which a chart does not own."""
+    kubectl = [str(program("kubectl")), "kustomize", str(folder)]
+    objects = comparable(by_name(subprocess.check_output(kubectl, text=True)))
+    return {key: one for key, one in objects.items() if key[0] != "CustomResourceDefinition"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "values"),
+    [(".", {}), ("overlays/with-controllers", {"controllers__enabled": True})],
+    ids=["no values", "with controllers"],
+)
+def test_it_is_what_deploy_is(tmp_path: Path, folder: str, values: dict[str, Any]) -> None:
+    ours, theirs = kustomized(DEPLOY / folder), comparable(render(tmp_path, **values))
+    assert theirs.keys() == ours.keys()
+    for key, one in ours.items():
+        assert theirs[key] == one
+
+
+def test_the_controllers_of_another_release_have_a_lease_of_their_own(tmp_path: Path) -> None:
+    arguments = ["--scheduler-name=plans"]
+    values: dict[str, Any] = {
+        "controllers__enabled": True,
+        "controllers__extraArgs": arguments,
+    }
+    objects = render(tmp_path, "plans", "second", **values)
+    pod = objects["Deployment", "second-controllers"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "second-controllers"
+    assert pod["containers"][0]["args"] == [
+        "controllers",
+        "--lease-name=second-controllers",
+        "--lease-namespace=plans",
+        *arguments,
+    ]
+    [subject] = objects["ClusterRoleBinding", "second-controllers"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("second-controllers", "plans")
+
+
+def test_helm_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
+    run = helm("lint", "--strict", str(CHART), home=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_it_has_the_version_of_the_package() -> None:
+    from bayplan import __version__  # noqa: PLC0415
+
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_a_release_of_another_name_and_namespace_names_all_its_own_objects(tmp_path: Path) -> None:
+    objects = render(tmp_path, "plans", "second")
+    assert {name for _, name in objects} == {"second", "second-leader", "second-config"}
+    config = yaml.safe_load(objects["ConfigMap", "second-config"]["data"]["config.yaml"])
+    assert config["leaderElection"]["resourceName"] == "second"
+    assert config["leaderElection"]["resourceNamespace"] == "plans"
+    role = objects["Role", "second-leader"]
+    assert role["metadata"]["namespace"] == "plans"
+    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [
+        ["second"]
+    ]
+    for (kind, _), one in objects.items():
+        for subject in one.get("subjects", ()):
+            assert (subject["name"], subject["namespace"]) == ("second", "plans"), kind
+        assert one["metadata"].get("namespace", "plans") == "plans"
+
+
+def test_instead_of_kube_scheduler_it_may_write_that_lease(tmp_path: Path) -> None:
+    lease = {"resourceName": "kube-scheduler", "resourceNamespace": SYSTEM}
+    config = {"leaderElection": lease, "profiles": [{"schedulerName": "default-scheduler"}]}
+    objects = render(tmp_path, "plans", config=config)
+    role = objects["Role", f"{NAME}-leader"]
+    assert role["metadata"]["namespace"] == SYSTEM
+    assert role["rules"][1]["resourceNames"] == ["kube-scheduler"]
+    text = objects["ConfigMap", f"{NAME}-config"]["data"]["config.yaml"]
+    [profile] = parse_config(text, IN_TREE).profiles
+    assert profile.scheduler_name == "default-scheduler"
+
+
+def test_plugins_and_the_rights_that_they_need_come_with_the_release(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["example.com"], "resources": ["windows"], "verbs": ["list", "watch"]}
+    files = {"avoid_node.py": "from bayplan.framework import Plugin\n"}
+    objects = render(tmp_path, plugins=files, rbac__extraRules=[rule], logLevel=5)
+    assert objects["ConfigMap", f"{NAME}-plugins"]["data"] == files
+    assert objects["ClusterRole", NAME]["rules"][-1] == rule
+    [container] = objects["Deployment", NAME]["spec"]["template"]["spec"]["containers"]
+    assert "-v=5" in container["args"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("--set=replicas=many", "replicas"),
+        ("--set=replica=3", "replica"),
+        ("--set=image.repository=", "repository"),
+        ('--set-json=plugins={"a/b.py": ""}', "a/b.py"),
+    ],
+    ids=["no number", "no such value", "no image", "no file name"],
+)
+def test_a_wrong_value_is_refused_by_name(tmp_path: Path, flag: str, why: str) -> None:
+    run = helm("template", NAME, str(CHART), flag, home=tmp_path)
+    assert run.returncode != 0
+    assert why in run.stderr
