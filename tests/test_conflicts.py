@@ -219,6 +219,29 @@ def test_the_replacement_goes_to_another_node() -> None:
     assert cluster.schedule(of_web("q", "1")) == ["n2"]
 
 
+def test_a_replacement_that_comes_before_the_answer_goes_to_another_node() -> None:
+    cluster = Rejecting(node("n1", "8"), node("n2", "4"))
+    cluster.schedule(pod := of_web("p", "1"))
+    cluster.end(pod, phase="Failed", reason="TopologyAffinityError", message=MESSAGE)
+    assert cluster.schedule(of_web("q", "1"), make_pod("alone").req(cpu="1")) == ["n2", "n1"]
+
+
+def test_a_replacement_that_comes_before_the_answer_goes_there_if_nowhere_else() -> None:
+    cluster = Rejecting(node())
+    cluster.schedule(pod := of_web("p"))
+    cluster.end(pod, phase="Failed", reason="TopologyAffinityError", message=MESSAGE)
+    assert cluster.schedule(of_web("q")) == ["n1"]
+
+
+def test_a_node_that_rejected_nothing_is_not_avoided_after_the_answer() -> None:
+    cluster = Rejecting(node("n1", "8"), node("n2", "4"))
+    cluster.schedule(pod := of_web("p", "1"))
+    cluster.end(pod, phase="Succeeded")
+    cluster.answer()
+    assert cluster.schedule(of_web("q", "1")) == ["n1"]
+    assert not cluster.world.node_backoff
+
+
 def test_pods_of_others_still_go_there() -> None:
     cluster = Rejecting(node("n1", "8"), node("n2", "4"))
     cluster.schedule(pod := of_web("p", "1"))

@@ -8,11 +8,12 @@ more than any scheduler (``TopologyAffinityError``, ``NodeAffinity``).
 Pods that have ended are not watched, so such a Pod disappears without a reason. Thus:
 
 1. `Conflicts.pod_left`, when a Pod that never started leaves the watch: who took the room is read
-   from the cache while the Pod still counts there, and the Pod is looked up. A Pod that was deleted
-   in order, or that has started, costs two comparisons.
+   from the cache while the Pod still counts there, and the Pod is looked up. Until the answer comes,
+   its owner's Pods avoid that node (`NodeBackoff`). A Pod that was deleted in order, or that has
+   started, costs two comparisons.
 2. `Conflicts.answered`, when the answer is there: if a kubelet rejected it, it is counted and
    logged. For a Pod of ours an event explains it, and its owner's Pods keep off that node for a
-   while (`NodeBackoff`).
+   while.
 
 Who took the room: the Pods of a node are in the order in which they were counted, and a Pod of ours
 counts from its attempt on. So a Pod of another scheduler that comes after ours on an overcommitted
@@ -144,6 +145,8 @@ class Conflicts:
             return
         suspect = Suspect(pod, ours, taken_by)
         self._lookups += 1
+        if ours:
+            self._backoff.suspect(pod, pod.node_name)
 
         def answered(body: bytes | None) -> None:
             self._inbox.post(_Answer(self, suspect, body))
@@ -163,6 +166,8 @@ class Conflicts:
     def answered(self, suspect: Suspect, body: bytes | None) -> None:
         """``suspect`` was looked up."""
         self._lookups -= 1
+        if suspect.ours:
+            self._backoff.clear(suspect.pod, suspect.pod.node_name)
         reason = None if body is None else _reason(suspect, body)
         if reason is None:
             return

@@ -5,7 +5,11 @@ here (NUMA alignment, a device that failed, labels that it has read itself). Wit
 replacement would go to the same node again, many times a second. The time doubles with each
 rejection. It is forgotten when it has been over for as long as it took.
 
-With no rejection, nothing is looked up.
+Whether a Pod that left was rejected is known only when it has been looked up, and its replacement may
+come before that. So the node is suspected meanwhile: the owner's Pods go there only if no other node
+fits.
+
+With no rejection and no suspicion, nothing is looked up.
 """
 
 from __future__ import annotations
@@ -40,9 +44,18 @@ class NodeBackoff:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pauses: dict[Owner, dict[str, _Pause]] = {}
+        self._suspected: list[tuple[Owner, str]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._pauses)
+        return bool(self._pauses or self._suspected)
+
+    def suspect(self, pod: Pod, node: str) -> None:
+        """The node may have rejected ``pod``; `clear` must follow."""
+        self._suspected.append((_owner(pod), node))
+
+    def clear(self, pod: Pod, node: str) -> None:
+        """Whether the node has rejected ``pod`` is known now."""
+        self._suspected.remove((_owner(pod), node))
 
     def add(self, pod: Pod, node: str) -> float:
         """The node rejected ``pod``: its owner's Pods keep off it.
@@ -65,8 +78,14 @@ class NodeBackoff:
         self._forget()
         now = self._clock()
         pauses = self._pauses.get(_owner(pod), {})
-        rows = [nodes.row(name) for name, pause in pauses.items() if now < pause.until]
-        return np.array([row for row in rows if row is not None], np.int64)
+        return _rows(nodes, [name for name, pause in pauses.items() if now < pause.until])
+
+    def suspected_rows(self, pod: Pod, nodes: LiveNodeTable) -> IntArray:
+        """Rows that ``pod`` avoids if it can go elsewhere; none for a Pod without an owner."""
+        if pod.controller == ("", ""):
+            return _rows(nodes, [])
+        owner = _owner(pod)
+        return _rows(nodes, [node for suspected, node in self._suspected if suspected == owner])
 
     def _forget(self) -> None:
         now = self._clock()
@@ -76,6 +95,11 @@ class NodeBackoff:
                     del pauses[name]
             if not pauses:
                 del self._pauses[owner]
+
+
+def _rows(nodes: LiveNodeTable, names: list[str]) -> IntArray:
+    rows = [nodes.row(name) for name in names]
+    return np.array([row for row in rows if row is not None], np.int64)
 
 
 def _owner(pod: Pod) -> Owner:

@@ -132,6 +132,10 @@ class NodeChooser:
         """Leave out nodes that have just rejected a Pod of the same owner; whether any is left."""
         fit.feasible = fit.feasible.copy()
         fit.feasible[self._backoff.rows(pod, self.nodes)] = False
+        elsewhere = fit.feasible.copy()
+        elsewhere[self._backoff.suspected_rows(pod, self.nodes)] = False
+        if elsewhere.any():
+            fit.feasible = elsewhere
         fit.count = int(np.count_nonzero(fit.feasible))
         return fit.count > 0
 
