@@ -8,8 +8,8 @@ more than any scheduler (``TopologyAffinityError``, ``NodeAffinity``).
 Pods that have ended are not watched, so such a Pod disappears without a reason. Thus:
 
 1. `Conflicts.pod_left`, when a Pod that never started leaves the watch: who took the room is read
-   from the cache while the Pod still counts there, and the Pod is looked up. Until the answer comes,
-   its owner's Pods avoid that node (`NodeBackoff`). A Pod that was deleted in order, or that has
+   from the cache while the Pod still counts there, and the Pod is looked up. Its owner's Pods avoid
+   that node until the answer comes (`NodeBackoff`). A Pod that was deleted in order, or that has
    started, costs two comparisons.
 2. `Conflicts.answered`, when the answer is there: if a kubelet rejected it, it is counted and
    logged. For a Pod of ours an event explains it, and its owner's Pods keep off that node for a

@@ -80,7 +80,38 @@ def generate(seed: int, size: Size) -> Case:
         pods.add_bound(bound + number)
     for number in range(dice.randint(*size.pods)):
         pods.add_pending(number)
+    _bind_volumes_in_one_profile(world)
     return Case(f"seed-{seed}", world.items, config)
+
+
+def _bind_volumes_in_one_profile(world: World) -> None:
+    """Give all pending Pods with claims for volumes to be bound the schedulerName of the first.
+
+    A profile of kube-scheduler does not see what another one assumed of a volume until that is
+    written, and a simulation writes nothing. docs/differences.md names this.
+    """
+    claims = [item for item in world.items if item["kind"] == "PersistentVolumeClaim"]
+    bound = {_key(claim) for claim in claims if claim["spec"].get("volumeName")}
+    pods = [
+        item["spec"]
+        for item in world.items
+        if item["kind"] == "Pod"
+        and not item["spec"].get("nodeName")
+        and item["spec"].get("schedulerName") in world.profiles
+        and any(
+            "ephemeral" in volume
+            or (_key(item)[0], volume["persistentVolumeClaim"]["claimName"]) not in bound
+            for volume in item["spec"].get("volumes", [])
+            if "ephemeral" in volume or "persistentVolumeClaim" in volume
+        )
+    ]
+    for spec in pods[1:]:
+        spec["schedulerName"] = pods[0]["schedulerName"]
+
+
+def _key(item: dict[str, Any]) -> tuple[str, str]:
+    metadata = item["metadata"]
+    return metadata.get("namespace", "default"), metadata["name"]
 
 
 def generate_with_groups(seed: int, size: Size) -> Case:

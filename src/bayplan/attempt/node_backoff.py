@@ -5,9 +5,9 @@ here (NUMA alignment, a device that failed, labels that it has read itself). Wit
 replacement would go to the same node again, many times a second. The time doubles with each
 rejection. It is forgotten when it has been over for as long as it took.
 
-Whether a Pod that left was rejected is known only when it has been looked up, and its replacement may
-come before that. So the node is suspected meanwhile: the owner's Pods go there only if no other node
-fits.
+Whether a Pod that left was rejected is known only when it has been looked up, and its replacement
+may come before that. So the node is suspected meanwhile: the owner's Pods go there only if no other
+node fits.
 
 With no rejection and no suspicion, nothing is looked up.
 """
