@@ -60,16 +60,16 @@ def members(group: str, number: int, first: int = 0) -> list[Json]:
     return [pod(f"{group}-{i}", OTHER, {LABEL: group}, cpu="1") for i in numbers]
 
 
-def notes(cluster: Cluster, group: str) -> list[str]:
-    """What was said of a PodGroup."""
-    field = f"--field-selector=involvedObject.name={group},involvedObject.kind=PodGroup"
+def notes(cluster: Cluster, group: str, kind: str = "PodGroup") -> list[str]:
+    """What was said of a PodGroup, or of what a group is inferred from."""
+    field = f"--field-selector=involvedObject.name={group},involvedObject.kind={kind}"
     found = cluster.kubectl("get", "events", field, "-o=json", namespace=cluster.namespace)
     return [event["message"] for event in json.loads(found)["items"]]
 
 
-def wait_note(cluster: Cluster, group: str, text: str) -> None:
-    """Wait until that was said of the PodGroup."""
-    wait_until(lambda: any(text in n for n in notes(cluster, group)), SOON, f"event {text}")
+def wait_note(cluster: Cluster, group: str, text: str, kind: str = "PodGroup") -> None:
+    """Wait until that was said of the PodGroup, or of an object of another kind."""
+    wait_until(lambda: any(text in n for n in notes(cluster, group, kind)), SOON, f"event {text}")
 
 
 def bound(cluster: Cluster, group: str) -> set[str]:
@@ -257,6 +257,56 @@ def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
     assert verdict["message"].startswith("NoRoom: at most 2 of 3 fit, short by cpu")
     assert len(verdict["members"]) == 3
     assert bayplan.holds_what_the_api_server_has()
+
+
+def indexed_job(name: str, parallelism: int) -> Json:
+    """An indexed Job whose Pods ask for one CPU each."""
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": parallelism,
+            "completions": parallelism,
+            "template": {
+                "spec": {
+                    "schedulerName": OTHER,
+                    "restartPolicy": "Never",
+                    "containers": [container],
+                }
+            },
+        },
+    }
+
+
+def test_an_indexed_job_is_a_group_where_groups_are_inferred(
+    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+) -> None:
+    args = {"inferGroups": ["JobSet", "LeaderWorkerSet", "Job"]}
+    profile = {
+        "schedulerName": OTHER,
+        "plugins": {"multiPoint": MULTI_POINT},
+        "pluginConfig": [{"name": "Coscheduling", "args": args}],
+    }
+    bayplan = start(cluster.config(profiles=[profile]))
+    cluster.nodes(NodeSpec("g1", cpu="4"))
+    for name, parallelism in (("fits", 3), ("big", 4)):
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(indexed_job(name, parallelism)))
+        cluster.apply(tmp_path / "job.yaml")
+        if name == "fits":
+            wait_note(cluster, "fits", "Bound: 3 Pods, of which 3 are needed", kind="Job")
+    wait_note(cluster, "big", "NoRoom: at most 1 of 4 fit, short by cpu", kind="Job")
+    assert (len(bound(cluster, "fits")), len(bound(cluster, "big"))) == (3, 0)
+    cluster.create(pod("small", OTHER, cpu="1"))
+    cluster.wait_bound("small")
+
+    cluster.nodes(NodeSpec("g2", cpu="4"))
+    wait_note(cluster, "big", "Bound: 4 Pods, of which 4 are needed", kind="Job")
+    assert len(bound(cluster, "big")) == 4
+    assert bayplan.holds_what_the_api_server_has()
+    cluster.kubectl("delete", "jobs", "--all", namespace=cluster.namespace)
 
 
 @pytest.mark.usefixtures("bayplan")

@@ -21,6 +21,9 @@ UNSEEN = {
     ("watch", "scheduling.k8s.io", "priorityclasses"),
     # From an API server that streams no lists, with a plugin or a gate that no test enables there.
     ("list", "kueue.x-k8s.io", "topologies"),
+    ("list", "batch", "jobs"),
+    ("list", "jobset.x-k8s.io", "jobsets"),
+    ("list", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("list", "scheduling.k8s.io", "podgroups"),
     ("list", "scheduling.x-k8s.io", "elasticquotas"),
 }

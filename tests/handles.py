@@ -11,6 +11,7 @@ from bayplan.binding.preparing import PreparingPod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
+from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import WorkloadGroupMembers
@@ -94,6 +95,7 @@ def make_handle(
     return InTreeHandle(
         nodes=nodes,
         objects=objects,
+        groups=Groups(objects, {}),
         members=WorkloadGroupMembers({}),
         counters=counters if counters is not None else DomainCounters(nodes, objects),
         nominator=nominator,

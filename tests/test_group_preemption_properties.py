@@ -13,7 +13,6 @@ from tests.groups import group_cluster, members, names_of, nodes, pod_group, sho
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.attempt.room import Request
-from bayplan.cache.pod_groups import find_group
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, needs_of
 from bayplan.preemption.group import groups_of
@@ -78,7 +77,7 @@ class World:
     def request(self) -> Request:
         """The group, and the means to try out who could go."""
         cycle, cache = self.cluster.scheduler._groups, self.cluster.cache
-        group = find_group(cache.objects, "default/g")
+        group = cache.groups.find("default/g")
         assert group is not None
         return Request(
             cache,
@@ -187,7 +186,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     classes = LowerPriority().classes(request.taker, running)
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
-    units = make_units(running, classes, useful, groups_of(cluster.cache.objects), budgets)
+    units = make_units(running, classes, useful, groups_of(cluster.cache.groups), budgets)
     domains = np.zeros(len(cluster.nodes), np.int64)
     capacity = Capacity(cluster.nodes, needs_of(request), world.wanted, domains, (), units)
     shortest = capacity.shortest()

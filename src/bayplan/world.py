@@ -49,7 +49,11 @@ class World:
         self.preparing = PreparingPods()
         self.queues = QueueTree(self.cache, self._waiting_pods)
         self.queue = SchedulingQueue(
-            clock, nominator=self.nominator, instrument=instrument, queues=self.queues
+            clock,
+            nominator=self.nominator,
+            instrument=instrument,
+            queues=self.queues,
+            group_of=self.cache.groups.key_of,
         )
         self.handlers = Handlers(self.cache, self.queue, self.waiting)
         self.overcommit = Overcommit(self.cache.nodes, clock)
@@ -61,6 +65,8 @@ class World:
 
     def adopt(self, profiles: Profiles) -> None:
         """These profiles decide from now on."""
+        if self.cache.groups.infer(profiles.policy.inferred_groups):
+            self.queue.groups.recount(self.cache.pods(), self.cache.is_assumed)
         self.queue.adopt(profiles.policy)
         self.handlers.adopt(frozenset(profiles))
 

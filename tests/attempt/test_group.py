@@ -10,7 +10,7 @@ from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
 from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.cache.node_table import BoolArray
-from bayplan.cache.pod_groups import Group, find_group
+from bayplan.cache.pod_groups import Group
 
 
 def planner(cluster: Cluster) -> Planner:
@@ -21,7 +21,7 @@ def planner(cluster: Cluster) -> Planner:
 
 def group(cluster: Cluster, name: str) -> Group:
     """What the PodGroup of that name asks for."""
-    found = find_group(cluster.world.cache.objects, f"default/{name}")
+    found = cluster.world.cache.groups.find(f"default/{name}")
     assert found is not None
     return found
 

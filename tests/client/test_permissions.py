@@ -10,7 +10,10 @@ import yaml
 
 from bayplan.api.kinds import (
     ELASTIC_QUOTA,
+    JOB,
+    JOB_SET,
     KINDS,
+    LEADER_WORKER_SET,
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
@@ -30,8 +33,8 @@ BASE = Path(__file__).parents[2] / "deploy" / "base"
 RBAC = BASE / "rbac.yaml"
 
 
-OF_PLUGINS = {ELASTIC_QUOTA, PRIORITY_CLASS}
-"""Only for plugins that deploy/ does not enable."""
+OF_PLUGINS = {ELASTIC_QUOTA, PRIORITY_CLASS, JOB, JOB_SET, LEADER_WORKER_SET}
+"""Only for plugins that deploy/ does not enable, or with arguments that it does not have."""
 
 
 def granted(role: str) -> Permissions:

@@ -19,7 +19,7 @@ def explainer(cluster: Cluster) -> GroupExplainer:
     cache, queue = cluster.world.cache, cluster.world.queue
     planner = Planner(cache, Commit(cache, queue.nominator), cluster.core.selector)
     rooms = RoomMaker(cache, queue.nominator, planner)
-    return GroupExplainer(cluster.core.profiles, queue.groups, planner, rooms)
+    return GroupExplainer(cluster.core.profiles, cache.groups, queue.groups, planner, rooms)
 
 
 def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:

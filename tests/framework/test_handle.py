@@ -34,6 +34,7 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
         "queues",
         "what_if",
         "gates",
+        "groups",
     }
     assert not any(hasattr(handle, name) for name in internal)
 

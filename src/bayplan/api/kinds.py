@@ -14,7 +14,17 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.api import node, pod, queues, resource, scheduling, storage, topology, workloads
+from bayplan.api import (
+    batch,
+    node,
+    pod,
+    queues,
+    resource,
+    scheduling,
+    storage,
+    topology,
+    workloads,
+)
 from bayplan.api.meta import GenericObject
 
 T = TypeVar("T")
@@ -212,6 +222,17 @@ WORKLOAD_POD_GROUP = Kind.of(
 TOPOLOGY = Kind.of(
     topology.Topology, "kueue.x-k8s.io/v1beta1", "topologies", namespaced=False, optional=True
 )
+JOB = Kind.of(batch.Job, "batch/v1", "jobs", namespaced=True, optional=True)
+JOB_SET = Kind.of(
+    batch.JobSet, "jobset.x-k8s.io/v1alpha2", "jobsets", namespaced=True, optional=True
+)
+LEADER_WORKER_SET = Kind.of(
+    batch.LeaderWorkerSet,
+    "leaderworkerset.x-k8s.io/v1",
+    "leaderworkersets",
+    namespaced=True,
+    optional=True,
+)
 
 CORE_KINDS: tuple[Kind[object], ...] = (NODE, NAMESPACE, POD)
 """What the scheduler watches whatever its plugins are."""
@@ -242,6 +263,9 @@ KINDS: dict[str, Kind[Any]] = {
         QUEUE,
         ELASTIC_QUOTA,
         TOPOLOGY,
+        JOB,
+        JOB_SET,
+        LEADER_WORKER_SET,
         POD,
     )
 } | {"PodGroup.scheduling.k8s.io": WORKLOAD_POD_GROUP}

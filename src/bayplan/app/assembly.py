@@ -223,6 +223,7 @@ def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> In
     return InTreeHandle(
         nodes=world.cache.nodes,
         objects=world.cache.objects,
+        groups=world.cache.groups,
         members=world.cache.members,
         counters=world.counters,
         nominator=world.nominator,
@@ -291,6 +292,7 @@ def _policy(
             max_backoff=config.config.pod_max_backoff_seconds,
         ),
         {n: f.plugins.grouping for n, f in frameworks.items() if f.plugins.grouping},
+        {kind for f in frameworks.values() for p in f.plugins.grouping for kind in p.inferred},
         next((t for f in frameworks.values() if (t := f.plugins.turns) is not None), None),
     )
 

@@ -1,8 +1,8 @@
 """What the world is told about a group: one sentence on it, a condition on each Pod.
 
-The sentence is an event on the PodGroup, and on the first Pod where there is no PodGroup; its first
-word is the event's reason. It is written when it changes. Events of one reason become one series,
-which keeps the first sentence: then only the count goes on.
+The sentence is an event on the PodGroup, on the Job or JobSet that the group is inferred from, or
+else on its first Pod; its first word is the event's reason. It is written when it changes. Events
+of one reason become one series, which keeps the first sentence: then only the count goes on.
 
 The condition of a Pod has no figures, and is written when it changes: a group of 10,000 Pods that
 is tried again and again writes nothing.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.api.kinds import POD_GROUP
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.attempt.levels import Domain
@@ -80,11 +79,8 @@ class GroupReport:
     def _event(self, entry: QueuedGroup, type_: str, reason: str, note: str, profile: str) -> None:
         group = entry.group
         subject: Pod | ObjectReference = entry.pod
-        if group is not None:
-            namespace, _, name = group.key.partition("/")
-            subject = ObjectReference(
-                POD_GROUP.name, namespace, name, group.uid, POD_GROUP.api_version
-            )
+        if group is not None and group.subject is not None:
+            subject = group.subject
         self._events.event(subject, None, type_, reason, "Scheduling", cut_note(note), profile)
 
 

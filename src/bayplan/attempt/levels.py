@@ -16,7 +16,8 @@ An example: a group of 6, minimum 4, that prefers racks of 8, 6, 5 and 3 free pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,9 +25,8 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.group_capacity import GroupCapacity
-from bayplan.cache.group_rows import GroupRows
 from bayplan.cache.node_table import BoolArray, NodeTable
-from bayplan.cache.pod_groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupTopology, group_key
+from bayplan.cache.pod_groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupTopology
 from bayplan.framework.runtime import Framework
 
 MOST_TRIES = 8
@@ -96,15 +96,15 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
 
     The domains that most of the group's Pods are in, by its levels.
     """
-    key = group_key(pod)
+    key = framework.groups.key_of(pod) if framework.plugins.grouping else ""
     topology = _topology(framework, key) if key else None
     if topology is None:
         yield None
         return
-    rows = nodes.column(GroupRows).of(key)
+    members = framework.groups.nodes_of(key)
     found = False
     for level in topology.steps:
-        mask = _of_rows(nodes, level, rows) if level else None
+        mask = _of_most(nodes, level, members) if level else None
         if mask is not None or not level:
             found = True
             yield mask
@@ -117,8 +117,15 @@ def _topology(framework: Framework, key: str) -> GroupTopology | None:
     return next((group.topology for group in groups if group is not None), None)
 
 
-def _of_rows(nodes: NodeTable, level: str, rows: list[int]) -> BoolArray | None:
-    """The domain that has most of ``rows``; None where none has a domain."""
+def _of_most(nodes: NodeTable, level: str, members: Mapping[str, int]) -> BoolArray | None:
+    """The domain that has most of ``members``, Pods by node; None where none has a domain."""
     codes = nodes.label(level).codes
-    inside = codes[rows][codes[rows] >= 0]
-    return codes == np.bincount(inside).argmax() if len(inside) else None
+    counts: Counter[int] = Counter()
+    for name, number in members.items():
+        row = nodes.row(name)
+        if row is not None and codes[row] >= 0:
+            counts[codes.item(row)] += number
+    if not counts:
+        return None
+    most: BoolArray = codes == min(counts, key=lambda code: (-counts[code], code))
+    return most

@@ -26,6 +26,7 @@ from typing import Protocol
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import WorkloadGroupMembers
@@ -63,6 +64,7 @@ class Cache:
     Attributes:
         nodes: the node table.
         objects: all kinds but Pods and Nodes.
+        groups: which Pods belong together.
         members: the Pods of PodGroups of Kubernetes.
     """
 
@@ -75,6 +77,7 @@ class Cache:
         self._orphans: dict[str, dict[str, Pod]] = {}
         self._trial: Trial | None = None
         self._listeners: Subscribers[PodListener] = Subscribers()
+        self.groups = Groups(self.objects, self._pods)
 
     def listen(self, listener: PodListener) -> Subscription:
         """Tell ``listener`` of every Pod that comes and goes, in trials, too; see `Subscribers`."""

@@ -1,8 +1,9 @@
-"""Groups of Pods: what a group asks for, whichever API says it, and which Pods are in it.
+"""PodGroups: what a group of Pods asks for, and which Pods are in it.
 
 A `Group` is made by an adapter. One is for PodGroup of scheduling.x-k8s.io: a Pod belongs to the
-PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. The other is for PodGroup of
-Kubernetes itself, which a Pod names in ``spec.schedulingGroup``.
+PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. Another one is for PodGroup of
+Kubernetes itself, which a Pod names in ``spec.schedulingGroup``. `bayplan.cache.groups` has those
+of the label, together with groups for which there is no PodGroup.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import msgspec
 
 from bayplan.api import quantity
 from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
-from bayplan.api.pod import Pod
+from bayplan.api.meta import ObjectReference
+from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
 from bayplan.cache.objects import ObjectStore
@@ -57,13 +59,14 @@ class Group(msgspec.Struct, frozen=True):
 
     Attributes:
         key: ``namespace/name``.
-        uid: metadata.uid of its object.
+        uid: metadata.uid of its object, or what no other group has.
         minimum: as many Pods have to fit at once; at least 1.
         room: what all of them will need, by resource; milli-CPU, bytes or counts.
         timeout: seconds that its members may take to get ready to be bound; None for the default.
         created: seconds since the epoch; None where the object does not say.
         topology: where its Pods are to be together; None for anywhere.
         fault: what its object says that cannot be; "" for nothing.
+        subject: the object that events about the group are about; None for one of its Pods.
     """
 
     key: str
@@ -74,12 +77,13 @@ class Group(msgspec.Struct, frozen=True):
     created: float | None
     topology: GroupTopology | None = None
     fault: str = ""
+    subject: ObjectReference | None = None
 
 
-def group_key(pod: Pod) -> str:
-    """``namespace/name`` of the group that the label of ``pod`` names; "" for none."""
-    name = pod.shape.labels.get(POD_GROUP_LABEL)
-    return f"{pod.namespace}/{name}" if name else ""
+def label_key(shape: PodShape) -> str:
+    """``namespace/name`` of the PodGroup that the label of such Pods names; "" for none."""
+    name = shape.labels.get(POD_GROUP_LABEL)
+    return f"{shape.namespace}/{name}" if name else ""
 
 
 def workload_group_key(pod: Pod) -> str:
@@ -90,12 +94,6 @@ def workload_group_key(pod: Pod) -> str:
 def only_itself(label: str) -> tuple[str, ...]:
     """The hierarchy of a label that is in no other one."""
     return (label,)
-
-
-def find_group(objects: ObjectStore, key: str, levels: Levels = only_itself) -> Group | None:
-    """The group called ``key``; None while its object does not exist."""
-    pod_group = objects.get(POD_GROUP, key)
-    return None if pod_group is None else _of_pod_group(pod_group, levels)
 
 
 def find_workload_group(objects: ObjectStore, key: str) -> WorkloadPodGroup | None:
@@ -110,8 +108,11 @@ def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
     return Group(pod_group.key, pod_group.uid, pod_group.minimum, {}, None, since)
 
 
-def _of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
-    """As scheduler-plugins reads it: a timeout of 0, like none, means the default."""
+def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
+    """What a PodGroup of the label asks for.
+
+    As scheduler-plugins reads it: a timeout of 0, like none, means the default.
+    """
     spec, created = pod_group.spec, pod_group.metadata.creation_timestamp
     room, fault = _room(spec.min_resources)
     if spec.min_member < 0:
@@ -126,8 +127,15 @@ def _of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
         room,
         float(spec.schedule_timeout_seconds or 0) or None,
         None if created is None else created.timestamp(),
-        _topology(pod_group.metadata.annotations, levels),
+        topology_of(pod_group.metadata.annotations, levels),
         fault,
+        ObjectReference(
+            POD_GROUP.name,
+            pod_group.namespace,
+            pod_group.name,
+            pod_group.uid,
+            POD_GROUP.api_version,
+        ),
     )
 
 
@@ -145,7 +153,8 @@ def _room(amounts: Resources) -> tuple[dict[str, int], str]:
     return room, fault
 
 
-def _topology(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
+def topology_of(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
+    """What the annotations of an object ask for; None for nothing."""
     required = annotations.get(REQUIRED_TOPOLOGY, "")
     preferred = annotations.get(PREFERRED_TOPOLOGY, "")
     if not required and not preferred:

@@ -124,7 +124,7 @@ def _explainer(core: Core) -> GroupExplainer:
     cache, queue = core.world.cache, core.world.queue
     planner = Planner(cache, Commit(cache, queue.nominator), core.selector)
     rooms = RoomMaker(cache, queue.nominator, planner)
-    return GroupExplainer(core.profiles, queue.groups, planner, rooms)
+    return GroupExplainer(core.profiles, cache.groups, queue.groups, planner, rooms)
 
 
 def explain_file(

@@ -187,18 +187,24 @@ class VolumeBindingArgs(Wire):
     )
 
 
+GROUP_OWNERS = ("JobSet", "LeaderWorkerSet", "Job")
+"""The kinds that groups can be inferred from."""
+
+
 class CoschedulingArgs(Wire):
     """The defaults of groups: seconds until they give up, seconds between attempts, and a share.
 
     The share is that of missing Pods below which scheduler-plugins lets a group wait on; here no
     group holds anything while it waits, so it says nothing. The levels are node labels, the widest
-    first; scheduler-plugins does not have them.
+    first; the kinds are those of owners whose Pods are a group without a PodGroup. These two
+    arguments are not in scheduler-plugins.
     """
 
     permit_waiting_time_seconds: Int64 = 60
     pod_group_backoff_seconds: Int64 = 0
     pod_group_reject_percentage: Int32 = 10
     topology_levels: Items[Text] = ()
+    infer_groups: Items[Text] = ()
 
 
 class FairShareArgs(Wire):

@@ -167,6 +167,8 @@ def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
         yield from _errors(f"{path}.topologyLevels[{i}]", names.qualified_name(level))
         if level in given.topology_levels[:i]:
             yield FieldError(f"{path}.topologyLevels[{i}]", f'"{level}" is there already')
+    for i, kind in enumerate(given.infer_groups):
+        yield from _one_of(f"{path}.inferGroups[{i}]", kind, args.GROUP_OWNERS)
 
 
 @validate_args.register(args.FairShareArgs)

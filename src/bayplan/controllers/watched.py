@@ -25,7 +25,7 @@ from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
-from bayplan.cache.pod_groups import group_key
+from bayplan.cache.pod_groups import label_key
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.controllers.statuses import (
     Status,
@@ -84,7 +84,7 @@ class Watched:
     def _set_pod(self, pod: Pod) -> None:
         self._pods[pod.uid] = pod
         self._by_namespace[pod.namespace].add(pod.uid)
-        if key := group_key(pod):
+        if key := label_key(pod.shape):
             self._groups[key].add(pod.uid)
         if pod.node_name and pod.status.phase not in _ENDED:
             self._tree.pod_left(pod.uid)
@@ -125,7 +125,7 @@ class Watched:
         if pod is None:
             return
         self._by_namespace[pod.namespace].discard(uid)
-        if key := group_key(pod):
+        if key := label_key(pod.shape):
             self._groups[key].discard(uid)
             if not self._groups[key]:
                 del self._groups[key]

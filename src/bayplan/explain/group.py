@@ -14,7 +14,7 @@ from bayplan.attempt.group import Planner, refusal_of
 from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.attempt.report import skip_note
 from bayplan.attempt.room import RoomMaker
-from bayplan.cache.pod_groups import group_key
+from bayplan.cache.groups import Groups
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.profiles import Profiles
 from bayplan.queue.groups import QueuedGroups
@@ -27,9 +27,14 @@ class GroupExplainer:
     """Explains groups; each is planned once, however many of its Pods are asked about."""
 
     def __init__(
-        self, profiles: Profiles, groups: QueuedGroups, planner: Planner, rooms: RoomMaker
+        self,
+        profiles: Profiles,
+        keys: Groups,
+        groups: QueuedGroups,
+        planner: Planner,
+        rooms: RoomMaker,
     ) -> None:
-        self._profiles, self._groups = profiles, groups
+        self._profiles, self._keys, self._groups = profiles, keys, groups
         self._planner, self._rooms = planner, rooms
         self._verdicts: dict[str, Verdict] = {}
 
@@ -45,7 +50,7 @@ class GroupExplainer:
 
     def of_group(self, key: str, pods: Iterable[Pod]) -> Verdict | None:
         """What becomes of the group ``key``; ``pods`` are all there are. None for no such group."""
-        members = [pod for pod in pods if group_key(pod) == key and not pod.terminal]
+        members = [pod for pod in pods if self._keys.key_of(pod) == key and not pod.terminal]
         labelled = (entry for entry in self._groups if not entry.plugin.workload_api)
         entries = [entry for entry in labelled if entry.key == key]
         if not members:

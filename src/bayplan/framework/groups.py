@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
@@ -20,11 +20,13 @@ class GroupsPods(Named, Protocol):
         workload_api: whether its groups are PodGroups of Kubernetes, placed in kube-scheduler's
             way (`bayplan.workload_group_cycle`): Pods beyond the minimum, and those that come
             later, wait with their group, too; a Pod that is held back holds its group back.
+        inferred: the kinds of owners whose Pods are groups although no object says so.
         timeout: seconds that members may take to get ready, where their group does not say.
         backoff: least seconds between two attempts of a group.
     """
 
     workload_api: ClassVar[bool]
+    inferred: Collection[str]
     timeout: float
     backoff: float
 

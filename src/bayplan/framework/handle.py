@@ -17,6 +17,7 @@ from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import CountedPods
 from bayplan.cache.counters import DomainCounters
+from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import WorkloadGroupMembers
@@ -284,6 +285,7 @@ class InTreeHandle(Handle):
     Attributes:
         pods: the Pods that count on nodes. Scheduling thread only.
         preparing: Pods in PreBind, by uid.
+        groups: which other Pods belong together, and what is asked for them.
         members: the Pods of PodGroups of Kubernetes.
         gates: which features there are.
         extenders: webhooks; DefaultPreemption asks them.
@@ -295,6 +297,7 @@ class InTreeHandle(Handle):
 
     pods: CountedPods
     preparing: Mapping[str, PreparingPod]
+    groups: Groups
     members: WorkloadGroupMembers
     gates: FeatureGates
     extenders: PreemptionExtenders

@@ -122,6 +122,11 @@ class Plugin:
         self.args = args
         self.handle = handle
 
+    @classmethod
+    def kinds_for(cls, args: Any) -> tuple[Kind[object], ...]:  # noqa: ARG003
+        """`kinds`, where what is read does not depend on the checked arguments."""
+        return cls.kinds
+
     def close(self) -> None:
         """Called once when the plugin is no longer used: replaced by a reload, or at the end.
 

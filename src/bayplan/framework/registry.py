@@ -113,7 +113,7 @@ class Registry:
         for index, profile in enumerate(config.profiles):
             for entry in itertools.chain.from_iterable(profile.plugins.values()):
                 cls = self.plugin_class(entry.name)
-                for kind in cls.kinds:
+                for kind in cls.kinds_for(profile.plugin_args.get(cls.name)):
                     if kinds.setdefault((kind.api_version, kind.name), kind) is not kind:
                         text = f'plugin "{entry.name}": {kind} is declared a second time, otherwise'
                         raise ConfigError([FieldError(f"profiles[{index}].plugins", text)])

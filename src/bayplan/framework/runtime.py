@@ -51,6 +51,7 @@ class Framework:
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self._nodes = handle.nodes
+        self.groups = handle.groups
 
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
         """Let PostFilter plugins make room; the first one that does ends the search."""

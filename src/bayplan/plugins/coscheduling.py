@@ -12,13 +12,15 @@ next one before its room is given away.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import ClassVar, Protocol
 
-from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY
+from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY, Kind
+from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
-from bayplan.cache.group_rows import GroupRows
-from bayplan.cache.pod_groups import Group, find_group, group_key, only_itself
+from bayplan.cache.inferred_groups import OWNERS, owner_of, says_something_about
+from bayplan.cache.pod_groups import Group, only_itself
 from bayplan.config.args import CoschedulingArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -28,7 +30,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.groups import GroupsPods
-from bayplan.framework.handle import Handle
+from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, QueueKey, QueueLess
 from bayplan.framework.status import Status
@@ -43,22 +45,29 @@ class Coscheduling(Plugin):
     kinds = (POD_GROUP, TOPOLOGY)
     workload_api: ClassVar[bool] = False
 
-    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+    def __init__(self, args: CoschedulingArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self.timeout = float(args.permit_waiting_time_seconds) or DEFAULT_SECONDS
         self.backoff = float(args.pod_group_backoff_seconds)
         self._objects = handle.objects
         self._wall_clock_is_ahead = handle.now() - handle.monotonic()
         self._levels = tuple(args.topology_levels)
-        handle.nodes.ensure_column(GroupRows)
+        self.inferred: Collection[str] = args.infer_groups
+        self._groups = handle.groups
+        handle.groups.follow(handle.pods)
+
+    @classmethod
+    def kinds_for(cls, args: CoschedulingArgs) -> tuple[Kind[object], ...]:
+        """`kinds`, and what groups are inferred from."""
+        return (*cls.kinds, *_read_for(args.infer_groups))
 
     def key_of(self, pod: Pod) -> str:
         """See `bayplan.framework.groups.GroupsPods`."""
-        return group_key(pod)
+        return self._groups.key_of(pod)
 
     def find(self, key: str) -> Group | None:
         """See `bayplan.framework.groups.GroupsPods`."""
-        return find_group(self._objects, key, self._levels_of)
+        return self._groups.find(key, self._levels_of)
 
     def _levels_of(self, label: str) -> tuple[str, ...]:
         """The configuration's, else those of the first Topology by name that has the label."""
@@ -74,7 +83,8 @@ class Coscheduling(Plugin):
         """The PodGroup itself, or Pods."""
         group = self.find(key)
         if group is None:
-            return Status.unresolvable(f"WaitingForPodGroup: there is no PodGroup {key}")
+            kind, name = owner_of(key) or (POD_GROUP.name, key)
+            return Status.unresolvable(f"WaitingFor{kind}: there is no {kind} {name}")
         if group.fault:
             return Status.unresolvable(f"BadPodGroup: {group.fault}")
         if waiting < group.minimum:
@@ -91,7 +101,7 @@ class Coscheduling(Plugin):
         Pods without which those of their group that run are of no use come first.
         """
         pod = queued.pod
-        key = group_key(pod)
+        key = self.key_of(pod)
         since = queued.timestamp
         if key and queued.attempts == 0:
             group = self.find(key)
@@ -105,11 +115,16 @@ class Coscheduling(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """What a group waits for that gathers, or that lacks minResources or a topology."""
-        changed = ClusterEvent(POD_GROUP, Action.ADD | Action.UPDATE_OTHER | Action.DELETE)
-        levels = ClusterEvent(TOPOLOGY, Action.ADD | Action.UPDATE_OTHER | Action.DELETE)
+        any_change = Action.ADD | Action.UPDATE_OTHER | Action.DELETE
+        changed = ClusterEvent(POD_GROUP, any_change)
+        levels = ClusterEvent(TOPOLOGY, any_change)
         labels = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         room = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_TAINT
         return [
+            *(
+                EventRegistration(ClusterEvent(kind, any_change), self._is_the_owner)
+                for kind in _read_for(self.inferred)
+            ),
             EventRegistration(changed, self._concerns),
             EventRegistration(levels, self._asks_for_a_level),
             EventRegistration(labels, self._asks_for_a_level),
@@ -121,17 +136,26 @@ class Coscheduling(Plugin):
         ]
 
     def _asks_for_room(self, pod: Pod, _old: object, _new: object) -> Hint:
-        group = self.find(group_key(pod))
+        group = self.find(self.key_of(pod))
         return Hint.QUEUE if group is not None and group.room else Hint.SKIP
 
     def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
-        group = self.find(group_key(pod))
+        group = self.find(self.key_of(pod))
         return Hint.QUEUE if group is not None and group.topology is not None else Hint.SKIP
 
     def _concerns(self, pod: Pod, old: PodGroup | None, new: PodGroup | None) -> Hint:
         pod_group = new or old
-        mine = pod_group is not None and pod_group.key == group_key(pod)
+        mine = pod_group is not None and pod_group.key == self.key_of(pod)
         return Hint.QUEUE if mine else Hint.SKIP
+
+    def _is_the_owner(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        owner = new or old
+        mine = owner is not None and says_something_about(self.key_of(pod), owner)
+        return Hint.QUEUE if mine else Hint.SKIP
+
+
+def _read_for(owners: Iterable[str]) -> dict[Kind[object], None]:
+    return dict.fromkeys(kind for owner in owners for kind in OWNERS[owner])
 
 
 class _Implements(GroupsPods, QueueKey, QueueLess, EnqueueExtensions, Protocol):

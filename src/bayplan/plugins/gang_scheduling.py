@@ -8,6 +8,7 @@ members wait for each other.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar, Protocol
 
 from bayplan.api.kinds import WORKLOAD_POD_GROUP
@@ -41,6 +42,7 @@ class GangScheduling(Plugin):
 
     kinds = (WORKLOAD_POD_GROUP,)
     workload_api: ClassVar[bool] = True
+    inferred: Collection[str] = ()
     timeout = PATIENCE
     backoff = 0.0
 

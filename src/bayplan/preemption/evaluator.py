@@ -97,7 +97,7 @@ class Evaluator:
         self._enough = enough
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._gangs = handle.objects.shared(Gangs, handle.nodes, handle.objects)
+        self._gangs = handle.objects.shared(Gangs, handle.nodes, handle.objects, handle.groups)
         self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
         # A dry run looks at every node. If a live search found these outcomes it would choose among
         # more candidates than it looks for, so asking a question would change a decision.

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from bayplan.api.kinds import POD_GROUP
+from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP
 from bayplan.api.pod import Pod
+from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import find_group, group_key
 
 
 class Gangs:
@@ -27,24 +27,28 @@ class Gangs:
         version: changes with every answer.
     """
 
-    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
+    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore, groups: Groups) -> None:
         self.version = 0
         self._nodes = nodes
-        self._objects = objects
+        self._groups = groups
+        self._inferred = groups.version
         self._running: Counter[str] = Counter()
         self._by_row: dict[int, Counter[str]] = {}
-        self._position = nodes.pod_journal.position
-        objects.on_change(POD_GROUP, self._changed)
+        self._position = -1
+        for kind in (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET):
+            objects.on_change(kind, self._changed)
 
     def _changed(self, _old: object, _new: object) -> None:
         self.version += 1
 
     def refresh(self) -> None:
         """Take in what has changed since the last time."""
-        if not self._objects.all(POD_GROUP):
+        if not self._groups.any or self._inferred != self._groups.version:
+            self._inferred = self._groups.version
             self._running.clear()
             self._by_row.clear()
             self._position = -1
+        if not self._groups.any:
             return
         moved = self._nodes.pod_journal.since(self._position) if self._position >= 0 else None
         self._position = self._nodes.pod_journal.position
@@ -52,8 +56,8 @@ class Gangs:
             self._recount(row)
 
     def _recount(self, row: int) -> None:
-        pods = self._nodes.pods[row].values()
-        counts = Counter(key for pod in pods if pod.deleted is None and (key := group_key(pod)))
+        staying = (pod for pod in self._nodes.pods[row].values() if pod.deleted is None)
+        counts = Counter(key for key in map(self._groups.key_of, staying) if key)
         before = self._by_row.get(row, Counter())
         if counts != before:
             self._by_row[row] = counts
@@ -72,11 +76,11 @@ class Gangs:
         above: dict[str, int] = {}
         needed: dict[str, str] = {}
         for pod in reversed(list(pods)):
-            key = group_key(pod)
+            key = self._groups.key_of(pod)
             if not key or pod.deleted is not None:
                 continue
             if key not in above:
-                group = find_group(self._objects, key)
+                group = self._groups.find(key)
                 minimum = group.minimum if group is not None else 0
                 above[key] = self._running[key] - minimum
             above[key] -= 1

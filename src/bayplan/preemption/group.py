@@ -6,10 +6,9 @@ While victims are leaving the group keeps its nodes, and nobody else is evicted 
 
 from __future__ import annotations
 
-from bayplan.api.kinds import POD_GROUP
 from bayplan.api.pod import PodShape
-from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import POD_GROUP_LABEL, Group, find_group
+from bayplan.cache.groups import Groups
+from bayplan.cache.pod_groups import Group
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
@@ -28,7 +27,7 @@ class GroupPreemption:
         self._rule = rule
         self._executor = executor
         self._nominator, self._instrument = handle.nominator, handle.instrument
-        self._objects = handle.objects
+        self._groups = handle.groups
         budgets = handle.objects.shared(Budgets, handle.objects)
         self._search = RoomSearch(handle.nodes, handle.nominator, budgets)
 
@@ -44,7 +43,7 @@ class GroupPreemption:
         if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
             return Room(self._nominations(taker), (), "")
         room = self._search.find(
-            request, self._rule, groups_of(self._objects), self._executor.evicted
+            request, self._rule, groups_of(self._groups), self._executor.evicted
         )
         if not request.dry_run:
             victims = room.victims if isinstance(room, Room) else ()
@@ -57,13 +56,13 @@ class GroupPreemption:
         return {uid: node for uid, node in nodes if node}
 
 
-def groups_of(objects: ObjectStore) -> GroupOf | None:
+def groups_of(groups: Groups) -> GroupOf | None:
     """Finds the group of Pods of a shape; None where there are no groups."""
-    if not objects.all(POD_GROUP):
+    if not groups.any:
         return None
 
     def group_of(shape: PodShape) -> Group | None:
-        name = shape.labels.get(POD_GROUP_LABEL)
-        return find_group(objects, f"{shape.namespace}/{name}") if name else None
+        key = groups.key_of_shape(shape)
+        return groups.find(key) if key else None
 
     return group_of

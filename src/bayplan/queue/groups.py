@@ -11,10 +11,9 @@ whether others have nodes or not, and one that a PreEnqueue plugin holds back ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from bayplan.api.pod import Pod
-from bayplan.cache.pod_groups import group_key
 from bayplan.framework.groups import GroupsPods
 from bayplan.framework.status import Status
 from bayplan.queue.queued_group import QueuedGroup, group_uid
@@ -22,10 +21,18 @@ from bayplan.queue.queued_pod import QueuedPod
 
 
 class QueuedGroups:
-    """All entries of groups, and what is known of Pods that have a node."""
+    """All entries of groups, and what is known of Pods that have a node.
 
-    def __init__(self, plugins: Mapping[str, Sequence[GroupsPods]]) -> None:
+    Args:
+        plugins: by profile, those that have Pods placed together.
+        key_of: the group of a Pod that has a node, if it is not a PodGroup of Kubernetes.
+    """
+
+    def __init__(
+        self, plugins: Mapping[str, Sequence[GroupsPods]], key_of: Callable[[Pod], str]
+    ) -> None:
         self._plugins = plugins
+        self._key_of = key_of
         self._entries: dict[str, QueuedGroup] = {}
         self._by_key: dict[str, list[QueuedGroup]] = {}
         self._bound: dict[str, set[str]] = {}
@@ -155,9 +162,20 @@ class QueuedGroups:
 
     # Pods with a node
 
+    def recount(self, pods: Collection[Pod], assumed: Callable[[str], bool]) -> None:
+        """Pods belong to other groups than before; ``pods`` are all that count on a node.
+
+        An assumed Pod has its node once its binding has ended well, which it has if it was counted.
+        """
+        counted = set().union(*self._bound.values())
+        self._bound.clear()
+        for pod in pods:
+            if not assumed(pod.uid) or pod.uid in counted:
+                self.bound(pod)
+
     def bound(self, pod: Pod) -> str:
         """The Pod has a node; returns the key of its group, "" for none."""
-        key = group_key(pod)
+        key = self._key_of(pod)
         if key:
             if pod.deleted is None:
                 self._bound.setdefault(key, set()).add(pod.uid)
@@ -167,7 +185,7 @@ class QueuedGroups:
 
     def unbound(self, pod: Pod) -> None:
         """The Pod has left its node, or is about to."""
-        key = group_key(pod)
+        key = self._key_of(pod)
         uids = self._bound.get(key) if key else None
         if uids is not None:
             uids.discard(pod.uid)

@@ -67,9 +67,10 @@ def _registered(plugin: Plugin) -> list[EventRegistration]:
     if not isinstance(plugin, EnqueueExtensions):
         return [_ANY_EVENT]
     events = list(plugin.events_to_register())
+    kinds = plugin.kinds_for(plugin.args)
     for registration in events:
         resource = registration.event.resource
-        if isinstance(resource, Kind) and resource not in (*CORE_KINDS, *plugin.kinds):
+        if isinstance(resource, Kind) and resource not in (*CORE_KINDS, *kinds):
             raise ValueError(f"{resource} is not among the plugin's kinds")
     return events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.framework.groups import GroupsPods
@@ -23,6 +23,7 @@ class QueuePolicy:
         pre_enqueue: PreEnqueue plugins by profile, in order.
         settings: times.
         groups: by profile, the plugins that have Pods placed together; none in most.
+        inferred_groups: the kinds of owners whose Pods are groups without a PodGroup.
         turns: the plugin that lets tenants take turns; None in most.
     """
 
@@ -31,6 +32,7 @@ class QueuePolicy:
     pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
     settings: QueueSettings = field(default_factory=QueueSettings)
     groups: Mapping[str, Sequence[GroupsPods]] = field(default_factory=dict)
+    inferred_groups: Collection[str] = ()
     turns: TakesTurns | None = None
 
 

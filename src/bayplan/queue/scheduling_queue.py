@@ -62,6 +62,7 @@ class SchedulingQueue:
         nominator: Nominator | None = None,
         instrument: Instrument | None = None,
         queues: QueueTree | None = None,
+        group_of: Callable[[Pod], str] = lambda _: "",
     ) -> None:
         """An empty queue.
 
@@ -71,12 +72,13 @@ class SchedulingQueue:
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
             instrument: gets moves and rejections.
             queues: is told who waits.
+            group_of: the key of a Pod's group; "" for none.
         """
         self._settings = policy.settings
         self._clock = clock
         self._hints = policy.hints
         self._gate = Gate(policy.pre_enqueue)
-        self.groups = QueuedGroups(policy.groups)
+        self.groups = QueuedGroups(policy.groups, group_of)
         self._queues = queues
         self._places = PodPlaces(
             policy.sort_key,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
-from bayplan.simulation.file_kinds import DEPLOYMENT, JOB, READABLE
+from bayplan.api.kinds import JOB, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from bayplan.simulation.file_kinds import DEPLOYMENT, READABLE
 from bayplan.simulation.files import Entry, Notes
 from bayplan.simulation.schema import UnusableError, schema
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bayplan.api.kinds import KINDS, Kind
 
 DEPLOYMENT = Kind.generic("apps/v1", "Deployment", "deployments", namespaced=True)
-JOB = Kind.generic("batch/v1", "Job", "jobs", namespaced=True)
 RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 RESOURCE_CLAIM_TEMPLATE = Kind.generic(
     "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True
@@ -18,7 +17,6 @@ RESOURCE_CLAIM_TEMPLATE = Kind.generic(
 READABLE = (
     *KINDS.values(),
     DEPLOYMENT,
-    JOB,
     RESOURCE_CLAIM_TEMPLATE,
     RUNTIME_CLASS,
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 
-from bayplan.api.kinds import POD, REPLICA_SET, Kind
-from bayplan.simulation.file_kinds import DEPLOYMENT, JOB
+from bayplan.api.kinds import JOB, POD, REPLICA_SET, Kind
+from bayplan.simulation.file_kinds import DEPLOYMENT
 from bayplan.simulation.files import Entry, Json
 
 HASH_LABEL = "pod-template-hash"
@@ -20,11 +20,12 @@ _HASH = "simulated"
 
 
 def expand(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """``entries``, with Pods (and ReplicaSets) in place of Deployments and Jobs."""
+    """``entries``, with the Pods (and ReplicaSets) of Deployments and Jobs."""
     for entry in entries:
-        if entry.kind not in _EXPANSIONS:
+        is_manifest = "uid" not in entry.meta
+        if entry.kind is not DEPLOYMENT:
             yield entry
-        elif "uid" not in entry.meta:
+        if is_manifest and entry.kind in _EXPANSIONS:
             yield from _EXPANSIONS[entry.kind](entry)
 
 

@@ -1,0 +1,176 @@
+"""Groups: which Pods belong together, what each group asks for, and which nodes it is on.
+
+All that places, wakes or evicts Pods together asks here; where a group comes from is known here
+only: from a PodGroup that a label names (`bayplan.cache.pod_groups`), or from who owns the Pods
+(`bayplan.cache.inferred_groups`), if the configuration says so. PodGroups of Kubernetes are apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
+from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
+from bayplan.api.meta import Object, ObjectReference
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
+from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import (
+    Group,
+    Levels,
+    label_key,
+    of_pod_group,
+    only_itself,
+    topology_of,
+)
+
+if TYPE_CHECKING:
+    from bayplan.cache.cache import CountedPods
+
+
+class Groups:
+    """The groups of the label and the inferred ones. Scheduling thread only.
+
+    Args:
+        objects: PodGroups and owners.
+        counted: by uid, the Pods that count on a node; kept up to date by their owner.
+
+    Attributes:
+        inferred: the kinds of owners (`bayplan.cache.inferred_groups.OWNERS`) whose Pods are groups
+            without a PodGroup.
+        version: changes with `inferred`.
+    """
+
+    def __init__(self, objects: ObjectStore, counted: Mapping[str, Pod]) -> None:
+        self.inferred: Collection[str] = ()
+        self.version = 0
+        self._objects = objects
+        self._counted = counted
+        self._jobs: dict[str, dict[str, Job]] = {}
+        self._nodes: dict[str, Counter[str]] = {}
+        self._follows = False
+        objects.on_change(JOB, self._job_changed)
+
+    def infer(self, owners: Collection[str]) -> bool:
+        """Infer groups from these kinds of owners from now on; whether that is a change."""
+        if set(owners) == set(self.inferred):
+            return False
+        self.inferred = frozenset(owners)
+        self.version += 1
+        if self._follows:
+            self._count()
+        return True
+
+    @property
+    def any(self) -> bool:
+        """Whether there may be groups."""
+        return bool(self.inferred or self._objects.all(POD_GROUP))
+
+    def key_of(self, pod: Pod) -> str:
+        """The key of the group that the Pod belongs to; "" for none."""
+        return self.key_of_shape(pod.shape)
+
+    def key_of_shape(self, shape: PodShape) -> str:
+        """The key of the group that Pods of that shape belong to; "" for none."""
+        return label_key(shape) or (inferred_key(shape, self.inferred) if self.inferred else "")
+
+    def find(self, key: str, levels: Levels = only_itself) -> Group | None:
+        """The group called ``key``; None while there is no object that says what it asks for."""
+        owner = owner_of(key)
+        if owner is None:
+            pod_group = self._objects.get(POD_GROUP, key)
+            return None if pod_group is None else of_pod_group(pod_group, levels)
+        kind, name = owner
+        if kind not in self.inferred:
+            return None
+        if kind == JOB_SET.name:
+            job_set = self._objects.get(JOB_SET, name)
+            return None if job_set is None else self._of_job_set(key, job_set, levels)
+        if kind == JOB.name:
+            job = self._objects.get(JOB, name)
+            return None if job is None else _inferred(key, job, JOB, job.pods_at_once, levels)
+        leaders = self._objects.get(LEADER_WORKER_SET, name)
+        if leaders is None:
+            return None
+        return _inferred(key, leaders, None, leaders.pods_at_once, levels)
+
+    def _of_job_set(self, key: str, job_set: JobSet, levels: Levels) -> Group:
+        jobs = self._jobs.get(job_set.key, {}).values()
+        there = Counter(job.labels.get(REPLICATED_JOB, "") for job in jobs)
+        minimum = sum(job.pods_at_once for job in jobs) + job_set.pods_to_come(there)
+        return _inferred(key, job_set, JOB_SET, minimum, levels)
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        for job in (old, new):
+            name = job.labels.get(JOB_SET_NAME) if job is not None else None
+            if job is None or not name:
+                continue
+            key = f"{job.namespace}/{name}"
+            if job is new:
+                self._jobs.setdefault(key, {})[job.name] = job
+            elif key in self._jobs:
+                self._jobs[key].pop(job.name, None)
+                if not self._jobs[key]:
+                    del self._jobs[key]
+
+    # Where the Pods of each group are
+
+    def follow(self, pods: CountedPods) -> None:
+        """Know `nodes_of` from now on; it costs nothing before."""
+        if not self._follows:
+            self._follows = True
+            pods.listen(self)
+            self._count()
+
+    def _count(self) -> None:
+        self._nodes.clear()
+        for pod in self._counted.values():
+            self.pod_counted(pod)
+
+    def nodes_of(self, key: str) -> Mapping[str, int]:
+        """By node, how many Pods of the group count there; one that does not exist counts, too."""
+        return self._nodes.get(key, {})
+
+    def pod_counted(self, pod: Pod) -> None:
+        """See `bayplan.cache.cache.PodListener`."""
+        if key := self.key_of(pod):
+            self._nodes.setdefault(key, Counter())[pod.node_name] += 1
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """See `bayplan.cache.cache.PodListener`."""
+        key = self.key_of(pod)
+        nodes = self._nodes.get(key) if key else None
+        if nodes is None:
+            return
+        nodes[pod.node_name] -= 1
+        if nodes[pod.node_name] <= 0:
+            del nodes[pod.node_name]
+            if not nodes:
+                del self._nodes[key]
+
+
+def _inferred(
+    key: str,
+    owner: Job | JobSet | LeaderWorkerSet,
+    kind: Kind[Object] | None,
+    minimum: int,
+    levels: Levels,
+) -> Group:
+    """A group; without ``kind`` its owner has several, so events are about a Pod."""
+    meta = owner.metadata
+    subject = None
+    if kind is not None:
+        subject = ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)
+    created = meta.creation_timestamp
+    return Group(
+        key,
+        f"{meta.uid} {key}",
+        max(minimum, 1),
+        {},
+        None,
+        None if created is None else created.timestamp(),
+        topology_of(meta.annotations, levels),
+        subject=subject,
+    )
