@@ -13,6 +13,7 @@ from tests.groups import members, names_of, pod_group
 from tests.groups import show as show_groups
 from tests.queues import pod, pods, queue, queues_profile, show, used
 
+from bayplan.inbox.messages import Activate
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -71,6 +72,30 @@ def test_pods_that_are_evicted_already_are_not_evicted_for_the_next_pod() -> Non
     cluster.add(*pods("a", 8, "x"))
     settle(cluster)
     assert len(cluster.writer.deleted) == len(set(cluster.writer.deleted)) == 4
+
+
+def test_what_is_refused_to_pods_like_it_does_not_take_a_pod_its_room() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"), nodes=1)
+    running = pods("b", 4, "y")
+    cluster.add(*(one.node("n0") for one in running))
+    cluster.writer.on_deleted = None
+    first, second = pods("a", 2, "x", "2")
+    cluster.add(first)
+    cluster.run()
+    assert victims(cluster) == {"b": 2}
+    by_preemption = {"reason": "PreemptionByScheduler"}
+    for one in running:
+        if one.json["metadata"]["name"] in cluster.writer.deleted:
+            cluster.add(one.terminating().condition("DisruptionTarget", "True", **by_preemption))
+    cluster.add(second)
+    cluster.run()
+    assert "evicting others would not make room" in cluster.message(second)
+
+    waiting = cluster.world.handlers.pods[pod_named("a-0", "x")]
+    cluster.tell(Activate((waiting,)))
+    cluster.run()
+    assert "others are leaving already" in cluster.message(first)
+    assert cluster.world.nominator.nominated_node(waiting.uid) == "n0"
 
 
 def test_within_its_guaranteed_amount_nobody_yields() -> None:

@@ -75,6 +75,7 @@ class FairShare(Plugin):
         self._held = HeldPods(handle.queues)
         self._verdicts: dict[PodShape, _Verdict] = {}
         self._nodes, self._activate = handle.nodes, handle.activate
+        self._nominator = handle.nominator
         self._monotonic = handle.monotonic
         self._rule = ReclaimRule(handle.queues, handle.nominator, handle.now)
         self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
@@ -143,8 +144,11 @@ class FairShare(Plugin):
     def _answer(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Room | NoRoom:
         """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
 
-        And for no more than a second, as shares change with what waits, and Pods get older.
+        And for no more than a second, as shares change with what waits, and Pods get older. A Pod
+        for which others are leaving is no Pod like the others.
         """
+        if self._nominator.nominated_node(pod.uid):
+            return self._take(PodRequest(self._what_if, state, pod, failure))
         journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
         seen = journals, self._queues.current_version, self._executor.evicted
         verdict = self._verdicts.get(pod.shape)
