@@ -95,8 +95,8 @@ bench-core: $(READY) ## decisions with no API server, and how their cost grows; 
 soak: build-controlplane ## bayplan under steady change for MINUTES=20: no leak, no Pod lost
 	$(BIN)/python -m bench.soak
 
-load: build-controlplane ## faults in the middle of load, longer and with more Pods than in `make test`
-	BAYPLAN_LOAD=full $(BIN)/pytest e2e/test_faults_under_load.py $(ARGS)
+load: build-controlplane ## faults in the middle of load, and tenants provoked for ten minutes: longer than in `make test`
+	BAYPLAN_LOAD=full $(BIN)/pytest e2e/test_faults_under_load.py e2e/test_tenants_faults.py $(ARGS)
 
 build-controlplane: $(READY) ## get the control plane into .cache (minutes the first time)
 	@echo "== control plane"

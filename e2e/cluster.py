@@ -276,9 +276,9 @@ class Cluster:
         pod = self.api.read_namespaced_pod(name, self.namespace, _preload_content=False)
         return json.loads(pod.data)  # type: ignore[no-any-return]
 
-    def pods(self) -> dict[str, Json]:
-        """All Pods as JSON, by name."""
-        answer = self.api.list_namespaced_pod(self.namespace, _preload_content=False)
+    def pods(self, namespace: str = "") -> dict[str, Json]:
+        """All Pods of a namespace, by default that of the tests, as JSON by name."""
+        answer = self.api.list_namespaced_pod(namespace or self.namespace, _preload_content=False)
         return {pod["metadata"]["name"]: pod for pod in json.loads(answer.data)["items"]}
 
     def delete(self, name: str) -> None:

@@ -15,31 +15,53 @@ import yaml
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.golang import ROOT
+from e2e.test_groups import LABEL
 
 pytestmark = pytest.mark.e2e
 
-CRD = ROOT / "deploy" / "crds" / "queues.yaml"
-RED, BLUE = "e2e-red", "e2e-blue"
+CRDS = [f"--filename={ROOT / 'deploy' / 'crds' / name}.yaml" for name in ("queues", "podgroups")]
+RED, BLUE, GREEN, GREY = TEAMS = ("e2e-red", "e2e-blue", "e2e-green", "e2e-grey")
 FIRST = {"enabled": [{"name": "FairShare"}]}
-PLUGINS = dict.fromkeys(("multiPoint", "postFilter", "podGroupPostFilter"), FIRST)
+PLUGINS = {
+    "multiPoint": {
+        "enabled": [{"name": "Coscheduling"}, {"name": "FairShare"}],
+        "disabled": [{"name": "PrioritySort"}],
+    },
+    "postFilter": FIRST,
+    "podGroupPostFilter": FIRST,
+}
+PROFILE = {"schedulerName": OTHER, "plugins": PLUGINS}
 EVICTIONS = "bayplan_queue_evictions_total"
 
 
+@pytest.fixture(scope="module")
+def namespaces(shared: Cluster) -> Iterator[list[Json]]:
+    """The CRDs, and a namespace for each team."""
+    shared.kubectl("apply", *CRDS)
+    shared.kubectl("wait", "--for=condition=Established", *CRDS, "--timeout=60s")
+    metas = [{"name": name, "labels": {"team": name}} for name in TEAMS]
+    yield [{"apiVersion": "v1", "kind": "Namespace", "metadata": meta} for meta in metas]
+    shared.kubectl("delete", "namespace", *TEAMS)
+
+
 @pytest.fixture
-def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan]:
-    """A scheduler with FairShare, the CRD and two namespaces; no Queue or Pod is left behind."""
-    cluster.kubectl("apply", "-f", str(CRD))
-    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
-    for name in (RED, BLUE):
-        cluster.kubectl("create", "namespace", name)
-        cluster.kubectl("label", "namespace", name, f"team={name}")
+def tenants(cluster: Cluster, namespaces: list[Json]) -> Iterator[Cluster]:
+    """The teams' namespaces with their labels; no Queue, group or Pod is left behind."""
+    for one in namespaces:
+        apply(cluster, one)
+    for name in TEAMS:
         wait_until(lambda name=name: has_account(cluster, name), SOON, "a ServiceAccount")  # type: ignore[misc]
-    yield start(cluster.config(profiles=[{"schedulerName": OTHER, "plugins": PLUGINS}]))
+    yield cluster
     cluster.kubectl("delete", "queues", "--all")
-    for name in (RED, BLUE):
-        cluster.kubectl("delete", "deployments,pods", "--all", "--force", namespace=name)
-        wait_until(lambda name=name: not pods(cluster, name), SOON, "the end of Pods")  # type: ignore[misc]
-        cluster.kubectl("delete", "namespace", name)
+    for name in TEAMS:
+        cluster.kubectl("delete", "deployments,podgroups,pods", "--all", "--force", namespace=name)
+    wait_until(lambda: not any(pods(cluster, name) for name in TEAMS), SOON, "the end of Pods")
+
+
+@pytest.fixture
+def bayplan(tenants: Cluster, start: Callable[..., Bayplan]) -> Bayplan:
+    """A scheduler with FairShare and Coscheduling."""
+    return start(tenants.config(profiles=[PROFILE]))
 
 
 def has_account(cluster: Cluster, namespace: str) -> bool:
@@ -64,9 +86,9 @@ def queue(cluster: Cluster, name: str, team: str = "", **spec: Any) -> None:
     apply(cluster, {**document, "spec": spec})
 
 
-def deploy(cluster: Cluster, namespace: str, replicas: int) -> None:
-    """A Deployment of Pods of one CPU; what is evicted is made anew."""
-    one = pod("main", OTHER, cpu="1")
+def deploy(cluster: Cluster, namespace: str, replicas: int, cpu: str = "1") -> None:
+    """A Deployment; what is evicted is made anew."""
+    one = pod("main", OTHER, cpu=cpu)
     labels = {"app": "main"}
     spec = {
         "replicas": replicas,
@@ -79,30 +101,47 @@ def deploy(cluster: Cluster, namespace: str, replicas: int) -> None:
     apply(cluster, document, namespace)
 
 
-def pods(cluster: Cluster, namespace: str) -> list[Json]:
-    """The Pods of a namespace."""
-    found = json.loads(cluster.kubectl("get", "pods", "-o=json", namespace=namespace))
-    return found["items"]  # type: ignore[no-any-return]
-
-
-def bound(cluster: Cluster, namespace: str) -> int:
-    """How many of its Pods have a node and stay."""
-    return sum(
-        bool(p["spec"].get("nodeName")) and "deletionTimestamp" not in p["metadata"]
-        for p in pods(cluster, namespace)
+def gang(cluster: Cluster, namespace: str, number: int) -> None:
+    """A PodGroup of so many Pods of one CPU, which need each other."""
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    apply(cluster, {**group, "metadata": {"name": "g"}, "spec": {"minMember": number}}, namespace)
+    create(
+        cluster, namespace, *(pod(f"g-{i}", OTHER, {LABEL: "g"}, cpu="1") for i in range(number))
     )
 
 
-def wait_for(cluster: Cluster, red: int, blue: int) -> None:
-    """Wait until so many Pods have nodes."""
+def create(cluster: Cluster, namespace: str, *pods: Json) -> None:
+    """Make Pods, which no controller makes anew."""
+    for one in pods:
+        cluster.api.create_namespaced_pod(namespace, one, _preload_content=False)
 
-    def there() -> bool:
-        return (bound(cluster, RED), bound(cluster, BLUE)) == (red, blue)
 
+def pods(cluster: Cluster, namespace: str) -> list[Json]:
+    """The Pods of a namespace."""
+    return list(cluster.pods(namespace).values())
+
+
+def staying(cluster: Cluster, namespace: str) -> list[str]:
+    """The names of its Pods that have a node and stay."""
+    return [
+        p["metadata"]["name"]
+        for p in pods(cluster, namespace)
+        if p["spec"].get("nodeName") and "deletionTimestamp" not in p["metadata"]
+    ]
+
+
+def bound(cluster: Cluster, *namespaces: str) -> tuple[int, ...]:
+    """How many of their Pods have a node and stay."""
+    return tuple(len(staying(cluster, namespace)) for namespace in namespaces)
+
+
+def wait_for(cluster: Cluster, *numbers: int) -> None:
+    """Wait until so many Pods have nodes: of red, blue, green and grey."""
+    teams = TEAMS[: len(numbers)]
     try:
-        wait_until(there, SOON, f"{red} Pods of red and {blue} of blue")
+        wait_until(lambda: bound(cluster, *teams) == numbers, SOON, f"{numbers} Pods of {teams}")
     except TimeoutError as error:
-        found = bound(cluster, RED), bound(cluster, BLUE), verdicts(cluster, BLUE)
+        found = bound(cluster, *teams), [verdicts(cluster, name) for name in teams]
         raise TimeoutError(f"{error}; there are {found}") from None
 
 
@@ -132,11 +171,36 @@ def test_room_is_lent_and_taken_back_once(cluster: Cluster, bayplan: Bayplan) ->
     assert bayplan.holds_what_the_api_server_has()
     # Nobody takes anything back.
     assert bayplan.metric(EVICTIONS, queue="red", rule="share") == 0
-    assert bound(cluster, RED) == 4
+    assert bound(cluster, RED) == (4,)
 
     # What red does not need any more is lent again.
     deploy(cluster, RED, 1)
     wait_for(cluster, 1, 7)
+
+
+def test_a_gang_takes_its_room_from_three_tenants_at_once(
+    cluster: Cluster, bayplan: Bayplan
+) -> None:
+    cluster.nodes(*(NodeSpec(f"t{i}", cpu="4") for i in range(3)))
+    queue(cluster, "red", RED, guaranteed={"cpu": 6})
+    for name in ("blue", "green", "grey"):
+        queue(cluster, name, f"e2e-{name}")
+        deploy(cluster, f"e2e-{name}", 4)
+    wait_for(cluster, 0, 4, 4, 4)
+
+    gang(cluster, RED, 6)
+    wait_for(cluster, 6, 2, 2, 2)
+    evicted = [
+        bayplan.metric(EVICTIONS, queue=name, rule="guaranteed")
+        for name in ("blue", "green", "grey")
+    ]
+    assert evicted == [2, 2, 2]
+    found = json.loads(cluster.kubectl("get", "events", "-o=json", namespace=RED))["items"]
+    (said,) = (e["message"] for e in found if e["message"].startswith("MakingRoom"))
+    for name in ("blue", "green", "grey"):
+        assert f"2 Pods of queue {name}" in said
+    assert said.endswith("are evicted, so that 6 Pods fit")
+    assert bayplan.holds_what_the_api_server_has()
 
 
 def test_a_limit_holds_until_it_is_raised_or_the_queue_is_gone(
@@ -147,7 +211,7 @@ def test_a_limit_holds_until_it_is_raised_or_the_queue_is_gone(
     deploy(cluster, RED, 4)
     verdict = "QueueLimit", "limit of cpu of queue red is 2: 2 used, 1 requested"
     wait_until(lambda: verdicts(cluster, RED) == {verdict: 2}, SOON, "two Pods to be held")
-    assert bound(cluster, RED) == 2
+    assert bound(cluster, RED) == (2,)
 
     queue(cluster, "red", RED, limit={"cpu": 3})
     wait_for(cluster, 3, 0)
