@@ -25,10 +25,15 @@ from e2e.provider.programs import program
 from e2e.provider.waiting import say, step
 
 EXAMPLES = ROOT / "examples"
-PATIENCE = 60.0
+LENDING = EXAMPLES / "lending"
+BORROWER, OWNER, BORROWED = "demo-batch", "demo-research", 3
+"""The namespaces of LENDING, and how many Pods the borrower has before the owner comes."""
+PATIENCE = 90.0
 """Seconds until the Pods must be where they are expected."""
 REFRESH = 0.25
-GROUPS = "podgroups.scheduling.x-k8s.io"
+SHOWN = 5.0
+"""Seconds for which one sees what is borrowed before it is taken back."""
+CRDS = ("podgroups.scheduling.x-k8s.io", "queues.bayplan.dev")
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -40,16 +45,18 @@ def main() -> None:
         with provide() as plane:
             cluster = Cluster(plane, "default" if plane.owns_parts else "bayplan-demo")
             crds = str(DEPLOY / "crds")
-            absent = not cluster.kubectl("get", "crds", GROUPS, "--ignore-not-found", "-o=name")
+            absent = not cluster.kubectl("get", "crds", *CRDS, "--ignore-not-found", "-o=name")
             try:
                 cluster.kubectl("apply", "-k", crds)
-                cluster.kubectl("wait", "--for=condition=Established", "crd", GROUPS)
+                cluster.kubectl("wait", "--for=condition=Established", "crd", *CRDS)
                 bayplan = prepare(cluster)
                 sys.exit(run_once(cluster, bayplan) if once else watch(cluster, bayplan))
             finally:
                 cluster.tear_down()
-                if absent and not plane.owns_parts:
-                    cluster.kubectl("delete", "-k", crds)
+                if not plane.owns_parts:
+                    cluster.kubectl("delete", "-f", str(LENDING), "--ignore-not-found")
+                    if absent:
+                        cluster.kubectl("delete", "-k", crds)
     except KeyboardInterrupt:
         say("ended")
     except (LookupError, StartError, BuildError) as error:
@@ -80,14 +87,48 @@ def read_nodes(path: Path) -> Iterator[NodeSpec]:
         yield NodeSpec(**entry, taints=taints)
 
 
+def looks(cluster: Cluster, shown: float = 0.0) -> Iterator[dict[str, Json]]:
+    """The Pods each time that one looks; those of tenants have names with their namespace.
+
+    Once nothing else asks for GPUs, one tenant borrows all that are left. ``shown`` seconds after
+    it has them, the other one comes for its own.
+    """
+
+    def look(*namespaces: str) -> dict[str, Json]:
+        tenants = ((name, cluster.pods(name)) for name in namespaces)
+        theirs = {f"{name}/{key}": pod for name, pods in tenants for key, pod in pods.items()}
+        return cluster.pods() | theirs
+
+    while not (pods := look()).get("training", {}).get("spec", {}).get("nodeName"):
+        yield pods
+    cluster.kubectl("apply", "-f", str(LENDING / "borrower.yaml"))
+    while of_tenant(BORROWER, pods := look(BORROWER))["placed"] < BORROWED:
+        yield pods
+    until = time.monotonic() + shown
+    while time.monotonic() < until:
+        yield look(BORROWER)
+    cluster.kubectl("apply", "-f", str(LENDING / "owner.yaml"))
+    while True:
+        yield look(BORROWER, OWNER)
+
+
+def of_tenant(tenant: str, pods: Mapping[str, Json]) -> dict[str, int]:
+    """How many Pods of the tenant have nodes, and how many wait."""
+    theirs = [pod for name, pod in pods.items() if name.startswith(f"{tenant}/")]
+    placed = sum(bool(pod["spec"].get("nodeName")) for pod in theirs)
+    return {"placed": placed, "waiting": sum(bool(reason(pod)) for pod in theirs)}
+
+
 def watch(cluster: Cluster, bayplan: Bayplan) -> int:
     """Show the Pods until Ctrl-C."""
     console = Console()
     say(f"kubectl, if you have none: {program('kubectl')}")
     print(f"export KUBECONFIG={cluster.plane.kubeconfig}   # Ctrl-C here ends all", flush=True)
     with Live(console=console, auto_refresh=False) as live:
-        while bayplan.running:
-            live.update(table(cluster.pods(), times(bayplan)), refresh=True)
+        for pods in looks(cluster, SHOWN):
+            if not bayplan.running:
+                break
+            live.update(table(pods, times(bayplan)), refresh=True)
             time.sleep(REFRESH)
     say(f"bayplan has ended; see {bayplan.log}")
     return 1
@@ -98,8 +139,7 @@ def run_once(cluster: Cluster, bayplan: Bayplan) -> int:
     expected = yaml.safe_load((EXAMPLES / "expected.yaml").read_text())
     zones = {node.name: node.zone for node in read_nodes(EXAMPLES / "nodes.yaml")}
     deadline = time.monotonic() + PATIENCE
-    while True:
-        pods = cluster.pods()
+    for pods in looks(cluster):
         wrong = differences(expected, pods, zones)
         if not wrong or time.monotonic() > deadline or not bayplan.running:
             break
@@ -139,6 +179,9 @@ def differences(expected: Json, pods: Mapping[str, Json], zones: Mapping[str, st
     for name, words in expected["waiting"].items():
         if nodes[name] or words not in reason(pods[name]):
             lines.append(f"{name}: expected to wait ({words}), is {_where(pods[name])}")
+    for tenant, numbers in expected["tenants"].items():
+        if (found := of_tenant(tenant, pods)) != numbers:
+            lines.append(f"{tenant}: expected {numbers}, found {found}")
     return lines
 
 
@@ -166,15 +209,17 @@ def reason(pod: Json) -> str:
 def times(bayplan: Bayplan) -> dict[str, float]:
     """Milliseconds from the beginning of the decision to the end of the binding, by Pod."""
     lines = bayplan.lines("Successfully bound pod to node")
-    return {line["pod"].split("/")[1]: line["ms"] for line in lines}
+    return {line["pod"]: line["ms"] for line in lines}
 
 
 def table(pods: Mapping[str, Json], milliseconds: Mapping[str, float]) -> Table:
     """The Pods as they are."""
     made = Table("Pod", "Node", "Took", "Waits because", expand=True)
     for name, pod in sorted(pods.items(), key=_age):
-        took = f"{milliseconds[name]:.0f} ms" if name in milliseconds else ""
-        made.add_row(name, pod["spec"].get("nodeName", ""), took, _in_short(reason(pod)))
+        node = pod["spec"].get("nodeName", "")
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        took = f"{milliseconds[key]:.0f} ms" if node and key in milliseconds else ""
+        made.add_row(name, node, took, _in_short(reason(pod)))
     return made
 
 

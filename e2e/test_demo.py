@@ -18,6 +18,7 @@ EXPECTED = {
     "placed": ["job"],
     "apart": [["w1", "w2"]],
     "waiting": {"big": "Insufficient cpu"},
+    "tenants": {"lender": {"placed": 1, "waiting": 1}},
 }
 ZONES = {"n1": "a", "n2": "b"}
 
@@ -33,6 +34,8 @@ RIGHT = {
     "w1": shown("n1"),
     "w2": shown("n2"),
     "big": shown(message="0/2 nodes are available: 2 Insufficient cpu."),
+    "lender/a": shown("n1"),
+    "lender/b": shown(),
 }
 
 
@@ -61,6 +64,11 @@ RIGHT = {
             {"big": shown(message="too many pods")},
             "big: expected to wait (Insufficient cpu), is waiting (too many pods)",
             id="another reason",
+        ),
+        pytest.param(
+            {"lender/b": shown("n1")},
+            "lender: expected {'placed': 1, 'waiting': 1}, found {'placed': 2, 'waiting': 0}",
+            id="more than a tenant has a right to",
         ),
     ],
 )
@@ -92,4 +100,4 @@ def test_the_demo_ends_well_by_itself_without_a_terminal() -> None:
         timeout=180,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "all 15 Pods are as expected" in run.stdout
+    assert "all 20 Pods are as expected" in run.stdout
