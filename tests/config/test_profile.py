@@ -285,12 +285,58 @@ profiles:
     ]
 
 
-def test_two_plugins_that_evict_are_warned_of() -> None:
-    resolved = resolve_profile(profile({"multiPoint": enabled("CapacityScheduling")}), IN_TREE)
-    text = '"CapacityScheduling": "DefaultPreemption" is asked first and evicts by rules of its own'
+BESIDE = '"CapacityScheduling": "DefaultPreemption" is asked first and evicts by rules of its own'
+AFTER = '"FairShare" must be asked before "DefaultPreemption": enable it here, too'
+BOTH = '"CapacityScheduling" and "FairShare" have different rules: disable one of them'
+
+
+@pytest.mark.parametrize(
+    ("plugins", "errors"),
+    [
+        pytest.param(
+            {"multiPoint": enabled("CapacityScheduling")},
+            [f"profiles[0].plugins.postFilter: {BESIDE}: disable it"],
+            id="two that evict",
+        ),
+        pytest.param(
+            {"multiPoint": enabled("FairShare")},
+            [f"profiles[0].plugins.{p}: {AFTER}" for p in ("postFilter", "podGroupPostFilter")],
+            id="FairShare after preemption",
+        ),
+        pytest.param(
+            {
+                "multiPoint": {
+                    **enabled("FairShare", "CapacityScheduling"),
+                    "disabled": [{"name": "DefaultPreemption"}],
+                },
+                "postFilter": enabled("FairShare"),
+                "podGroupPostFilter": enabled("FairShare"),
+            },
+            [f"profiles[0].plugins.multiPoint.enabled[1].name: {BOTH}"],
+            id="Queues and quotas",
+        ),
+    ],
+)
+def test_plugins_whose_evictions_contradict_each_other_are_refused(
+    plugins: Any, errors: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve_profile(profile(plugins), IN_TREE)
+    assert error.value.lines() == errors
+
+
+def test_fair_share_before_preemption_is_fine() -> None:
+    points = ("multiPoint", "postFilter", "podGroupPostFilter")
+    resolved = resolve_profile(profile(dict.fromkeys(points, enabled("FairShare"))), IN_TREE)
+    assert resolved.warnings == ()
+
+
+def test_a_configuration_of_scheduler_plugins_is_warned_of_what_it_cannot_know() -> None:
+    quota = {**enabled("CapacityScheduling"), "disabled": [{"name": "*"}]}
+    plugins = {"multiPoint": enabled("CapacityScheduling"), "postFilter": quota}
+    resolved = resolve_profile(profile(plugins), IN_TREE)
     assert [str(warning) for warning in resolved.warnings] == [
-        f"profiles[0].plugins.{point}: {text}: disable it"
-        for point in ("postFilter", "podGroupPostFilter")
+        f"profiles[0].plugins.podGroupPostFilter: {BESIDE}: disable it"
     ]
 
 

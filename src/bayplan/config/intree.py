@@ -146,8 +146,9 @@ IN_TREE = {
     )
 }
 
-PREEMPTING = frozenset({"DefaultPreemption", "CapacityScheduling", "PreemptionToleration"})
-"""The plugins that evict Pods in PostFilter; a profile needs one."""
+FAIR_SHARE, CAPACITY_SCHEDULING = "FairShare", "CapacityScheduling"
+PREEMPTING = frozenset({"DefaultPreemption", CAPACITY_SCHEDULING, "PreemptionToleration"})
+"""The plugins that evict Pods in PostFilter whoever is asked before them; a profile has one."""
 
 _DEFAULT_PLUGINS = (
     ("SchedulingGates", 0),

@@ -15,7 +15,12 @@ from bayplan.config.args import VolumeBindingArgs
 from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
-from bayplan.config.intree import PREEMPTING, default_plugins
+from bayplan.config.intree import (
+    CAPACITY_SCHEDULING,
+    FAIR_SHARE,
+    PREEMPTING,
+    default_plugins,
+)
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
 from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS, Point
 from bayplan.config.types import GROUP_VERSION, Wire
@@ -126,6 +131,7 @@ class _Resolution:
         order = {point: self._order(point) for point in EXTENSION_POINTS}
         if not self.errors:
             self._check_counts(order)
+            self._check_tenancy(order)
             for point in (Point.POST_FILTER, Point.POD_GROUP_POST_FILTER):
                 self._check_preemption(point, order[point])
         weights = {point: self._weights(point) for point in SCORE_POINTS}
@@ -214,11 +220,28 @@ class _Resolution:
             if entry.name in self.known and point in self.known[entry.name].points:
                 yield entry
 
+    def _check_tenancy(self, order: Mapping[Point, list[_Entry]]) -> None:
+        """Tenants have quotas or Queues."""
+        used = {entry.name: entry for entries in order.values() for entry in entries}
+        if FAIR_SHARE in used and (other := used.get(CAPACITY_SCHEDULING)) is not None:
+            text = f'"{other.name}" and "{FAIR_SHARE}" have different rules: disable one of them'
+            self.errors.append(FieldError(f"{other.path}.name", text))
+
     def _check_preemption(self, point: Point, order: list[_Entry]) -> None:
-        first, *others = [e.name for e in order if e.name in PREEMPTING] or [""]
+        """One plugin evicts by priority or by quotas, and FairShare is asked before it.
+
+        For groups a second one is only warned of: the configurations of scheduler-plugins, which
+        knows no such point, have one there.
+        """
+        names = [entry.name for entry in order]
+        first, *others = [name for name in names if name in PREEMPTING] or [""]
         where = f"{self.path}.plugins.{point}"
         text = f'"{first}" is asked first and evicts by rules of its own: disable it'
-        self.warnings += [FieldError(where, f'"{other}": {text}') for other in others]
+        problems = self.errors if point is Point.POST_FILTER else self.warnings
+        problems += [FieldError(where, f'"{other}": {text}') for other in others]
+        if first and FAIR_SHARE in names[names.index(first) :]:
+            text = f'"{FAIR_SHARE}" must be asked before "{first}": enable it here, too'
+            self.errors.append(FieldError(where, text))
 
     def _check_counts(self, order: Mapping[Point, list[_Entry]]) -> None:
         sorters = [entry.name for entry in order[Point.QUEUE_SORT]]
