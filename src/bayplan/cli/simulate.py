@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -31,17 +31,21 @@ def simulate(
     plugin_dir: plugins.PluginDirOption = None,
     feature_gates: plugins.FeatureGatesOption = None,
     output: offline.OutputOption = Output.TEXT,
+    evict: Annotated[
+        bool, typer.Option("--evict", help="Let Pods that would be evicted be gone from then on.")
+    ] = False,
 ) -> None:
-    """Say where all pending Pods of a file would go, one after the other.
+    """Say where all pending Pods of a file would go, and who would be evicted for them.
 
-    Each sees the Pods placed before it. Preemption is only reported: no Pod is evicted.
+    Each sees the Pods placed before it. Who would be evicted is still there for the next one,
+    unless --evict is given: then all evictions together are those that the file would cause.
     """
     with offline.reporting():
         cluster, core = offline.load(
             file, config, plugin_dir, namespace, feature_gates=feature_gates
         )
         before = usage(core)
-        placements = simulate_pods(core, judged(cluster, core))
+        placements = simulate_pods(core, judged(cluster, core), evict=evict)
     offline.print_notes(cluster)
     if output is Output.TEXT:
         _print(offline.console(), placements, before, usage(core))
@@ -73,7 +77,26 @@ def _print(
     console.print(table)
     placed = sum(placement["node"] is not None for placement in placements)
     console.print(f"\n{placed} placed, {len(placements) - placed} not\n", style="bold")
+    if victims := _takers(placements):
+        evicted = Table("would be evicted", "for", box=None, pad_edge=False)
+        for victim, takers in sorted(victims.items()):
+            evicted.add_row(victim, some(takers))
+        console.print(evicted)
+        console.print()
     console.print(_usage(before, after))
+
+
+def _takers(placements: list[Placement]) -> dict[str, list[str]]:
+    """For whom each Pod would be evicted: Pods and groups."""
+    takers: dict[str, list[str]] = {}
+    for placement in placements:
+        taker = placement.get("group") or placement["pod"]
+        victims = placement.get("victims") or placement.get("podGroup", {}).get("victims", ())
+        for victim in victims:
+            names = takers.setdefault(victim, [])
+            if taker not in names:
+                names.append(taker)
+    return takers
 
 
 def _usage(before: list[Usage], after: list[Usage]) -> Table:

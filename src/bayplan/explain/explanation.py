@@ -161,15 +161,20 @@ def _post_filter(
         outcome["message"] = result.status.message
     if result.nominated_node:
         outcome["nominatedNode"] = result.nominated_node
-        candidates = diagnosis.rows_with(unresolvable=False)
-        failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
-        for plugin in framework.plugins.post_filter:
-            if not isinstance(plugin, ExplainsPostFilter):
-                continue
-            if explanation := plugin.explain_post_filter(state, pod, failure):
-                outcome.update(explanation)
-                break
+        outcome.update(eviction(framework, state, pod, diagnosis))
     return outcome
+
+
+def eviction(framework: Framework, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> Verdict:
+    """What the first PostFilter plugin that can says of whom it would evict for ``pod``."""
+    candidates = diagnosis.rows_with(unresolvable=False)
+    failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
+    for plugin in framework.plugins.post_filter:
+        if isinstance(plugin, ExplainsPostFilter):
+            explanation = plugin.explain_post_filter(state, pod, failure)
+            if explanation:
+                return explanation
+    return {}
 
 
 def raised(fault: Exception | None) -> Verdict:

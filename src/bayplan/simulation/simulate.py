@@ -1,14 +1,16 @@
 """Simulate: place all pending Pods, one after the other, each seeing those before it.
 
-It runs the scheduler's attempt and commit, and its planner for groups. A Pod that waits in Permit
-stays on its node and in the list of waiting Pods, so that the plugin may allow or reject it when
-later Pods come.
+It runs the scheduler's attempt and commit, and its planner for groups, in the order of the queue:
+that of QueueSort, or in turns where there are tenants. A Pod that waits in Permit stays on its node
+and in the list of waiting Pods, so that the plugin may allow or reject it when later Pods come.
+
+Who would be evicted for a Pod or a group is said. With ``evict`` they are gone from then on, and
+who took their room has it: so all evictions together are those that all Pods together would cause.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,14 +29,15 @@ from bayplan.attempt.workload_group_report import condition_text
 from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.cache.pod_groups import find_workload_group
 from bayplan.config.points import Point
-from bayplan.explain.explanation import diagnose_fault, gate_status, raised
+from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
-from bayplan.queue.active import sort_key
+from bayplan.queue.active import ActiveQueue
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.turns import TurnQueue
 from bayplan.simulation.device_claims import bind_claims
 from bayplan.simulation.name_order import NameOrder
 
@@ -64,19 +67,25 @@ def usage(core: Core) -> list[Usage]:
     return [*used, Usage("pods", int(nodes.allowed_pods.sum()), int(nodes.pod_count.sum()))]
 
 
-def simulate(core: Core, pods: list[Pod]) -> list[Result]:
+def simulate(core: Core, pods: list[Pod], *, evict: bool = False) -> list[Result]:
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
     Each goes to the first by name of its best nodes. Pods that wait for their group in the queue of
-    ``core`` are placed with it. Preemption is only reported: no Pod is evicted.
+    ``core`` are placed with it.
+
+    Args:
+        core: the scheduler.
+        pods: those to place.
+        evict: take Pods that would be evicted away, for good, and place who evicts them.
 
     Returns:
         For each Pod ``pod``, ``group`` (where it waits for one), ``node`` (None where it got none),
         ``message`` (why not, or what it waits for), ``best`` (all nodes as good, where one was
-        chosen), ``waits`` (seconds by Permit plugin, where one makes it wait) and ``fault``
-        (plugin, point and node, where a plugin raised an exception).
+        chosen), ``waits`` (seconds by Permit plugin, where one makes it wait), ``victims`` (Pods
+        that are evicted for it or for its group) and ``fault`` (plugin, point and node, where a
+        plugin raised an exception).
     """
-    return _Simulation(core).run(pods) if pods else []
+    return _Simulation(core, evict=evict).run(pods) if pods else []
 
 
 def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
@@ -106,8 +115,9 @@ def _created(pod: Pod) -> float:
 
 
 class _Simulation:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, *, evict: bool) -> None:
         self._core = core
+        self._evict = evict
         self._commit = Commit(core.world.cache, core.world.queue.nominator)
         self._planner = Planner(core.world.cache, self._commit, core.selector)
         self._rooms = RoomMaker(core.world.cache, core.world.nominator, self._planner)
@@ -120,17 +130,19 @@ class _Simulation:
 
     def run(self, pods: list[Pod]) -> list[Result]:
         """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
-        key = sort_key(self._core.profiles[pods[0].spec.scheduler_name].plugins.queue_sort[0])
-        line = sorted(_entries(self._core, pods), key=key)
+        key, turns = self._core.profiles.policy.sort_key, self._core.profiles.policy.turns
+        line = ActiveQueue(key) if turns is None else TurnQueue(key, turns)
+        for queued in _entries(self._core, pods):
+            line.add(queued)
         results = []
-        for turn, queued in enumerate(line, 1):
+        while (queued := line.pop()) is not None:
             if isinstance(queued, QueuedGroup) and queued.plugin.workload_api:
                 results += self._place_workload_group(queued)
             elif isinstance(queued, QueuedGroup):
                 placed, left = self._place_group(queued)
                 results += placed
                 for pod in left:
-                    insort(line, QueuedPod(pod, _created(pod)), lo=turn, key=key)
+                    line.add(QueuedPod(pod, _created(pod)))
             else:
                 results.append(self.place(queued.pod))
         return results
@@ -141,18 +153,32 @@ class _Simulation:
         if missing is not None or group is None:
             message = missing.message if missing is not None else ""
             return [self._held(entry, member.pod, message) for member in entry.members.values()], ()
-        framework = self._core.profiles[entry.profile]
+        framework, more = self._core.profiles[entry.profile], Result()
         refusal = refusal_of(framework, group, entry.pods)
         outcome = refusal or self._planner.plan(framework, group, entry.pods, dry_run=True)
         if isinstance(outcome, GroupRejection):
             outcome = self._rooms.make_room(framework, group, entry.pods, outcome, dry_run=True)
+            more, room = raised(outcome.fault), outcome.room
+            if room is not None and room.victims:
+                more["victims"] = sorted(pod.key for pod in room.victims)
+                if self._take_away(more["victims"]):
+                    outcome = self._planner.plan(framework, group, entry.pods, dry_run=True)
+        if isinstance(outcome, GroupRejection):
             results = [self._held(entry, pod, outcome.sentence) for pod in entry.pods]
-            return [{**result, **raised(outcome.fault)} for result in results], ()
+            return [{**result, **more} for result in results], ()
         results = []
         for member, placement in zip(outcome.members, outcome.placements, strict=True):
-            results.append({"pod": member.pod.key, "group": entry.key, "node": None})
+            results.append({"pod": member.pod.key, "group": entry.key, "node": None, **more})
             self._placed(results[-1], member, placement)
         return results, outcome.left
+
+    def _take_away(self, victims: Collection[str]) -> bool:
+        """Let these Pods, by their names, be gone, if they are to be evicted."""
+        if self._evict:
+            cache = self._core.world.cache
+            for pod in [pod for pod in cache.pods() if pod.key in victims]:
+                cache.remove(pod.uid)
+        return self._evict
 
     def _place_workload_group(self, entry: QueuedGroup) -> list[Result]:
         """The results of the Pods of a PodGroup of Kubernetes, in the order of the attempt."""
@@ -174,9 +200,12 @@ class _Simulation:
         else:
             untried = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
         done = self._workload_rooms.make_room(framework, pod_group, untried, dry_run=True)
+        victims = sorted(pod.key for pod in done.room.victims) if done.room is not None else []
+        if victims and self._take_away(victims):
+            untried = done = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
         outcome: Result = {"name": key, "condition": condition_text(done.status)}
-        if done.room is not None and done.room.victims:
-            outcome["victims"] = sorted(pod.key for pod in done.room.victims)
+        if victims:
+            outcome["victims"] = victims
         for pod, rejection in done.failures(untried.status):
             results[pod.uid]["message"] = cut_note(rejection.message)
         for placed in done.placed if done.status.ok else ():
@@ -203,6 +232,14 @@ class _Simulation:
     def _attempt(self, result: Result, framework: Framework, pod: Pod) -> None:
         state = CycleState(dry_run=True)
         placement = attempt(framework, self._core.selector, state, pod)
+        if isinstance(placement, Rejection) and placement.nominated and placement.diagnosis:
+            victims = eviction(framework, state, pod, placement.diagnosis).get("victims", ())
+            if victims:
+                result["victims"] = victims
+                if self._take_away(victims):
+                    self._core.world.nominator.nominate(pod, placement.nominated)
+                    state = CycleState(dry_run=True)
+                    placement = attempt(framework, self._core.selector, state, pod)
         if isinstance(placement, Rejection):
             fault, message = placement.fault, placement.message
             if isinstance(fault, AttemptFault):
