@@ -27,6 +27,7 @@ from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.group import Planner
 from bayplan.attempt.group_report import GroupReport
+from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.report import Report
 from bayplan.attempt.room import RoomMaker
@@ -90,6 +91,7 @@ class Scheduler:
         report: Report,
         group_report: GroupReport,
         group_statuses: GroupStatusWriter,
+        object_report: ObjectReport,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,6 +102,7 @@ class Scheduler:
         self._commit = Commit(world.cache, world.nominator)
         self._binder = binder
         self._report = report
+        self._object_report = object_report
         planner = Planner(world.cache, self._commit, selector)
         self._groups = GroupCycle(
             world.cache,
@@ -216,6 +219,8 @@ class Scheduler:
         self._groups.expire()
         self._queue.flush()
         self._world.overcommit.check()
+        if self.active:
+            self._object_report.check(self.profiles.values())
 
     def _apply(self, message: Message) -> None:
         match message:

@@ -15,6 +15,7 @@ from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.group_report import GroupReport
+from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.attempt.workload_group_report import GroupStatusWriter
@@ -162,6 +163,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         Report(ports.events, ports.statuses),
         GroupReport(ports.events, ports.statuses),
         ports.group_statuses,
+        ObjectReport(ports.events, ports.clock),
         ports.instrument,
         ports.clock,
     )

@@ -19,6 +19,7 @@ from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
 from bayplan.framework.groups import AdmitsGroups, GroupsPods
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
+from bayplan.framework.object_faults import FindsFaults
 from bayplan.framework.points import (
     FORMS,
     REJECTING,
@@ -109,6 +110,7 @@ class PluginSet:
             it. A group in the Pod's spec comes before one in its labels.
         admitting: those that look at a whole group first.
         turns: the one that lets tenants take turns, if any.
+        finding_faults: those that find something wrong with objects of users.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class PluginSet:
         self.grouping = tuple(sorted(grouping, key=lambda p: not p.workload_api))
         self.turns = next((p for p in self.all if isinstance(p, TakesTurns)), None)
         self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
+        self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.selective: tuple[Selective, ...] = tuple(
             p for p in self.pre_filter if isinstance(p, Selective) and p.name not in self.local

@@ -30,6 +30,7 @@ from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
+NAMESPACE_TAKEN = "NamespaceTaken"
 
 
 class Fault(NamedTuple):
@@ -220,7 +221,7 @@ class Structure:
         return [
             Fault(
                 name,
-                "NamespaceTaken",
+                NAMESPACE_TAKEN,
                 f"spec.namespaceSelector: {counts[name]} namespaces belong to other queues: "
                 f"{namespace} to {owner}",
             )

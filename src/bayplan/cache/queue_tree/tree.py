@@ -33,7 +33,7 @@ from bayplan.api.queues import Queue
 from bayplan.api.workloads import Namespace
 from bayplan.cache.cache import Cache
 from bayplan.cache.queue_tree.shares import IntArray, fair_shares, needs
-from bayplan.cache.queue_tree.structure import Fault, Structure
+from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Fault, Structure
 from bayplan.cache.requests import Requests, pod_requests
 from bayplan.cache.subscription import Subscription
 
@@ -117,6 +117,7 @@ class QueueTree:
         self._stale = False
         self._sums = Sums(Structure(()))
         self._leaves: dict[str, int] = {}
+        self._faults: tuple[Fault, ...] = ()
         self._vectors: dict[int, tuple[Requests, IntArray]] = {}
         self._waiting: dict[str, Waiting] = {}
         self.active = False
@@ -170,8 +171,15 @@ class QueueTree:
             self._count_anew()
         return self._sums
 
+    @property
+    def known_faults(self) -> tuple[Fault, ...]:
+        """What has come up so far: all but shared namespaces without Pods. Replaced if changed."""
+        if self._stale:
+            self._count_anew()
+        return self._faults
+
     def faults(self) -> list[Fault]:
-        """What is wrong with the Queue objects."""
+        """What is wrong with the Queue objects; looks at all namespaces."""
         structure = self.structure
         shared = structure.shared_namespaces(self._objects.all(NAMESPACE))
         return sorted({*structure.faults, *shared})
@@ -192,7 +200,12 @@ class QueueTree:
 
     def _leaf_of(self, namespace: str) -> int:
         obj: Namespace | None = self._objects.get(NAMESPACE, namespace)
-        rows = self._sums.structure.rows_of(namespace, {} if obj is None else obj.labels)
+        structure = self._sums.structure
+        rows = structure.rows_of(namespace, {} if obj is None else obj.labels)
+        if len(rows) > 1 and obj is not None:
+            known = {fault.queue for fault in self._faults if fault.reason == NAMESPACE_TAKEN}
+            shared = structure.shared_namespaces([obj])
+            self._faults += tuple(fault for fault in shared if fault.queue not in known)
         return rows[0] if rows else NO_QUEUE
 
     def requests(self, pod: Pod) -> IntArray:
@@ -275,6 +288,7 @@ class QueueTree:
             self._stale = False
             self.version += 1
             self._sums = Sums(Structure(self._objects.all(QUEUE), self._extra))
+            self._faults = tuple(self._sums.structure.faults)
             self._leaves.clear()
             self._vectors.clear()
             self._waiting.clear()

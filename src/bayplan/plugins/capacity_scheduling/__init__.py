@@ -10,7 +10,7 @@ node is chosen, so there is nothing to do in Reserve and Unreserve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
@@ -26,6 +26,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
     EnqueueExtensions,
     PodGroupPostFilter,
@@ -112,6 +113,10 @@ class CapacityScheduling(PreemptionPlugin):
         """Make room for a group, if that is possible."""
         return self._groups.make_room(request)
 
+    def faults(self) -> Sequence[ObjectFault]:
+        """What is wrong with ElasticQuotas."""
+        return self._quotas.faults
+
     def recount(self) -> dict[str, str]:
         """What namespaces use, where it differed from a sum over their Pods."""
         self._next_check = self._clock() + CHECK_INTERVAL
@@ -142,6 +147,7 @@ class _Implements(
     PostFilter,
     PodGroupPostFilter,
     EnqueueExtensions,
+    FindsFaults,
     SelfCheck,
     Protocol,
 ):

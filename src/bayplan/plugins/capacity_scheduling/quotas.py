@@ -9,9 +9,8 @@ One quota counts in a namespace: the oldest, of equally old ones the first by na
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-
-import structlog
 
 from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.pod import Pod
@@ -19,6 +18,7 @@ from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.cache.cache import CountedPods
 from bayplan.cache.objects import ObjectStore
+from bayplan.framework.object_faults import ObjectFault, reference
 from bayplan.plugins.capacity_scheduling.amounts import (
     UNLIMITED,
     Amounts,
@@ -28,8 +28,6 @@ from bayplan.plugins.capacity_scheduling.amounts import (
 )
 from bayplan.plugins.shared.effective_resources import counted
 from bayplan.plugins.shared.resource_names import CORE
-
-log = structlog.get_logger("quotas")
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -70,12 +68,15 @@ class Quotas:
         by_namespace: the quota that counts in each namespace that has one.
         total_minimum: what all namespaces with a quota are guaranteed together.
         total_used: what they use together.
+        faults: what is wrong with the objects; replaced, never changed.
     """
 
     def __init__(self, pods: CountedPods, objects: ObjectStore) -> None:
         self.by_namespace: dict[str, Quota] = {}
         self.total_minimum: dict[str, int] = {}
         self.total_used: dict[str, int] = {}
+        self.faults: Sequence[ObjectFault] = ()
+        self._faults: dict[str, list[ObjectFault]] = {}
         self._pods = pods
         self._objects: defaultdict[str, dict[str, ElasticQuota]] = defaultdict(dict)
         self._used = self._sums()
@@ -135,25 +136,34 @@ class Quotas:
         """Find the quota that counts in ``namespace`` now."""
         self.by_namespace.pop(namespace, None)
         oldest_first = sorted(self._objects[namespace].values(), key=_age)
-        if oldest_first:
-            self._adopt(oldest_first[0])
-        if ignored := [quota.key for quota in oldest_first[1:]]:
-            log.warning("Only the oldest ElasticQuota of a namespace counts", ignored=ignored)
+        faults = self._adopt(oldest_first[0]) if oldest_first else []
+        for quota in oldest_first[1:]:
+            text = f"only the oldest ElasticQuota of a namespace counts: {oldest_first[0].name}"
+            faults.append(ObjectFault(reference(ELASTIC_QUOTA, quota), "Ignored", text))
+        if self._faults.get(namespace, []) != faults:
+            self._faults[namespace] = faults
+            self.faults = [fault for some in self._faults.values() for fault in some]
         self.total_minimum = {}
         for quota in self.by_namespace.values():
             add(self.total_minimum, quota.minimum)
         self.total_used = self._total_used()
 
-    def _adopt(self, quota: ElasticQuota) -> None:
-        spec, namespace = quota.spec, quota.namespace
+    def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
+        """From now on it counts, unless it cannot be read; says what is wrong with it."""
+        spec, namespace, about = quota.spec, quota.namespace, reference(ELASTIC_QUOTA, quota)
         try:
             minimum = counted(spec.min or {})
             maximum = dict.fromkeys(CORE, UNLIMITED) if spec.max is None else counted(spec.max)
         except QuantityError as error:
-            log.warning("An ElasticQuota is ignored", quota=quota.key, error=str(error))
-            return
+            text = f"the ElasticQuota is ignored: {error}"
+            return [ObjectFault(about, "InvalidAmount", text)]
         used = self._used[namespace]
         self.by_namespace[namespace] = Quota(namespace, minimum, maximum, used)
+        left = room(maximum, {}, minimum, UNLIMITED)
+        if more := sorted(name for name in left if left[name] < 0):
+            text = f"spec.min is more than spec.max: {', '.join(more)}"
+            return [ObjectFault(about, "MinAboveMax", text)]
+        return []
 
     def _total_used(self) -> dict[str, int]:
         total: dict[str, int] = {}

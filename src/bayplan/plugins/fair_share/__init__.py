@@ -10,7 +10,7 @@ Without Queue objects the plugin does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
@@ -19,7 +19,7 @@ from bayplan.api.queues import Order
 from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.queue_tree import NO_QUEUE
+from bayplan.cache.queue_tree import NO_QUEUE, Fault
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -32,6 +32,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.groups import AdmitsGroups
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.object_faults import FindsFaults, ObjectFault, reference
 from bayplan.framework.points import (
     EnqueueExtensions,
     PodGroupPostFilter,
@@ -70,7 +71,9 @@ class FairShare(Plugin):
 
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
-        self._queues = handle.queues
+        self._queues, self._objects = handle.queues, handle.objects
+        self._known: Sequence[Fault] = ()
+        self._faults: Sequence[ObjectFault] = ()
         self._turns = Turns(handle.queues, args.attempt_share)
         self._held = HeldPods(handle.queues)
         self._verdicts: dict[PodShape, _Verdict] = {}
@@ -194,6 +197,19 @@ class FairShare(Plugin):
                 self._instrument.reclaimed(queue, rule, pods)
         return answer
 
+    def faults(self) -> Sequence[ObjectFault]:
+        """What is wrong with Queues."""
+        known = self._queues.known_faults
+        if known is not self._known:
+            self._known, self._faults = known, [*self._object_faults(known)]
+        return self._faults
+
+    def _object_faults(self, known: Sequence[Fault]) -> Iterator[ObjectFault]:
+        for name, reason, message in known:
+            queue = self._objects.get(QUEUE, name)
+            if queue is not None:
+                yield ObjectFault(reference(QUEUE, queue), reason, message)
+
     # Turns, see `bayplan.framework.turns.TakesTurns`
 
     @property
@@ -260,6 +276,7 @@ class _Implements(
     PodGroupPostFilter,
     AdmitsGroups,
     TakesTurns,
+    FindsFaults,
     EnqueueExtensions,
     Protocol,
 ):

@@ -1,0 +1,53 @@
+"""ObjectReport: an event on each object that a plugin finds wrong.
+
+It is said once, and again when it was mended meanwhile. An object that is wrong is used as far as
+it makes sense, so its Pods may never tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from bayplan.framework.handle import EventRecorder
+from bayplan.framework.object_faults import ObjectFault
+from bayplan.framework.runtime import Framework
+
+log = structlog.get_logger("objects")
+
+CHECK_SECONDS = 5.0
+
+
+class ObjectReport:
+    """Events about objects. Scheduling thread only."""
+
+    def __init__(self, events: EventRecorder, clock: Callable[[], float]) -> None:
+        self._events = events
+        self._clock = clock
+        self._next = 0.0
+        self._seen: list[Sequence[ObjectFault]] = []
+        self._told: set[ObjectFault] = set()
+
+    def check(self, frameworks: Iterable[Framework]) -> None:
+        """Tell of what is new, unless the last check was just now."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + CHECK_SECONDS
+        found = [(f.name, p.faults()) for f in frameworks for p in f.plugins.finding_faults]
+        faults = [faults for _, faults in found]
+        if len(faults) == len(self._seen) and all(map(_same, faults, self._seen)):
+            return
+        self._seen = faults
+        profiles = {fault: profile for profile, faults in found for fault in faults}
+        for fault, profile in profiles.items():
+            if fault not in self._told:
+                regarding, reason, message = fault
+                log.warning(message, kind=regarding.kind, object=regarding.name, reason=reason)
+                self._events.event(regarding, None, "Warning", reason, "Reading", message, profile)
+        self._told = set(profiles)
+
+
+def _same(one: Sequence[ObjectFault], other: Sequence[ObjectFault]) -> bool:
+    return one is other

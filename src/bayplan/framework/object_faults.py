@@ -1,0 +1,32 @@
+"""Object faults: what plugins find wrong with objects that they read, told to whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from bayplan.api.kinds import Kind
+from bayplan.api.meta import Object, ObjectReference
+from bayplan.framework.points import Named
+
+
+class ObjectFault(NamedTuple):
+    """What is wrong with an object: a reason in one word, and a sentence."""
+
+    regarding: ObjectReference
+    reason: str
+    message: str
+
+
+@runtime_checkable
+class FindsFaults(Named, Protocol):
+    """A plugin that reads objects of users that may contradict each other. In-tree only."""
+
+    def faults(self) -> Sequence[ObjectFault]:
+        """All faults there are; the same object as the last time while none comes or goes."""
+
+
+def reference(kind: Kind[Any], obj: Object) -> ObjectReference:
+    """How events name ``obj``."""
+    meta = obj.metadata
+    return ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)

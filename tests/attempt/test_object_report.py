@@ -1,0 +1,97 @@
+"""What is wrong with Queues and ElasticQuotas is said on them, once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.plugins.capacity_scheduling.world import quota, quota_cluster
+from tests.queues import hide, name_space, pod, queue, queue_cluster, show
+
+from bayplan.api.queues import Queue
+from bayplan.api.scheduling import ElasticQuota
+from bayplan.attempt.object_report import CHECK_SECONDS
+from bayplan.testing import Cluster
+from bayplan.testing.builder import Builder
+
+
+def told(cluster: Cluster) -> list[tuple[str, str]]:
+    """Object and reason of the events about objects since the last time."""
+    cluster.wait(CHECK_SECONDS)
+    cluster.run()
+    found = [(e.pod, e.reason) for e in cluster.events if e.action == "Reading"]
+    cluster.events.clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("queues", "faults"),
+    [
+        pytest.param([queue("a", parent="b")], [("a", "UnknownParent")], id="unknown parent"),
+        pytest.param(
+            [queue("a", parent="b"), queue("b", parent="a")],
+            [("a", "Cycle"), ("b", "Cycle")],
+            id="cycle",
+        ),
+        pytest.param(
+            [queue("a", guaranteed={"cpu": 1}), queue("b", parent="a", guaranteed={"cpu": 2})],
+            [("a", "GuaranteedToChildren")],
+            id="more than the parent has",
+        ),
+    ],
+)
+def test_a_queue_that_is_wrong_is_told(queues: list[Queue], faults: list[tuple[str, str]]) -> None:
+    cluster = queue_cluster()
+    show(cluster, *queues)
+    assert sorted(told(cluster)) == faults
+    assert told(cluster) == []
+
+
+def test_the_younger_of_two_queues_for_one_namespace_is_told_when_it_has_pods() -> None:
+    cluster = queue_cluster()
+    show(cluster, queue("a", "x"), queue("b", "x y", created=1))
+    name_space(cluster, "x")
+    assert told(cluster) == []
+    cluster.add(pod("p", "x"))
+    assert told(cluster) == [("b", "NamespaceTaken")]
+    assert told(cluster) == []
+
+
+def test_a_fault_that_was_mended_is_told_again() -> None:
+    cluster = queue_cluster()
+    show(cluster, queue("a", parent="b"))
+    assert told(cluster) == [("a", "UnknownParent")]
+    parent = queue("b")
+    show(cluster, parent)
+    assert told(cluster) == []
+    hide(cluster, parent)
+    assert told(cluster) == [("a", "UnknownParent")]
+
+
+def test_nobody_is_told_by_a_standby() -> None:
+    cluster = queue_cluster()
+    cluster.core.scheduler.active = False
+    show(cluster, queue("a", parent="b"))
+    assert told(cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("quotas", "faults"),
+    [
+        pytest.param(
+            [quota("x", {"cpu": 1}, name=name) for name in ("a", "b")], [("b", "Ignored")], id="two"
+        ),
+        pytest.param(
+            [quota("x", {"cpu": 1, "memory": "1Gi"}, {"cpu": 2})],
+            [("quota", "MinAboveMax")],
+            id="a maximum without memory",
+        ),
+        pytest.param([quota("x", {"cpu": "1x"})], [("quota", "InvalidAmount")], id="no amount"),
+        pytest.param([quota("x", {"cpu": 1})], [], id="nothing wrong"),
+    ],
+)
+def test_an_elastic_quota_that_is_wrong_is_told(
+    quotas: list[Builder[ElasticQuota]], faults: list[tuple[str, str]]
+) -> None:
+    cluster = quota_cluster()
+    cluster.add(*quotas)
+    assert told(cluster) == faults
+    assert told(cluster) == []
