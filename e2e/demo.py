@@ -180,8 +180,8 @@ def differences(expected: Json, pods: Mapping[str, Json], zones: Mapping[str, st
         if nodes[name] or words not in reason(pods[name]):
             lines.append(f"{name}: expected to wait ({words}), is {_where(pods[name])}")
     for tenant, numbers in expected["tenants"].items():
-        if (found := of_tenant(tenant, pods)) != numbers:
-            lines.append(f"{tenant}: expected {numbers}, found {found}")
+        if (there := of_tenant(tenant, pods)) != numbers:
+            lines.append(f"{tenant}: expected {numbers}, found {there}")
     return lines
 
 

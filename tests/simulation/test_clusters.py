@@ -1,7 +1,8 @@
 """Small clusters through explain and simulate; what is expected is what kube-scheduler answered.
 
 The answers beside each cluster were printed by e2e/oracle: ``oracle explain -f raw.yaml``.
-Only why a PreEnqueue plugin holds a Pod back is added to what it prints for simulate.
+Only why a PreEnqueue plugin holds a Pod back is added to what it prints for simulate, which does
+not name victims.
 """
 
 import json
@@ -35,7 +36,10 @@ def test_explain_says_what_kube_scheduler_decides(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_simulate_places_pods_as_kube_scheduler_does(name: str) -> None:
-    assert simulate_file(*_files(name)) == _answer(name, "simulate")
+    ours = simulate_file(*_files(name))
+    for result in ours:
+        result.pop("victims", None)
+    assert ours == _answer(name, "simulate")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -132,8 +132,8 @@ class _Simulation:
         """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
         key, turns = self._core.profiles.policy.sort_key, self._core.profiles.policy.turns
         line = ActiveQueue(key) if turns is None else TurnQueue(key, turns)
-        for queued in _entries(self._core, pods):
-            line.add(queued)
+        for entry in _entries(self._core, pods):
+            line.add(entry)
         results = []
         while (queued := line.pop()) is not None:
             if isinstance(queued, QueuedGroup) and queued.plugin.workload_api:

@@ -137,9 +137,9 @@ class Quotas:
         self.by_namespace.pop(namespace, None)
         oldest_first = sorted(self._objects[namespace].values(), key=_age)
         faults = self._adopt(oldest_first[0]) if oldest_first else []
-        for quota in oldest_first[1:]:
+        for younger in oldest_first[1:]:
             text = f"only the oldest ElasticQuota of a namespace counts: {oldest_first[0].name}"
-            faults.append(ObjectFault(reference(ELASTIC_QUOTA, quota), "Ignored", text))
+            faults.append(ObjectFault(reference(ELASTIC_QUOTA, younger), "Ignored", text))
         if self._faults.get(namespace, []) != faults:
             self._faults[namespace] = faults
             self.faults = [fault for some in self._faults.values() for fault in some]
