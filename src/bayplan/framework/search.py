@@ -49,7 +49,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.pre_filter import OUTSIDE, PreFilterOutcome
 from bayplan.framework.row_answers import AnswerCache, RowAnswers, masked
-from bayplan.framework.stages import FilterStage, ScoreStage
+from bayplan.framework.stages import FilterStage, ScoreStage, has_error
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
 # Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
@@ -154,7 +154,7 @@ class NodeSearch:
         for stage in self._fresh_filters:
             if stage.name not in state.skip_filter:
                 codes = stage.codes(state, pod, nodes, feasible)
-                failed = failed or bool(codes.min(initial=0) < 0)
+                failed = failed or has_error(codes)
                 feasible = feasible & (codes == 0)
         reserved = self._reserved(state, pod)
         if reserved:

@@ -295,6 +295,11 @@ _INTEGERS = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllI
 """What a score may be; bool is an int too, but no score."""
 
 
+def has_error(codes: Integers) -> bool:
+    """Whether a Filter plugin answered with an error for some row; unsigned codes have none."""
+    return codes.dtype.kind == "i" and bool(codes.min(initial=0) < 0)
+
+
 def integers(what: str, column: Integers, n: int) -> Integers:
     """``column``, which a plugin returned; raises TypeError or ValueError if it is of no use."""
     if not isinstance(column, np.ndarray):

@@ -15,16 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodStatus, SpecPart
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.requests import spec_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
+from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Plugin, PodPart
 from bayplan.framework.points import PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status
+from bayplan.plugins.shared.kept_columns import KeptColumns, Rows
 from bayplan.plugins.shared.resource_scoring import (
+    ColumnsOf,
     ScoredResource,
     device_epoch,
     device_offers,
@@ -53,6 +55,7 @@ class NodeResourcesBalancedAllocation(Plugin):
             self.score_depends = Depends.RESOURCES | Depends.NODE
             self.epoch = self._epoch
         self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
+        self._fractions = ColumnsOf(Fractions)
 
     def pre_score(
         self,
@@ -64,13 +67,16 @@ class NodeResourcesBalancedAllocation(Plugin):
         """Skip for a Pod that requests none of the resources: it changes no balance."""
         return None if any(r.amount for r in self._scored_of(pod.shape.requests)) else SKIP
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
         resources = self._scored_of(pod.shape.requests)
-        if not any(resource.amount for resource in resources):
-            return np.zeros(len(nodes), np.int64)
-        before, after = _balance(resources, nodes)
-        scores: IntArray = _HALF + (_HALF + after - before) // 2
+        amounts = np.array([[float(resource.amount)] for resource in resources])
+        if not amounts.any():
+            return np.zeros(len(nodes), np.int16)
+        fractions = self._fractions.of(resources, nodes)
+        scores = fractions.balance(amounts, slice(None))
+        scores += fractions.base
+        scores >>= 1
         return scores
 
     def _scored(self, requests: SpecPart) -> tuple[ScoredResource, ...]:
@@ -81,43 +87,81 @@ class NodeResourcesBalancedAllocation(Plugin):
         return device_epoch(self._scored_of(pod.shape.requests))
 
 
-def _balance(resources: Sequence[ScoredResource], nodes: NodeTable) -> IntArray:
-    """100 minus the standard deviation of the used percentages, truncated.
+class Fractions(KeptColumns):
+    """How balanced nodes are as they are; shapes are ``(r, n)`` where nothing else is said.
 
-    Shape ``(2, n)``: without and with the Pod.
+    Attributes:
+        capacity: what nodes offer, at least 1.
+        used: what Pods take.
+        offered: where a node offers a resource; None if all nodes offer all.
+        base: ``(n,)`` 150 minus the `balance` without the Pod. With `balance` added and halved that
+            is the score: ``50 + (50 + after - before) // 2``.
     """
-    fractions, offered = [], []
-    for resource in resources:
-        # As floats from the start, or NumPy converts them in every operation.
-        allocatable, requested = resource.columns(nodes)
-        capacity = allocatable.astype(np.float64)
-        used = requested + np.array([[0.0], [resource.amount]])
-        fractions.append(np.minimum(used, capacity) / np.maximum(capacity, 1.0))
-        offered.append(capacity > 0)
-    deviation = _deviation(fractions, offered)
-    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+    def __init__(self, resources: Sequence[ScoredResource]) -> None:
+        super().__init__()
+        self._resources = resources
+
+    def start(self, nodes: NodeTable) -> None:
+        """See `KeptColumns.start`."""
+        self.capacity: FloatArray = np.array(
+            [resource.columns(nodes)[0] for resource in self._resources], np.float64
+        )
+        offered = self.capacity > 0
+        np.maximum(self.capacity, 1.0, out=self.capacity)
+        self.offered: BoolArray | None = None if offered[:, nodes.exists].all() else offered
+        self.used: FloatArray = np.empty_like(self.capacity)
+        self.base: Integers = np.zeros(len(nodes), np.int16)
+        self.update(nodes, slice(None))
+
+    def update(self, nodes: NodeTable, rows: Rows) -> None:
+        """See `KeptColumns.update`."""
+        for used, resource in zip(self.used, self._resources, strict=True):
+            used[rows] = resource.columns(nodes)[1][rows]
+        self.base[rows] = 3 * _HALF - self.balance(0.0, rows)
+
+    def balance(self, amounts: FloatArray | float, rows: Rows) -> Integers:
+        """100 minus the standard deviation of the used percentages, truncated, of ``rows``.
+
+        Args:
+            amounts: what the Pod takes, ``(r, 1)``; 0 for the nodes as they are.
+            rows: some or all.
+        """
+        fractions = self.used[:, rows] + amounts
+        capacity = self.capacity[:, rows]
+        np.minimum(fractions, capacity, out=fractions)
+        fractions /= capacity
+        offered = None if self.offered is None else self.offered[:, rows]
+        balance = _deviation(fractions, offered)
+        np.subtract(1.0, balance, out=balance)
+        balance *= MAX_NODE_SCORE
+        return balance.astype(np.int16)
 
 
-def _deviation(fractions: Sequence[FloatArray], offered: Sequence[BoolArray]) -> FloatArray:
+def _deviation(fractions: FloatArray, offered: BoolArray | None) -> FloatArray:
+    """The standard deviation over the resources that a node offers, ``(n,)``.
+
+    Args:
+        fractions: ``(r, n)``; any where a resource is not offered.
+        offered: ``(r, n)``, None for everywhere.
+    """
     if len(fractions) == 1:
-        return np.zeros_like(fractions[0])
+        return np.zeros(fractions.shape[1])
     if len(fractions) == 2:
-        difference: FloatArray = np.abs((fractions[0] - fractions[1]) / 2)
-        return difference * (offered[0] & offered[1])
-    return _deviation_of_many(np.array(fractions), np.array(offered))
+        deviation: FloatArray = fractions[0] - fractions[1]
+        np.abs(deviation, out=deviation)
+        deviation *= 0.5
+        if offered is not None:
+            deviation *= offered[0] & offered[1]
+        return deviation
+    everywhere = np.ones(fractions.shape, np.bool_)
+    return _deviation_of_many(fractions, everywhere if offered is None else offered)
 
 
 def _deviation_of_many(fractions: FloatArray, offered: BoolArray) -> FloatArray:
-    """The standard deviation over the resources that a node offers.
-
-    Args:
-        fractions: ``(r, 2, n)``; 0 where a resource is not offered.
-        offered: ``(r, n)``.
-    """
-    offered = offered[:, np.newaxis]
     count = offered.sum(axis=0)
     divisor = np.maximum(count, 1)
-    mean = _in_order(fractions) / divisor
+    mean = _in_order(fractions * offered) / divisor
     squares = np.where(offered, (fractions - mean) * (fractions - mean), 0.0)
     deviation: FloatArray = np.sqrt(_in_order(squares) / divisor)
     # Of two fractions it is half their difference, which rounds in another way.

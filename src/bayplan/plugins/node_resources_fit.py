@@ -1,8 +1,8 @@
 """NodeResourcesFit: a node must have room for what the Pod requests; how full it is scores.
 
 A node's reasons are packed into one code: bit 0 for the number of Pods, bit i for the i-th resource
-of the Pod's needs, and the highest bit where no eviction could help, because the node as a whole is
-too small.
+of the Pod's needs, and the bit after these where no eviction could help, because the node as a
+whole is too small. Codes are as narrow as the needs allow: mostly one byte.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import Depends, Plugin, PodPart
+from bayplan.framework.interface import Depends, Integers, Plugin, PodPart
 from bayplan.framework.points import BoundsCopies, EnqueueExtensions, FilterNodes, ScoreNodes
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.device_classes import DeviceClasses
@@ -52,7 +52,6 @@ Needs = tuple[tuple[str, int], ...]
 """(resource, amount) for everything that a Pod requests, in the order of the reasons."""
 
 _TOO_MANY_PODS = 1
-_TOO_SMALL = 1 << 62
 _NO_STATUS = PodStatus()
 
 
@@ -79,30 +78,22 @@ class NodeResourcesFit(Plugin):
         self._needs_of = lru_cache(SHAPES_KEPT)(self._checked_needs)
         self._scored_of = lru_cache(SHAPES_KEPT)(self._scored)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """What each node lacks, as bits; see the module's docstring."""
         needs = self._needs_of(pod.shape.requests)
-        lacking = nodes.pod_count >= nodes.allowed_pods
-        for name, amount in needs:
-            lacking |= self._lacking(nodes, name, amount)
-        if not lacking.any():
-            return np.zeros(len(nodes), np.int64)
-        return self._codes(nodes, needs)
-
-    def _lacking(self, nodes: NodeTable, name: str, amount: int) -> BoolArray:
-        """Where less than ``amount`` is left; not where DynamicResources answers for it."""
-        allocatable = nodes.allocatable(name)
-        lacking: BoolArray = allocatable - nodes.requested(name) < amount
-        if self._classes.behind(name) is not None:
-            lacking &= allocatable != 0
-        return lacking
-
-    def _codes(self, nodes: NodeTable, needs: Needs) -> IntArray:
-        codes = (nodes.pod_count >= nodes.allowed_pods).astype(np.int64)
+        too_small = _too_small(needs)
+        codes = (nodes.pod_count >= nodes.allowed_pods).astype(
+            np.min_scalar_type(2 * too_small - 1)
+        )
         for bit, (name, amount) in enumerate(needs, 1):
-            lacking = self._lacking(nodes, name, amount)
-            codes |= lacking.astype(np.int64) << bit
-            codes[lacking & (nodes.allocatable(name) < amount)] |= _TOO_SMALL
+            allocatable = nodes.allocatable(name)
+            lacking: BoolArray = allocatable - nodes.requested(name) < amount
+            if not lacking.any():
+                continue
+            if self._classes.behind(name) is not None:
+                lacking &= allocatable != 0  # elsewhere DynamicResources answers for it
+            codes |= lacking.astype(codes.dtype) << bit
+            codes[lacking & (allocatable < amount)] |= too_small
         return codes
 
     def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray]:
@@ -128,7 +119,7 @@ class NodeResourcesFit(Plugin):
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
         reasons += [f"Insufficient {name}" for name in lacking]
-        return (Status.unresolvable if code & _TOO_SMALL else Status.unschedulable)(*reasons)
+        return (Status.unresolvable if code & _too_small(needs) else Status.unschedulable)(*reasons)
 
     def _checked_needs(self, requests: SpecPart) -> Needs:
         return tuple((n, a) for n, a in requests.memo(_needs) if not self._is_ignored(n))
@@ -137,7 +128,7 @@ class NodeResourcesFit(Plugin):
         group = name.partition("/")[0]
         return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """0 to 100 by the strategy, with the Pod on the node."""
         return self._strategy(self._scored_of(pod.shape.requests), nodes)
 
@@ -170,6 +161,11 @@ def _needs(requests: SpecPart) -> Needs:
     amounts = {name: units(name, a) for name, a in requests.memo(spec_requests).items()}
     scalars = sorted(name for name in amounts if name not in CORE and is_scalar(name))
     return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
+
+
+def _too_small(needs: Needs) -> int:
+    """The bit for a node that is too small; at most the 63rd, so that codes are not negative."""
+    return 1 << len(needs) + 1
 
 
 def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:

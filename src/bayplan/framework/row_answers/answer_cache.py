@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
@@ -12,6 +12,7 @@ from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import PodPart
 from bayplan.framework.plugin_set import PluginSet
+from bayplan.framework.points import PreFilter, PreScore
 from bayplan.framework.row_answers.joined import RowAnswers
 from bayplan.framework.row_answers.part import PartAnswers, PartStages
 from bayplan.framework.stages import FilterStage, ScoreStage
@@ -59,6 +60,15 @@ class LruEntries(Generic[Key, Entry]):
             self._entries.popitem(last=False)
 
 
+class _Readers(NamedTuple):
+    """The row-local plugins that read one part of a Pod, in the order of the profile."""
+
+    pre_filter: Sequence[PreFilter]
+    pre_score: Sequence[PreScore]
+    filters: Sequence[FilterStage]
+    scores: Sequence[ScoreStage]
+
+
 class AnswerCache:
     """The kept answers of one profile."""
 
@@ -71,8 +81,6 @@ class AnswerCache:
     ) -> None:
         self._plugins = plugins
         self._nodes = nodes
-        self._filters = [f for f in filters if f.name in plugins.local]
-        self._scores = [s for s in scores if s.name in plugins.local]
         instances = (
             *plugins.pre_filter,
             *plugins.filter,
@@ -82,6 +90,15 @@ class AnswerCache:
         in_use = {plugins.local[p.name] for p in instances if p.name in plugins.local}
         self._shared = [part for part in PodPart if part in in_use and part is not PodPart.SHAPE]
         self._own = PodPart.SHAPE in in_use
+        self._readers = {
+            part: _Readers(
+                [p for p in plugins.pre_filter if plugins.local.get(p.name) is part],
+                [p for p in plugins.pre_score if plugins.local.get(p.name) is part],
+                [f for f in filters if plugins.local.get(f.name) is part],
+                [s for s in scores if plugins.local.get(s.name) is part],
+            )
+            for part in PodPart
+        }
         self._parts = LruEntries[int, PartAnswers]()
         self._joined = LruEntries[int | tuple[int, int], RowAnswers]()
 
@@ -125,23 +142,20 @@ class AnswerCache:
 
     def _ask_pod(self, pod: Pod, part: PodPart) -> PartStages:
         """PreFilter and PreScore of the plugins that read ``part``, for a new one."""
-        plugins, nodes = self._plugins, self._nodes
+        plugins, nodes, readers = self._plugins, self._nodes, self._readers[part]
         state = CycleState()
         pre_filter = {
             plugin.name: plugins.ask_pre_filter(plugin, state, pod, nodes)
-            for plugin in plugins.pre_filter
-            if self._reads(plugin.name, part)
+            for plugin in readers.pre_filter
         }
         faults = [
             plugins.ask_pre_score(plugin, state, pod, nodes, nodes.exists)
-            for plugin in plugins.pre_score
-            if self._reads(plugin.name, part)
+            for plugin in readers.pre_score
         ]
         fault = next((f for f in faults if f), None)
         # A Pod that PreFilter rejects reaches no Filter and no Score plugin.
         rejected = any(isinstance(a, Status) and a.rejected for a in pre_filter.values())
-        filters = [f for f in self._filters if self._reads(f.name, part)]
-        scores = [s for s in self._scores if self._reads(s.name, part)]
+        filters, scores = readers.filters, readers.scores
         return PartStages(
             state,
             pre_filter,
@@ -149,6 +163,3 @@ class AnswerCache:
             [] if rejected else [f for f in filters if f.name not in state.skip_filter],
             [] if rejected or fault else [s for s in scores if s.name not in state.skip_score],
         )
-
-    def _reads(self, plugin: str, part: PodPart) -> bool:
-        return self._plugins.local.get(plugin) is part

@@ -101,10 +101,10 @@ class RowAnswers:
             or moved is None
             or moved_pods is None
             or len(nodes) != len(self.fits)
-            or len(rows := {*moved, *moved_pods}) * 4 > len(nodes)
+            or (len(moved) + len(moved_pods)) * 4 > len(nodes)
         ):
             self._join_all(exists)
-        elif len(rows) == 1:
+        elif len(rows := {*moved, *moved_pods}) == 1:
             self._join_row(rows.pop())
         elif rows:
             self._join_rows(np.array(sorted(rows)))
@@ -117,8 +117,7 @@ class RowAnswers:
         for part in self._parts:
             self.fits &= part.fits
         self._maxima = self._maxima_among(self.fits)
-        totals = masked(self.fits, self._sum(_ALL, self._maxima))
-        self._totals = totals.astype(self._totals.dtype)
+        self._totals = masked(self.fits, self._sum(_ALL, self._maxima))
 
     def _join_row(self, row: int) -> None:
         fits = True
@@ -146,8 +145,7 @@ class RowAnswers:
         maxima = self._maxima_among(self.fits)
         if maxima != self._maxima:
             self._maxima = maxima
-            totals = masked(self.fits, self._sum(_ALL, maxima))
-            self._totals = totals.astype(self._totals.dtype)
+            self._totals = masked(self.fits, self._sum(_ALL, maxima))
 
     def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
         maxima: dict[str, int] = {}
@@ -161,9 +159,9 @@ class RowAnswers:
         total = np.zeros(np.shape(self.fits[rows]), self._totals.dtype)
         for part in self._parts:
             if part.scores is not None:
-                total = total + part.scores[rows]
-            total = total + part.kept.total(rows, maxima)
-        return np.asarray(total, self._totals.dtype)
+                total += part.scores[rows]
+            total += part.kept.total(rows, maxima)
+        return total
 
     # What is asked
 

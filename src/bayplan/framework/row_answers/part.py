@@ -14,7 +14,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE, PreFilterResult
 from bayplan.framework.row_answers.kept_scores import KeptScores
-from bayplan.framework.stages import Caller, FilterStage, ScoreStage
+from bayplan.framework.stages import Caller, FilterStage, ScoreStage, has_error
 from bayplan.framework.status import Status
 
 # Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
@@ -23,6 +23,8 @@ _NEVER = -1
 """A position from which every journal answers: start over."""
 MAX_LOADS = 32
 """Loads of a node that a part remembers the answers for."""
+FEW, FEW_ONE_BY_ONE = 16, 4
+"""Where more than one row in so many has changed, all are asked about; some one node at a time."""
 _BYTES_BESIDE = MAX_LOADS * 600
 """What a part takes beside its columns: mostly what is remembered by load."""
 
@@ -82,6 +84,7 @@ class PartAnswers:
         one_node = [f.one_node for f in stages.filters] + [s.one_node for s in scores]
         self._asked: BoolArray | None = self.fits if any(one_node) else None
         """Rows that a one-node plugin was asked about; None where there is no such plugin."""
+        self._few = FEW_ONE_BY_ONE if self._asked is not None else FEW
         self._node_position = self._pod_position = _NEVER
         with_epoch = [s.epoch for s in scores] + [f.epoch for f in stages.filters]
         self._with_epoch = list({id(plugin): plugin for plugin in with_epoch if plugin}.values())
@@ -134,7 +137,7 @@ class PartAnswers:
         if self._asked is not None:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
         rows = {*moved, *moved_pods}
-        if len(rows) * 4 > len(nodes):
+        if len(rows) * self._few > len(nodes):
             self._start_over(pod, nodes, undecided)
         elif len(rows) == 1 and self._by_load and not moved:
             self._take_by_load(pod, nodes, rows.pop(), undecided)
@@ -145,8 +148,7 @@ class PartAnswers:
         self.failed = False
         self._of_load.clear()
         self._static = self._passing(self._static_filters, pod, nodes, undecided)
-        self.fits, summed = self._ask_on_pods(pod, nodes, self._static)
-        self.scores = None if summed is None else summed.astype(self._score_type)
+        self.fits, self.scores = self._ask_on_pods(pod, nodes, self._static)
         self.kept.clear()
         for score in self.kept:
             raw = score.raw(self.stages.state, pod, nodes, self.fits)
@@ -203,10 +205,12 @@ class PartAnswers:
         fits = self._passing(self._pod_filters, pod, table, static)
         if not self._summed:
             return fits, None
-        summed = np.zeros(len(table), np.int64)
+        # Where the Pod does not fit a score may be any number, and wrap around.
+        summed = np.zeros(len(table), self._score_type)
         for score in self._summed:
             raw = score.raw(self.stages.state, pod, table, fits)
-            summed += score.weight * raw.astype(np.int64, copy=False)
+            raw = raw.astype(self._score_type, copy=False)
+            summed += raw if score.weight == 1 else score.weight * raw
         return fits, summed
 
     def _passing(
@@ -215,7 +219,7 @@ class PartAnswers:
         passing = undecided.copy()
         for stage in filters:
             codes = stage.codes(self.stages.state, pod, table, passing)
-            self.failed = self.failed or bool(codes.min(initial=0) < 0)
+            self.failed = self.failed or has_error(codes)
             passing &= codes == 0
         return passing
 
@@ -229,5 +233,9 @@ _YES: BoolArray = np.ones(1, np.bool_)
 
 
 def masked(feasible: BoolArray, totals: IntArray) -> IntArray:
-    """``totals``, but -1 where not ``feasible``; for large arrays much faster than `np.where`."""
-    return (totals + 1) * feasible - 1
+    """``totals``, but -1 where not ``feasible``; for large arrays much faster than `np.where`.
+
+    -1 has all bits set: it stays what it is, and makes -1 of everything.
+    """
+    masked: IntArray = totals | (feasible.view(np.int8) - np.int8(1))
+    return masked

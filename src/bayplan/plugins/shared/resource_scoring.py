@@ -7,19 +7,22 @@ that does not offer a resource, by itself or as devices, it does not count eithe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable, NodeTable
 from bayplan.cache.requests import Exact, units
 from bayplan.framework.handle import InTreeHandle
 from bayplan.plugins.shared.device_classes import may_have_class
 from bayplan.plugins.shared.device_offers import Columns, DeviceOffers
+from bayplan.plugins.shared.kept_columns import KeptColumns
 from bayplan.plugins.shared.resource_names import CORE, is_scalar
 
 _NONE = Fraction(0)
+_SETS_KEPT = 16
+"""Sets of resources for which a plugin keeps columns."""
 
 
 class Spec(Protocol):
@@ -80,3 +83,32 @@ def scored_resources(
         for spec in specs
     )
     return tuple(r for r in every if r.name in CORE or (r.amount and is_scalar(r.name)))
+
+
+KeptT = TypeVar("KeptT", bound=KeptColumns)
+
+
+class ColumnsOf(Generic[KeptT]):
+    """The `KeptColumns` of a plugin for each set of resources, whatever Pods request of them."""
+
+    def __init__(self, make: Callable[[Sequence[ScoredResource]], KeptT]) -> None:
+        self._make = make
+        self._kept: dict[tuple[str, ...], KeptT] = {}
+
+    def of(self, resources: Sequence[ScoredResource], nodes: NodeTable) -> KeptT:
+        """The columns for ``nodes``: computed anew for a what-if table, and where devices count.
+
+        Devices come and go, which no journal of the table tells.
+        """
+        if not isinstance(nodes, LiveNodeTable) or any(r.devices for r in resources):
+            columns = self._make(resources)
+            columns.start(nodes)
+            return columns
+        names = tuple(resource.name for resource in resources)
+        kept = self._kept.get(names)
+        if kept is None:
+            if len(self._kept) >= _SETS_KEPT:
+                self._kept.clear()
+            kept = self._kept[names] = self._make(resources)
+        kept.refresh(nodes)
+        return kept

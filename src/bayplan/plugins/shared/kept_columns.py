@@ -1,0 +1,58 @@
+"""KeptColumns: what a plugin computes from the node table alone, kept from Pod to Pod.
+
+The answers for Pods of one size are kept by row (`bayplan.framework.row_answers`). For Pods of a
+new size all rows are computed. What does not depend on the Pod then comes from here: after a
+binding one row of it is computed, not all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
+
+_NEVER = -1
+"""A position from which every journal answers: start over."""
+_FEW = 16
+"""Where more than one row in so many has changed, all are computed."""
+
+Rows = slice | IntArray
+"""Which rows to compute; one row is a slice, so that what is taken of a column is a view."""
+
+
+class KeptColumns(ABC):
+    """Columns of one table; a subclass says which, and computes them."""
+
+    def __init__(self) -> None:
+        self._table: NodeTable | None = None
+        self._node_position = self._pod_position = _NEVER
+        self._length = 0
+
+    @abstractmethod
+    def start(self, nodes: NodeTable) -> None:
+        """Compute all columns, whatever they held before."""
+
+    @abstractmethod
+    def update(self, nodes: NodeTable, rows: Rows) -> None:
+        """Compute ``rows`` again; only Pods have changed there."""
+
+    def refresh(self, nodes: LiveNodeTable) -> None:
+        """Bring the columns up to date with ``nodes``."""
+        changed = nodes.pod_journal.since(self._pod_position)
+        if (
+            changed is None
+            or nodes is not self._table
+            or nodes.node_journal.position != self._node_position
+            or len(nodes) != self._length
+            or len(changed) * _FEW > len(nodes) > _FEW
+        ):
+            self.start(nodes)
+        elif len(changed) == 1:
+            self.update(nodes, slice(changed[0], changed[0] + 1))
+        elif changed:
+            self.update(nodes, np.unique(changed))
+        self._table, self._length = nodes, len(nodes)
+        self._node_position = nodes.node_journal.position
+        self._pod_position = nodes.pod_journal.position
