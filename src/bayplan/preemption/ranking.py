@@ -61,6 +61,16 @@ def start(pod: Pod) -> int:
     return NOT_STARTED if began is None else round(began.timestamp() * _MICROSECONDS)
 
 
+def starts(pods: Sequence[Pod]) -> IntArray:
+    """(p,) the `start` of each, at a fraction of the cost."""
+    times = [pod.status.start_time for pod in pods]
+    started = [index for index, time in enumerate(times) if time is not None]
+    seconds = np.array([time.timestamp() for time in times if time is not None])
+    result = np.full(len(pods), NOT_STARTED)
+    result[started] = np.rint(seconds * _MICROSECONDS).astype(np.int64)
+    return result
+
+
 def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
     """Higher priority first, then members of a PodGroup of Kubernetes, then longer running.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.preemption.ranking import starts
 
 
 class RunningPods:
@@ -28,17 +30,30 @@ class RunningPods:
         by_row = nodes.pods
         self.pods: list[Pod] = list(chain.from_iterable(pods.values() for pods in by_row))
         self.rows: IntArray = np.repeat(np.arange(len(by_row)), [len(pods) for pods in by_row])
-        codes: dict[PodShape, int] = {}
-        self.codes: IntArray = np.array(
-            [codes.setdefault(pod.shape, len(codes)) for pod in self.pods], np.int64
-        )
-        self.shapes = list(codes)
+        shapes = [pod.shape for pod in self.pods]
+        self.shapes: list[PodShape] = list(dict.fromkeys(shapes))
+        code = {shape: code for code, shape in enumerate(self.shapes)}
+        self.codes: IntArray = np.fromiter(map(code.__getitem__, shapes), np.int64, len(shapes))
         self.priorities = self.by_shape(lambda shape: shape.spec.priority)
-        deleted = [pod.deleted is not None or pod.uid in evicted for pod in self.pods]
+        deleted = [pod.deleted is not None for pod in self.pods]
         self.leaving: BoolArray = np.array(deleted, np.bool_)
+        if evicted:
+            self.leaving |= np.array([pod.uid in evicted for pod in self.pods], np.bool_)
 
     def __len__(self) -> int:
         return len(self.pods)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """(p,) see `bayplan.preemption.ranking.start`."""
+        return starts(self.pods)
+
+    @property
+    def examples(self) -> list[Pod]:
+        """A Pod of each shape, in the order of `shapes`."""
+        last = np.zeros(len(self.shapes), np.int64)
+        last[self.codes] = np.arange(len(self))
+        return [self.pods[i] for i in last.tolist()]
 
     def by_shape(self, value: Callable[[PodShape], int]) -> IntArray:
         """(p,) a number that is a matter of the shape."""

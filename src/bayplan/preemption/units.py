@@ -23,10 +23,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray
@@ -36,8 +34,6 @@ from bayplan.preemption.running_pods import RunningPods
 
 GroupOf = Callable[[PodShape], Group | None]
 """The group of Pods of a shape: labels and the group in the spec are a matter of the shape."""
-
-Column = IntArray | npt.NDArray[np.float64]
 
 SURPLUS, ALONE, REST = 0, 1, 2
 
@@ -103,7 +99,7 @@ def make_units(
     """
     leaving = np.flatnonzero((classes >= 0) & running.leaving)
     staying = np.flatnonzero((classes >= 0) & ~running.leaving)
-    starts = _starts([running.pods[i] for i in staying.tolist()])
+    starts = running.starts[staying]
     order = np.lexsort((-starts, running.priorities[staying], classes[staying]))
     staying, starts = staying[order], starts[order]
     pods = [running.pods[i] for i in staying.tolist()]
@@ -172,7 +168,7 @@ class _Partition:
                 self.unit[rest] = rest[-1]
                 self.rest[rest[-1]] = key
 
-    def ranked(self, keys: Sequence[Column], useful: BoolArray) -> IntArray:
+    def ranked(self, keys: Sequence[IntArray], useful: BoolArray) -> IntArray:
         """The rank of each Pod's unit, negative for none; the last key counts most."""
         yielding = np.flatnonzero(self.unit >= 0)
         unit = self.unit[yielding]
@@ -192,12 +188,6 @@ class _Partition:
 
 def _key(group: Group | None) -> str:
     return "" if group is None else group.key
-
-
-def _starts(pods: Sequence[Pod]) -> npt.NDArray[np.float64]:
-    """When each started, in seconds since the epoch; one that has not is the youngest."""
-    times = (pod.status.start_time for pod in pods)
-    return np.array([inf if time is None else time.timestamp() for time in times])
 
 
 def _violations(pods: Sequence[Pod], budgets: Budgets) -> IntArray:

@@ -40,7 +40,6 @@ from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import Taker
 from bayplan.plugins.fair_share.turns import saturation
-from bayplan.preemption.ranking import start
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY, GUARANTEED, SHARE = "priority", "guaranteed", "share"
@@ -85,8 +84,7 @@ class ReclaimRule:
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""
         self._rules, self.refusals = {}, {}
-        examples = dict(zip(running.codes.tolist(), running.pods, strict=True))
-        pods = [examples[code] for code in range(len(examples))]
+        pods = running.examples
         leaves = np.array([self._queues.leaf(pod) for pod in pods], np.int64)[running.codes]
         row = self._queues.leaf(taker.pods[0])
         own = (leaves == row) & (running.priorities < taker.priority)
@@ -99,16 +97,17 @@ class ReclaimRule:
         requests = np.array([self._queues.requests(pod) for pod in pods])
         gone = np.flatnonzero(running.leaving & (leaves != NO_QUEUE))
         used = self._used(taker, zip(leaves[gone], requests[running.codes[gone]], strict=True))
-        givers = sorted(self._givers(used, row, needed, np.unique(leaves)), key=_deserves_least)
+        present = np.unique(leaves)
+        givers = sorted(self._givers(used, row, needed, present), key=_deserves_least)
+        candidates_of = _by_leaf(leaves, present, running)
         over = np.zeros(len(running))
         by_share = np.zeros(len(running), np.bool_)
         for giver in givers:
-            candidates = np.flatnonzero((leaves == giver.leaf) & ~running.leaving)
+            candidates = candidates_of[giver.leaf]
             chosen, going = self._yielding(giver, candidates, running, requests, used)
             branch = giver.path[-1]
             before = used[branch] - np.cumsum(going, axis=0) + going
-            share = np.tile(sums.share[branch], (len(chosen), 1))
-            over[chosen] = _saturation(before, share, needed > 0)
+            over[chosen] = _saturation(before, sums.share[branch : branch + 1], needed > 0)
             by_share[chosen] = giver.rule == SHARE
             used[giver.path] -= going.sum(axis=0)
             name = sums.structure.name(giver.leaf)
@@ -149,23 +148,27 @@ class ReclaimRule:
         shares = self._queues.sums.share
         taking = structure.chains[row]
         above = set(taking.tolist())
+        takers: dict[int, tuple[bool, float]] = {}
+        """By how many ancestors both have: whether it is guaranteed, and how saturated after."""
         for leaf in leaves[(leaves != NO_QUEUE) & (leaves != row)].tolist():
             if not structure.queues[leaf].spec.reclaimable:
                 continue
             giving = structure.chains[leaf]
             common = sum(link in above for link in giving.tolist())
             path, up_to = giving[: len(giving) - common], taking[: len(taking) - common]
-            after = used[up_to] + needed
+            if common not in takers:
+                after = used[up_to] + needed
+                within = bool((after <= structure.guaranteed[up_to])[:, matters].all())
+                takers[common] = within, float(_saturation(after, shares[up_to], matters)[-1])
+            is_guaranteed, taker = takers[common]
             over = float(_saturation(used[path], shares[path], matters)[-1])
-            guaranteed = structure.guaranteed
-            if (after <= guaranteed[up_to])[:, matters].all():
-                floors = _floors(used[path], guaranteed[path], matters)
+            if is_guaranteed:
+                floors = _floors(used[path], structure.guaranteed[path], matters)
                 if floors is not None:
                     yield _Giver(leaf, GUARANTEED, over, path, floors)
                     continue
             if over <= 1:
                 continue
-            taker = float(_saturation(after, shares[up_to], matters)[-1])
             floor = np.minimum(shares[path] * min(max(taker, 1.0), _MOST_OVER), 2.0**62)
             # The saturations are compared where the two part; below, the share is the floor.
             floor[:-1] = shares[path[:-1]]
@@ -186,17 +189,15 @@ class ReclaimRule:
         requests: IntArray,
         used: IntArray,
     ) -> tuple[IntArray, IntArray]:
-        """Those of ``pods`` that may yield together, in order, and what they request."""
+        """Those of ``pods`` that may yield together, in their order, and what they request."""
         spec = self._queues.structure.queues[giver.leaf].spec
-        starts = np.fromiter((start(running.pods[i]) for i in pods.tolist()), np.int64, len(pods))
         if spec.min_runtime_seconds:
-            ran = self._now() - starts / 1e6
+            ran = self._now() - running.starts[pods] / 1e6
             kept = ran >= spec.min_runtime_seconds
             if not kept.any() and len(pods):
                 name = self._queues.structure.name(giver.leaf)
                 self.refusals[name] = f"Pods of queue {name} run for less than minRuntimeSeconds"
-            pods, starts = pods[kept], starts[kept]
-        pods = pods[np.lexsort((-starts, running.priorities[pods]))]
+            pods = pods[kept]
         return self._within(giver, pods, requests[running.codes[pods]], used)
 
     def _within(
@@ -245,6 +246,20 @@ class ReclaimRule:
 
 def _deserves_least(giver: _Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
+
+
+def _by_leaf(leaves: IntArray, present: IntArray, running: RunningPods) -> dict[int, IntArray]:
+    """The Pods of each leaf that stay: by priority, the youngest first."""
+    staying = np.flatnonzero(~running.leaving)
+    of = leaves[staying]
+    order = np.lexsort((-running.starts[staying], running.priorities[staying], of))
+    ends = np.searchsorted(of[order], present, side="right").tolist()
+    begins = [0, *ends][: len(ends)]
+    ordered = staying[order]
+    return {
+        leaf: ordered[begin:end]
+        for leaf, begin, end in zip(present.tolist(), begins, ends, strict=True)
+    }
 
 
 def _saturation(used: IntArray, share: IntArray, matters: BoolArray) -> FloatArray:
