@@ -107,6 +107,7 @@ def make_handle(
         extenders=Extenders(),
         instrument=instrument,
         queues=QueueTree(Cache(), tuple),
+        is_queued=lambda _: False,
         what_if=WhatIf(nominator),
         writer=writer,
         logger=plugin_logger("test", "test"),

@@ -315,6 +315,14 @@ BOTH = '"CapacityScheduling" and "FairShare" have different rules: disable one o
             [f"profiles[0].plugins.multiPoint.enabled[1].name: {BOTH}"],
             id="Queues and quotas",
         ),
+        pytest.param(
+            {"multiPoint": enabled("Backfill")},
+            [
+                'profiles[0].plugins.podGroupPostFilter: "Backfill" must be asked before '
+                '"DefaultPreemption": enable it here, too'
+            ],
+            id="Backfill after preemption",
+        ),
     ],
 )
 def test_plugins_whose_evictions_contradict_each_other_are_refused(
@@ -325,10 +333,16 @@ def test_plugins_whose_evictions_contradict_each_other_are_refused(
     assert error.value.lines() == errors
 
 
-def test_fair_share_before_preemption_is_fine() -> None:
-    points = ("multiPoint", "postFilter", "podGroupPostFilter")
-    resolved = resolve_profile(profile(dict.fromkeys(points, enabled("FairShare"))), IN_TREE)
+def test_backfill_before_fair_share_before_preemption_is_fine() -> None:
+    plugins = {
+        "multiPoint": enabled("FairShare", "Backfill"),
+        "postFilter": enabled("FairShare"),
+        "podGroupPostFilter": enabled("Backfill", "FairShare"),
+    }
+    resolved = resolve_profile(profile(plugins), IN_TREE)
     assert resolved.warnings == ()
+    order = [plugin.name for plugin in resolved.plugins[Point.POD_GROUP_POST_FILTER]]
+    assert order[:2] == ["Backfill", "FairShare"]
 
 
 def test_a_configuration_of_scheduler_plugins_is_warned_of_what_it_cannot_know() -> None:

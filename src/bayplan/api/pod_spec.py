@@ -287,3 +287,4 @@ class PodSpec(Wire, frozen=True):
     security_context: PodSecurityContext | None = None
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None

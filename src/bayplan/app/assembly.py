@@ -237,6 +237,7 @@ def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> In
         extenders=ports.extenders,
         instrument=ports.instrument,
         queues=world.queues,
+        is_queued=lambda uid: world.queue.get(uid) is not None,
         what_if=WhatIf(world.nominator),
         writer=ports.writer,
         logger=plugin_logger("", profile),

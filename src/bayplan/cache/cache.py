@@ -54,6 +54,9 @@ class CountedPods(Protocol):
     def pods(self) -> Collection[Pod]:
         """All of them."""
 
+    def pod(self, uid: str, /) -> Pod | None:
+        """The one with that uid, if it counts."""
+
     def listen(self, listener: PodListener) -> Subscription:
         """Tell ``listener`` of every Pod that comes and goes, in trials, too; see `Subscribers`."""
 

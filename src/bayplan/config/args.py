@@ -219,6 +219,12 @@ class FairShareArgs(Wire):
     ageing: Duration = 0.0
 
 
+class BackfillArgs(Wire):
+    """After ``reserve_after``, since its oldest Pod was created, a group that waits gets room."""
+
+    reserve_after: Duration = 600.0
+
+
 RISK_LIMIT_WEIGHT = 0.5
 """Of a resource that the arguments do not name."""
 

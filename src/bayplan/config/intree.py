@@ -1,6 +1,6 @@
 """The plugins of kube-scheduler v1.37: where they run, their arguments, which are on by default.
 
-And some of scheduler-plugins, and FairShare of bayplan, which are off by default.
+And some of scheduler-plugins, and FairShare and Backfill of bayplan, which are off by default.
 
 Only names: what bayplan has of them is the framework's to say.
 """
@@ -119,6 +119,7 @@ IN_TREE = {
             Point.POD_GROUP_POST_FILTER,
             args_model=args.FairShareArgs,
         ),
+        _known("Backfill", *_FILTERS, Point.POD_GROUP_POST_FILTER, args_model=args.BackfillArgs),
         _known(
             "CapacityScheduling",
             Point.PRE_ENQUEUE,
@@ -146,7 +147,7 @@ IN_TREE = {
     )
 }
 
-FAIR_SHARE, CAPACITY_SCHEDULING = "FairShare", "CapacityScheduling"
+FAIR_SHARE, CAPACITY_SCHEDULING, BACKFILL = "FairShare", "CapacityScheduling", "Backfill"
 PREEMPTING = frozenset({"DefaultPreemption", CAPACITY_SCHEDULING, "PreemptionToleration"})
 """The plugins that evict Pods in PostFilter whoever is asked before them; a profile has one."""
 

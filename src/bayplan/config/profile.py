@@ -16,6 +16,7 @@ from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
 from bayplan.config.intree import (
+    BACKFILL,
     CAPACITY_SCHEDULING,
     FAIR_SHARE,
     PREEMPTING,
@@ -228,7 +229,7 @@ class _Resolution:
             self.errors.append(FieldError(f"{other.path}.name", text))
 
     def _check_preemption(self, point: Point, order: list[_Entry]) -> None:
-        """One plugin evicts by priority or by quotas, and FairShare is asked before it.
+        """One plugin evicts by priority or by quotas; Backfill, then FairShare are asked before it.
 
         For groups a second one is only warned of: the configurations of scheduler-plugins, which
         knows no such point, have one there.
@@ -239,9 +240,11 @@ class _Resolution:
         text = f'"{first}" is asked first and evicts by rules of its own: disable it'
         problems = self.errors if point is Point.POST_FILTER else self.warnings
         problems += [FieldError(where, f'"{other}": {text}') for other in others]
-        if first and FAIR_SHARE in names[names.index(first) :]:
-            text = f'"{FAIR_SHARE}" must be asked before "{first}": enable it here, too'
-            self.errors.append(FieldError(where, text))
+        for name, after in ((FAIR_SHARE, PREEMPTING), (BACKFILL, {FAIR_SHARE, *PREEMPTING})):
+            first = next((other for other in names if other in after), "")
+            if first and name in names[names.index(first) :]:
+                text = f'"{name}" must be asked before "{first}": enable it here, too'
+                self.errors.append(FieldError(where, text))
 
     def _check_counts(self, order: Mapping[Point, list[_Entry]]) -> None:
         sorters = [entry.name for entry in order[Point.QUEUE_SORT]]

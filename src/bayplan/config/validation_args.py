@@ -179,6 +179,12 @@ def _(given: args.FairShareArgs, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.ageing", "must not be negative")
 
 
+@validate_args.register(args.BackfillArgs)
+def _(given: args.BackfillArgs, path: str) -> Iterator[FieldError]:
+    if given.reserve_after < 0:
+        yield FieldError(f"{path}.reserveAfter", "must not be negative")
+
+
 @validate_args.register(args.LowRiskOverCommitmentArgs)
 def _(given: args.LowRiskOverCommitmentArgs, path: str) -> Iterator[FieldError]:
     for name, weight in given.risk_limit_weights.items():

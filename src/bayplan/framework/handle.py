@@ -291,6 +291,7 @@ class InTreeHandle(Handle):
         extenders: webhooks; DefaultPreemption asks them.
         instrument: where preemptions are reported.
         queues: what each tenant uses and is entitled to.
+        is_queued: whether the queue has the Pod of that uid, in flight or not.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
             the profile are made, before the first Pod.
     """
@@ -303,6 +304,7 @@ class InTreeHandle(Handle):
     extenders: PreemptionExtenders
     instrument: Instrument
     queues: QueueTree
+    is_queued: Callable[[str], bool]
     what_if: WhatIf
 
     def for_user(self, plugin: str) -> Handle:

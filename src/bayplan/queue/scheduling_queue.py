@@ -254,8 +254,11 @@ class SchedulingQueue:
             return
         if queued is not None:
             self._leave(queued)
-        if pod.status.nominated_node_name and not bound:
+        if bound:
+            return
+        if pod.status.nominated_node_name:
             self._nomination_ended(pod)
+        self.move_all(update_events.UNSCHEDULED_POD_DELETE, pod, None)
 
     def _nomination_ended(self, pod: Pod) -> None:
         """Pods were judged with the nominated ``pod`` on its node; now it is gone."""
