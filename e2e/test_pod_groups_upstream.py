@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes on a real API server that has the gate GenericWorkload."""
+"""PodGroups of Kubernetes on a real API server that has the gates of groups."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 GATE = "--feature-gates=GenericWorkload=true"
+GATES = f"{GATE},TopologyAwareWorkloadScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 
 
@@ -26,29 +27,31 @@ SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 def workload_cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     """A control plane that serves PodGroups."""
     with ExitStack() as stack:
-        yield new_cluster(stack, GATE, SERVED)
+        yield new_cluster(stack, GATES, SERVED)
 
 
-@pytest.fixture
-def bayplan(workload_cluster: Cluster) -> Iterator[Bayplan]:
-    """A scheduler with the gate; no Pod is left behind."""
+@pytest.fixture(params=[GATE])
+def bayplan(workload_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Bayplan]:
+    """A scheduler with the gate, or others as a parameter; no Pod is left behind."""
     cluster = workload_cluster
-    running = cluster.bayplan(cluster.config(OTHER), flags=[GATE])
+    running = cluster.bayplan(cluster.config(OTHER), flags=[request.param])
     running.start()
     yield running
     running.stop(grace=15)
     cluster.clear()
 
 
-def create_gang(cluster: Cluster, name: str, minimum: int) -> None:
-    """Make a PodGroup with the policy gang."""
+def create_gang(cluster: Cluster, name: str, minimum: int, level: str = "") -> None:
+    """Make a PodGroup with the policy gang, in one domain of the node label ``level``."""
     path = cluster.plane.folder / f"gang-{name}.yaml"
-    group = {
+    group: Json = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},
     }
+    if level:
+        group["spec"]["schedulingConstraints"] = {"topology": [{"key": level}]}
     path.write_text(yaml.safe_dump(group))
     cluster.apply(path)
 
@@ -104,4 +107,35 @@ def test_a_gang_is_bound_as_a_whole_and_one_that_does_not_fit_is_told_why(
         cluster.delete(each["metadata"]["name"])
     cluster.wait_bound(*(each["metadata"]["name"] for each in big))
     wait_until(lambda: condition(cluster, "big")[:2] == ("True", "Scheduled"), SOON, "condition")
+    assert bayplan.holds_what_the_api_server_has()
+
+
+@pytest.mark.parametrize("bayplan", [GATES], indirect=True)
+def test_a_gang_with_a_topology_constraint_is_kept_in_one_domain(
+    workload_cluster: Cluster, bayplan: Bayplan
+) -> None:
+    cluster, level = workload_cluster, "example.com/rack"
+    racks = {"t1": "r1", "t2": "r1", "t3": "r2", "t4": "r2"}
+    cpu = {"r1": "1", "r2": "2"}
+    cluster.nodes(
+        *(NodeSpec(name, cpu=cpu[rack], labels={level: rack}) for name, rack in racks.items())
+    )
+    create_gang(cluster, "rack", 3, level)
+    create_gang(cluster, "wide", 3, level)
+    rack, wide = members("rack", 3), members("wide", 3)
+    cluster.create(*rack)
+    names = [each["metadata"]["name"] for each in rack]
+    cluster.wait_bound(*names)
+    assert {racks[cluster.node_of(name)] for name in names} == {"r2"}
+    # One place is left in r2 and two are in r1: three in all, but not in one rack.
+    cluster.create(*wide)
+    text = "0/2 placements are available, first placement status: minCount (3) cannot be satisfied"
+    wait_until(lambda: text in condition(cluster, "wide")[2], SOON, "condition")
+    assert not any(cluster.node_of(each["metadata"]["name"]) for each in wide)
+
+    for name in names:
+        cluster.delete(name)
+    names = [each["metadata"]["name"] for each in wide]
+    cluster.wait_bound(*names)
+    assert {racks[cluster.node_of(name)] for name in names} == {"r2"}
     assert bayplan.holds_what_the_api_server_has()

@@ -11,6 +11,7 @@ from tests.core_harness import Cluster
 from bayplan.api.kinds import WORKLOAD_POD_GROUP
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.inbox.messages import Changed, Removed
+from bayplan.testing import Cluster as PublicCluster
 from bayplan.testing import PodBuilder, make_pod
 
 GATE = "GenericWorkload=true"
@@ -39,7 +40,7 @@ def workload_group(name: str, **spec: Any) -> WorkloadPodGroup:
     return WORKLOAD_POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
 
 
-def show(cluster: Cluster, *groups: WorkloadPodGroup) -> None:
+def show(cluster: PublicCluster, *groups: WorkloadPodGroup) -> None:
     """These PodGroups are new or have changed."""
     cluster.tell(*(Changed(WORKLOAD_POD_GROUP, group) for group in groups))
 

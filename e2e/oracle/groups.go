@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -94,10 +93,12 @@ func (t *trial) podGroup(key string) *schedulingv1beta1.PodGroup {
 
 // groupCycle records what the scheduler's own cycle of a PodGroup decides. It stands where Pods are chosen nodes
 // (the first by name of the best), where they ask Permit (then the cycle is over for them), and where they fail.
+// Where the group is tried on several sets of nodes, best has what was as good for each Pod, by the node it was given.
 type groupCycle struct {
 	*trial
 	uid     types.UID
 	placed  map[types.UID]*placement
+	best    map[types.UID]map[string][]string
 	chosen  []*v1.Pod
 	mu      sync.Mutex
 	victims []string
@@ -123,16 +124,33 @@ type atPermit struct {
 	cycle *groupCycle
 }
 
+// RunPlacementGeneratePlugins has the placements by name: the plugin has them in the order of a Go map.
+func (f *atPermit) RunPlacementGeneratePlugins(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, nodes []fwk.NodeInfo) ([]*fwk.Placement, *fwk.Status) {
+	placements, status := f.Framework.RunPlacementGeneratePlugins(ctx, state, group, nodes)
+	slices.SortFunc(placements, func(a, b *fwk.Placement) int { return strings.Compare(a.Name, b.Name) })
+	return placements, status
+}
+
+// RunPlacementScorePlugins has the first by name of the best placements win, where the scheduler draws lots.
+func (f *atPermit) RunPlacementScorePlugins(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, assignments []*fwk.PodGroupAssignments, states []fwk.PlacementCycleState) ([]fwk.PlacementPluginScores, *fwk.Status) {
+	scores, status := f.Framework.RunPlacementScorePlugins(ctx, state, group, assignments, states)
+	slices.SortFunc(scores, func(a, b fwk.PlacementPluginScores) int { return strings.Compare(a.Placement.Name, b.Placement.Name) })
+	for i := range scores {
+		scores[i].TotalScore = scores[i].TotalScore*int64(len(scores)) - int64(i)
+	}
+	return scores, status
+}
+
 func (f *atPermit) RunPermitPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) (map[string]time.Duration, *fwk.Status) {
 	placed := f.cycle.placed[pod.UID]
-	placed.Node = &node
+	placed.Node, placed.Best = &node, f.cycle.best[pod.UID][node]
 	f.cycle.chosen = append(f.cycle.chosen, pod)
 	return nil, fwk.NewStatus(fwk.Unschedulable, "recorded")
 }
 
 // placeGroup runs the scheduler's cycle for the group, and has the Pods that got nodes count on them.
 func (t *trial) placeGroup(entity *framework.QueuedPodGroupInfo) ([]*placement, error) {
-	cycle := &groupCycle{trial: t, uid: entity.PodGroup.UID, placed: map[types.UID]*placement{}}
+	cycle := &groupCycle{trial: t, uid: entity.PodGroup.UID, placed: map[types.UID]*placement{}, best: map[types.UID]map[string][]string{}}
 	var result []*placement
 	var pods []*v1.Pod
 	held := false
@@ -197,13 +215,16 @@ func (c *groupCycle) run(entity *framework.QueuedPodGroupInfo) *groupOutcome {
 		if err == nil {
 			best := c.bestNodes(profile, state, info.Pod, result)
 			result.SuggestedHost = best[0]
-			c.placed[info.Pod.UID].Best = best
+			if c.best[info.Pod.UID] == nil {
+				c.best[info.Pod.UID] = map[string][]string{}
+			}
+			c.best[info.Pod.UID][best[0]] = best
 		}
 		return result, err
 	}
 	made.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 		if placed := c.placed[info.Pod.UID]; placed.Node == nil {
-			placed.Message, placed.Best = truncate(status.Message()), nil
+			placed.Message = truncate(status.Message())
 		}
 	}
 	c.client.ClearActions()
@@ -251,19 +272,13 @@ func (c *groupCycle) condition() string {
 
 // awaitVictims fills in whom the group evicts, which kube-scheduler does in the background.
 func (c *groupCycle) awaitVictims(outcome *groupOutcome) {
-	var expected int
-	const text = "pod group preemption: found a placement for podgroup, preempting "
-	if _, number, found := strings.Cut(outcome.Condition, text); found {
-		_, _ = fmt.Sscanf(number, "%d", &expected)
-	}
-	for range 100 {
-		c.mu.Lock()
-		outcome.Victims = slices.Clone(c.victims)
-		c.mu.Unlock()
-		if len(outcome.Victims) >= expected {
-			break
+	for _, profile := range c.scheduler.Profiles {
+		plugin := preemptionOf(profile)
+		for plugin != nil && plugin.Executor.IsPodGroupRunningPreemption(c.uid) {
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Millisecond)
 	}
-	sort.Strings(outcome.Victims)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	outcome.Victims = sorted(c.victims)
 }

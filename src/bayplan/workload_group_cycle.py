@@ -161,7 +161,7 @@ class WorkloadGroupCycle:
         plugins: set[str] = set()
         rejected: dict[int, Pod] = {}
         if done.status.rejected:
-            plugins.add(entry.plugin.name)
+            plugins |= {entry.plugin.name, done.status.plugin} - {""}
             for pod, rejection in done.rejections:
                 plugins |= rejection.unschedulable_plugins
                 rejected.setdefault(pod.shape.id, pod)

@@ -91,9 +91,10 @@ def test_what_is_at_its_default_anyway_may_be_said() -> None:
 
 def test_all_alpha_spares_gates_that_were_set_themselves() -> None:
     fixed_off = [f"{name}=false" for name in FIXED if not GATES[name].default]
-    gates = parse_feature_gates(["AllAlpha=true,WorkloadWithJob=false", *fixed_off])
-    assert gates.on("ShardedListAndWatch")
-    assert not gates.on("TopologyAwareWorkloadScheduling")
+    given = "AllAlpha=true,GenericWorkload=true,WorkloadWithJob=false"
+    gates = parse_feature_gates([given, *fixed_off])
+    assert gates.on("TopologyAwareWorkloadScheduling")
+    assert not gates.on("CompositePodGroup")
 
 
 def test_the_metric_tells_value_and_stage() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bayplan.config import IN_TREE, ConfigError, KnownPlugin, parse_config, resolve_profile
+from bayplan.config.feature_gates import parse_feature_gates
 from bayplan.config.legacy_names import LEGACY_PLUGINS
 from bayplan.config.points import EXTENSION_POINTS, Point
 from bayplan.config.types import KubeSchedulerProfile
@@ -351,6 +352,33 @@ def test_a_configuration_of_scheduler_plugins_is_warned_of_what_it_cannot_know()
     resolved = resolve_profile(profile(plugins), IN_TREE)
     assert [str(warning) for warning in resolved.warnings] == [
         f"profiles[0].plugins.podGroupPostFilter: {BESIDE}: disable it"
+    ]
+
+
+TOPOLOGY_AWARE = parse_feature_gates(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"])
+
+
+def test_the_gates_of_groups_bring_their_plugins() -> None:
+    resolved = resolve_profile(profile({}), IN_TREE, gates=TOPOLOGY_AWARE)
+    at = {point: [e.name for e in entries] for point, entries in resolved.plugins.items()}
+    assert at[Point.PLACEMENT_GENERATE] == ["TopologyPlacementGenerator"]
+    assert at[Point.PLACEMENT_SCORE] == ["NodeResourcesFit", "PodGroupPodsCount"]
+    assert at[Point.PERMIT] == ["GangScheduling"]
+
+
+def test_plugins_of_placements_need_their_gate() -> None:
+    own = {"Own": KnownPlugin("Own", frozenset({Point.PLACEMENT_GENERATE}))}
+    plugins = {
+        "multiPoint": enabled("Own", "PodGroupPodsCount"),
+        "placementScore": enabled("NodeResourcesFit"),
+    }
+    gate = "the feature gate TopologyAwareWorkloadScheduling"
+    resolved = resolve_profile(profile(plugins), {**IN_TREE, **own})
+    assert [str(error) for error in resolved.unavailable] == [
+        f'profiles[0].plugins.multiPoint.enabled[1].name: plugin "PodGroupPodsCount" needs {gate}'
+    ]
+    assert [str(warning) for warning in resolved.warnings] == [
+        f'profiles[0].plugins.multiPoint.enabled[0].name: plugin "Own" has no effect without {gate}'
     ]
 
 

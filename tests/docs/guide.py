@@ -17,11 +17,14 @@ SOURCES: dict[str, str] = {
 """Plugin -> the code block that defines it."""
 
 
-def load(folder: Path, name: str, plugins: Json | None = None, **args: Any) -> Cluster:
+def load(
+    folder: Path, name: str, plugins: Json | None = None, gates: str = "", **args: Any
+) -> Cluster:
     """A cluster with that plugin, from a file in ``folder``.
 
     Args:
         plugins: ``plugins`` of the profile; without it the plugin is enabled at multiPoint.
+        gates: feature gates, as the flag has them.
         args: the plugin's arguments.
     """
     (folder / f"{name.lower()}.py").write_text(SOURCES[name])
@@ -30,7 +33,8 @@ def load(folder: Path, name: str, plugins: Json | None = None, **args: Any) -> C
         "plugins": plugins or {"multiPoint": {"enabled": [{"name": name}]}},
         "pluginConfig": [{"name": name, "args": args}] if args else [],
     }
-    return Cluster(config={"profiles": [profile]}, plugin_dir=folder)
+    config = {"profiles": [profile]}
+    return Cluster(config=config, plugin_dir=folder, feature_gates=gates)
 
 
 def instance(cluster: Cluster, name: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.guide import SOURCES, instance, load
+from tests.workload_groups import gang, show
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.cycle_state import CycleState
@@ -38,6 +39,7 @@ TESTED = {
     "Ledger",
     "DryRunBinder",
     "Announce",
+    "EmptiestRack",
     "SpareMemory",
     "NewestKernel",
     "CheapZones",
@@ -229,6 +231,15 @@ def test_announce_records_an_event(tmp_path: Path) -> None:
     cluster.run()
     notes = [event.note for event in cluster.events if event.reason != "Scheduled"]
     assert notes == ["p runs on a"]
+
+
+def test_emptiest_rack_decides_between_racks_that_hold_a_group(tmp_path: Path) -> None:
+    gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+    decides = {"placementScore": {"enabled": [{"name": "EmptiestRack", "weight": 100}]}}
+    cluster = load(tmp_path, "EmptiestRack", decides, gates)
+    cluster.add(node("full", rack="r1"), node("empty", rack="r2"), pod("old").node("full"))
+    show(cluster, gang("g", 1, schedulingConstraints={"topology": [{"key": "rack"}]}))
+    assert where(cluster, pod("g-0").pod_group("g")) == "empty"
 
 
 def test_spare_memory_filters_and_scores_in_columns(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_what_ends_the_process_while_a_file_is_imported_is_a_fault_of_the_file(
         Registry().load_folder(tmp_path)
 
 
-@pytest.mark.parametrize("name", [p.name for p in IN_TREE.values() if p.available])
+@pytest.mark.parametrize("name", list(IN_TREE))
 def test_in_tree_plugins_keep_to_the_contract_and_to_what_the_configuration_knows(
     name: str,
 ) -> None:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
 from bayplan.api.kinds import NODE
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -348,6 +350,48 @@ def test_nodes_score_by_how_full_they_would_be(
     args: Any, pod: PodBuilder, there: PodBuilder | None, expected: int
 ) -> None:
     assert score_of(args, pod, there, BIG) == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        # CPU: 3 and twice 2 of 18; memory: 1 and twice 3 of 36 GiB.
+        pytest.param({}, (7 * 100 // 18 + 7 * 100 // 36) // 2, id="default"),
+        pytest.param(
+            {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]},
+            3 * 100 // 4,
+            id="extended",
+        ),
+        pytest.param(
+            {"type": "MostAllocated", "resources": [{"name": "example.com/none", "weight": 1}]},
+            0,
+            id="not-asked-for",
+        ),
+    ],
+)
+def test_a_placement_scores_by_how_full_its_nodes_are_together(
+    args: dict[str, Any], expected: int
+) -> None:
+    there = [
+        make_node("a").capacity({GPU: 4}, cpu=8, memory="16Gi", pods=9),
+        make_node("b").capacity(cpu=10, memory="20Gi", pods=9),
+        make_node("outside").capacity({GPU: 9}, cpu=1, memory="1Gi", pods=9),
+    ]
+    nodes = table_of(*there)
+    for name, old in (("b", make_pod().req(cpu=3, memory="1Gi")), ("outside", make_pod())):
+        row = nodes.row(name)
+        assert row is not None
+        nodes.add_pod(row, old.uid(f"on-{name}").obj())
+    rows = nodes.exists.copy()
+    rows[nodes.row("outside")] = False
+    group = PodGroupInfo(WorkloadPodGroup(), (), ())
+    pods = [make_pod(f"p{i}").req({GPU: gpus}, cpu=2, memory="3Gi") for i, gpus in ((0, 1), (1, 2))]
+    plugin = make(NodeResourcesFit, **({"scoringStrategy": args} if args else {}))
+    placement = GroupPlacement("here", rows)
+    scores = plugin.score_placement(
+        CycleState(), group, placement, [pod.obj() for pod in pods], nodes
+    )
+    assert scores == expected
 
 
 def test_an_unknown_strategy_is_refused() -> None:

@@ -115,10 +115,14 @@ def _key(item: dict[str, Any]) -> tuple[str, str]:
 
 
 def generate_with_groups(seed: int, size: Size) -> Case:
-    """The cluster of this seed and size, with half of its Pods in PodGroups of Kubernetes."""
+    """The cluster of this seed and size, with half of its Pods in PodGroups of Kubernetes.
+
+    Of three such clusters two heed the topology that a group asks for.
+    """
     case = generate(seed, size)
     add_groups(Dice(seed), case.items)
-    return Case(f"groups-{seed}", case.items, case.config, "GenericWorkload")
+    gates = ["GenericWorkload", *["TopologyAwareWorkloadScheduling"] * (seed % 3 > 0)]
+    return Case(f"groups-{seed}", case.items, case.config, ",".join(gates))
 
 
 def generate_with_quotas(seed: int, size: Size) -> Case:

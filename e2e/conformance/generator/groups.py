@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from e2e.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE
+
 if TYPE_CHECKING:
     from e2e.conformance.generator.dice import Dice
 
 SHARE = 0.5
 """Of the Pods that may be in a group, as many are."""
 
+LEVELS = (ZONE, ZONE, RACK, RACK, REGION, HOSTNAME, "disk", "example.com/row")
+"""What groups are to be together in: all nodes have a disk, none has a row."""
+
 
 def add_groups(dice: Dice, items: list[dict[str, Any]]) -> None:
-    """Put Pods of one namespace, scheduler and priority into groups of two to eight."""
+    """Put Pods of one namespace, scheduler and priority into groups of up to eight."""
     alike: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    labels = {i["metadata"]["name"]: i["metadata"]["labels"] for i in items if i["kind"] == "Node"}
     for item in items:
         if item["kind"] == "Pod" and _may_be_in_a_group(item) and dice.chance(SHARE):
             alike[_kind(item)].append(item)
@@ -24,7 +30,11 @@ def add_groups(dice: Dice, items: list[dict[str, Any]]) -> None:
         while begin < len(pods):
             end = begin + dice.randint(2, 8)
             name = f"group-{number:03}"
-            _add_group(dice, items, name, namespace, priority, pods[begin:end])
+            members = pods[begin:end]
+            level = dice.choice(LEVELS) if dice.chance(0.6) else ""
+            if level and dice.chance(0.85):
+                members = _together(members, level, labels)
+            _add_group(dice, items, name, namespace, priority, members, level)
             begin, number = end, number + 1
 
 
@@ -39,6 +49,19 @@ def _kind(pod: dict[str, Any]) -> tuple[str, ...]:
     return namespace, spec.get("schedulerName", ""), spec.get("priorityClassName", "")
 
 
+def _together(
+    members: list[dict[str, Any]], level: str, labels: dict[str, dict[str, str]]
+) -> list[dict[str, Any]]:
+    """Those without a node, and those with one in the domain of the first that has a domain."""
+    of = [labels.get(pod["spec"].get("nodeName", ""), {}).get(level) for pod in members]
+    first = next((domain for domain in of if domain is not None), None)
+    return [
+        pod
+        for pod, domain in zip(members, of, strict=True)
+        if "nodeName" not in pod["spec"] or (domain is not None and domain == first)
+    ]
+
+
 def _add_group(
     dice: Dice,
     items: list[dict[str, Any]],
@@ -46,12 +69,16 @@ def _add_group(
     namespace: str,
     priority: str,
     members: list[dict[str, Any]],
+    level: str,
 ) -> None:
     policy: dict[str, Any] = {"basic": {}}
     if dice.chance(0.75):
         # Sometimes one more than there are: such a gang waits.
-        policy = {"gang": {"minCount": dice.randint(1, len(members) + dice.chance(0.2))}}
+        most = max(len(members), 1) + dice.chance(0.2)
+        policy = {"gang": {"minCount": dice.randint(1, most)}}
     spec: dict[str, Any] = {"schedulingPolicy": policy}
+    if level:
+        spec["schedulingConstraints"] = {"topology": [{"key": level}]}
     if priority:
         spec["priorityClassName"] = priority
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}

@@ -9,15 +9,25 @@ Example, minCount 3, Pods a to d, of which b does not fit: a placed (1 of 3, 3 r
 (1 of 3, 2 remain), c placed, d placed (3 of 3): the group is placed, b comes back to the queue. Had
 c not fit either, 1 of 3 with 1 to come is too few: d is not tried, and a is undone.
 
-Answers to ``podGroupSchedulingDefaultAlgorithm`` in kube-scheduler's
-``pkg/scheduler/schedule_one_podgroup.go`` and to PlacementFeasible of its plugin GangScheduling.
+With the feature gate TopologyAwareWorkloadScheduling a group has placements: sets of nodes of which
+one has to hold it, such as the racks. It is tried on each of them, one after the other, and each
+try is undone. Of the placements that hold it the one that scores best is taken. If none does, the
+Pods are told what they were told on the first.
+
+Answers to ``podGroupSchedulingDefaultAlgorithm`` and ``podGroupSchedulingPlacementAlgorithm`` in
+kube-scheduler's ``pkg/scheduler/schedule_one_podgroup.go`` and to PlacementFeasible of its plugin
+GangScheduling.
 """
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
+import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
@@ -27,10 +37,15 @@ from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.placement_stage import PlacementStage
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.room import Room
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.queue.nominator import Nominator
+
+log = structlog.get_logger("groups")
 
 UNSCHEDULABLE = "pod group is unschedulable"
 _LOWER_PRIORITY = "PreemptLowerPriority"
@@ -50,7 +65,8 @@ class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
     """What came of an attempt.
 
     Attributes:
-        status: Success, Unschedulable or Error, of the group.
+        status: Success, Unschedulable or Error, of the group. Its plugin, if it has one, is a
+            PlacementGenerate plugin that left no other nodes.
         pods: all of its Pods that need nodes, in the order in which they are tried.
         results: of as many of them as were tried.
         room: where there will be room for them, and who is evicted for that.
@@ -129,14 +145,90 @@ class GroupAttempts:
         dry_run: bool = False,
     ) -> GroupAttempt:
         """Try the Pods in their order. Only what succeeds counts afterwards. Never raises."""
-        scheduled = len(self._members.scheduled(pod_group.key))
-        status = _feasible(pod_group.minimum, scheduled, len(pods))
+        scheduled = tuple(self._members.scheduled(pod_group.key))
+        group = PodGroupInfo(pod_group, tuple(pods), scheduled)
+        this = _Attempt(self._commit, self._selector, self._nominator, framework, group, dry_run)
+        done = this.on(None) if framework.placements is None else this.choose(framework.placements)
+        if done.status.ok and not done.placed:
+            return msgspec.structs.replace(done, status=Status.unschedulable(UNSCHEDULABLE))
+        return done
+
+    def undo(self, done: GroupAttempt) -> None:
+        """None of its Pods counts on a node any more."""
+        self._commit.undo([placed.member for placed in done.placed])
+
+
+class _Attempt:
+    """One attempt of one group, on one placement or on several."""
+
+    def __init__(
+        self,
+        commit: Commit,
+        selector: NodeChooser,
+        nominator: Nominator,
+        framework: Framework,
+        group: PodGroupInfo,
+        dry_run: bool,
+    ) -> None:
+        self._commit, self._selector, self._nominator = commit, selector, nominator
+        self._framework, self._group, self._dry_run = framework, group, dry_run
+        self._nominations = nominator.nominations(group.pods)
+
+    def choose(self, stage: PlacementStage) -> GroupAttempt:
+        """The best placement of those that hold the group."""
+        state = CycleState(dry_run=self._dry_run)
+        try:
+            placements = stage.generate(state, self._group)
+            if isinstance(placements, Status):
+                return GroupAttempt(placements, self._group.pods)
+            tries: list[tuple[GroupPlacement, GroupAttempt]] = []
+            alone = len(placements) == 1
+            for placement in placements:
+                started = time.perf_counter()
+                done = self.on(placement)
+                if done.status.code is Code.ERROR:
+                    return done
+                tries.append((placement, done))
+                if done.status.ok and not alone:
+                    self._take_off(done)
+                stage.evaluated(fits=done.status.ok, seconds=time.perf_counter() - started)
+            fits = [(placement, done) for placement, done in tries if done.status.ok]
+            if not fits:
+                return _nowhere([done for _, done in tries], stage.generator)
+            _, best = fits[self._best(stage, state, fits)]
+            return best if alone else self._repeat(best)
+        except AttemptFault as fault:
+            return GroupAttempt(Status.error(str(fault)), self._group.pods)
+        except Exception as exc:
+            log.exception("placing a group broke", podGroup=self._group.pod_group.key)
+            return GroupAttempt(Status.error(f"{type(exc).__name__}: {exc}"), self._group.pods)
+
+    def _best(
+        self,
+        stage: PlacementStage,
+        state: CycleState,
+        fits: Sequence[tuple[GroupPlacement, GroupAttempt]],
+    ) -> int:
+        """Which of ``fits`` scores best; of equally good ones any, in a dry run the first."""
+        if len(fits) == 1:
+            return 0
+        candidates = [
+            (placement, [placed.member.pod for placed in done.placed]) for placement, done in fits
+        ]
+        scores = stage.score(state, self._group, candidates)
+        ties: list[int] = np.flatnonzero(scores == scores.max()).tolist()
+        return ties[0] if self._dry_run else random.choice(ties)
+
+    def on(self, placement: GroupPlacement | None) -> GroupAttempt:
+        """Try the Pods in their order, on the nodes of ``placement`` or on all."""
+        minimum, pods = self._group.pod_group.minimum, self._group.pods
+        scheduled = len(self._group.scheduled)
+        status = _feasible(minimum, scheduled, len(pods))
         if status.rejected:
-            return GroupAttempt(_unschedulable(status), tuple(pods))
+            return GroupAttempt(_unschedulable(status), pods)
         results: list[Result] = []
-        nominations = self._nominator.nominations(pods)
         for pod in pods:
-            result = self._place(framework, pod, dry_run=dry_run)
+            result = self._place(pod, placement)
             results.append(result)
             if isinstance(result, Placed):
                 scheduled += 1
@@ -144,31 +236,64 @@ class GroupAttempts:
                 text = f"failed to schedule other pod from a pod group: {result.message}"
                 status = Status.error(text)
                 break
-            status = _feasible(pod_group.minimum, scheduled, len(pods) - len(results))
+            status = _feasible(minimum, scheduled, len(pods) - len(results))
             if status.rejected:
                 break
-        if status.ok and not any(isinstance(result, Placed) for result in results):
-            status = Status.unschedulable(UNSCHEDULABLE)
-        done = GroupAttempt(status, tuple(pods), tuple(results))
-        if not status.ok:
-            self.undo(done)
-            self._nominator.nominate_all(nominations)
-        return done
+        return self._counted(GroupAttempt(status, pods, tuple(results)))
 
-    def undo(self, done: GroupAttempt) -> None:
-        """None of its Pods counts on a node any more."""
-        self._commit.undo([placed.member for placed in done.placed])
-
-    def _place(self, framework: Framework, pod: Pod, *, dry_run: bool) -> Result:
-        state = CycleState(dry_run=dry_run)
-        outcome = attempt(framework, self._selector, state, pod, make_room=False)
+    def _place(self, pod: Pod, placement: GroupPlacement | None) -> Result:
+        state = CycleState(dry_run=self._dry_run)
+        if placement is not None and not placement.everywhere:
+            state.domain, state.outside = placement.rows, None
+        outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
         if isinstance(outcome, Rejection):
             if outcome.diagnosis is not None:
                 # Whether a nomination ends is for PodGroupPostFilter to say.
                 return msgspec.structs.replace(outcome, nominated=None)
             return outcome
-        member = self._commit.take(Choice(framework, state, pod, outcome.node_name))
+        member = self._commit.take(Choice(self._framework, state, pod, outcome.node_name))
         return member if isinstance(member, Rejection) else Placed(member, outcome)
+
+    def _repeat(self, done: GroupAttempt) -> GroupAttempt:
+        """Take the nodes of an attempt once more that was taken off."""
+        results = list(done.results)
+        for index, result in enumerate(done.results):
+            if isinstance(result, Placed):
+                node_name = result.placement.node_name
+                choice = Choice(
+                    self._framework, result.member.state, self._group.pods[index], node_name
+                )
+                member = self._commit.take(choice)
+                if isinstance(member, Rejection):
+                    results[index] = member
+                else:
+                    results[index] = Placed(member, result.placement)
+        again = GroupAttempt(done.status, done.pods, tuple(results))
+        scheduled = len(self._group.scheduled) + len(again.placed)
+        status = _feasible(self._group.pod_group.minimum, scheduled, 0)
+        return self._counted(msgspec.structs.replace(again, status=status))
+
+    def _counted(self, done: GroupAttempt) -> GroupAttempt:
+        """It counts if it succeeded."""
+        if not done.status.ok:
+            self._take_off(done)
+        return done
+
+    def _take_off(self, done: GroupAttempt) -> None:
+        """As if the attempt had not been made."""
+        self._commit.undo([placed.member for placed in done.placed])
+        self._nominator.nominate_all(self._nominations)
+
+
+def _nowhere(tries: Sequence[GroupAttempt], generator: str) -> GroupAttempt:
+    """No placement holds the group; the first try speaks for all."""
+    first = tries[0]
+    why = first.status.message if first.results else UNSCHEDULABLE
+    text = f"0/{len(tries)} placements are available, first placement status: {why}"
+    status = Status.unschedulable(UNSCHEDULABLE, text)
+    # Where too few Pods are left to try, other nodes would not help.
+    status = status.by(generator) if first.results else status
+    return msgspec.structs.replace(first, status=status)
 
 
 def _feasible(minimum: int, scheduled: int, remaining: int) -> Status:

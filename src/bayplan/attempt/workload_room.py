@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -30,13 +31,13 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.room import NoRoom, Room, Taker, WorkloadTrial
 from bayplan.framework.runtime import Framework
-from bayplan.framework.status import Status
+from bayplan.framework.status import Code, Status
 from bayplan.queue.nominator import Nominator
 
 log = structlog.get_logger("groups")
 
 _DEVICES = "deallocation and deletion of ResourceClaims completed"
-"""What DynamicResources says of every group, whether it has claims or not."""
+"""What DynamicResources says of each group without constraints, whether it has claims or not."""
 
 
 class _Trial:
@@ -159,7 +160,7 @@ class WorkloadRooms:
 
         Only a question with ``dry_run``.
         """
-        if not done.status.rejected:
+        if done.status.code is not Code.UNSCHEDULABLE:
             return done
         request = WorkloadRequest(self, framework, pod_group, done.pods, dry_run=dry_run)
         try:
@@ -171,14 +172,15 @@ class WorkloadRooms:
             return msgspec.structs.replace(
                 done, status=Status.error(f"{type(exc).__name__}: {exc}")
             )
-        status = Status.unschedulable(*done.status.reasons, text)
+        status = replace(done.status, reasons=(*done.status.reasons, text))
         return msgspec.structs.replace(done, status=status, room=room)
 
     def _ask(self, framework: Framework, request: WorkloadRequest) -> tuple[Room | None, str]:
         """The first room that a plugin makes, and what is said of it."""
-        plugins, texts = framework.plugins, []
-        if any(plugin.name == "DynamicResources" for plugin in plugins.all):
-            texts.append(_DEVICES)
+        plugins, texts = framework.plugins, list[str]()
+        constraints = request.pod_group.spec.scheduling_constraints
+        if framework.placements is None or constraints is None:
+            texts += [_DEVICES for plugin in plugins.all if plugin.name == "DynamicResources"]
         for plugin in plugins.pod_group_post_filter:
             point, method = Point.POD_GROUP_POST_FILTER, plugin.pod_group_post_filter
             answer = plugins.ask((Room, NoRoom), plugin, point, method, request)

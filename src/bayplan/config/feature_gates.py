@@ -21,6 +21,8 @@ VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 """Whether NodeVolumeLimits heeds ``preventPodSchedulingIfMissing`` of CSIDrivers."""
 GENERIC_WORKLOAD = "GenericWorkload"
 """Whether Pods with ``spec.schedulingGroup`` are placed with their PodGroup."""
+TOPOLOGY_AWARE = "TopologyAwareWorkloadScheduling"
+"""Whether ``spec.schedulingConstraints`` of a PodGroup is heeded."""
 
 FIXED = frozenset(
     {
@@ -49,7 +51,6 @@ FIXED = frozenset(
         "SchedulerAsyncPreemption",
         "SchedulerPopFromBackoffQ",
         "TaintTolerationComparisonOperators",
-        "TopologyAwareWorkloadScheduling",
     }
 )
 """The gates of scheduling that bayplan has at their default alone."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayplan.config import args
-from bayplan.config.feature_gates import GENERIC_WORKLOAD, FeatureGates
+from bayplan.config.feature_gates import GENERIC_WORKLOAD, TOPOLOGY_AWARE, FeatureGates
 from bayplan.config.points import Point
 
 
@@ -22,25 +22,19 @@ class KnownPlugin:
         name: as configurations spell it.
         points: the extension points that it implements, see `points.EXTENSION_POINTS`.
         args_model: the pydantic model or dataclass of its arguments; None when it takes none.
-        available: whether this version has it; a configuration that enables another is refused.
-        gate: the feature gate that it needs; "" for none.
+        gate: the feature gate without which a configuration that enables it is refused; or "".
     """
 
     name: str
     points: frozenset[Point]
     args_model: type | None = None
-    available: bool = True
     gate: str = ""
 
 
 def _known(
-    name: str,
-    *points: Point,
-    args_model: type | None = None,
-    available: bool = True,
-    gate: str = "",
+    name: str, *points: Point, args_model: type | None = None, gate: str = ""
 ) -> KnownPlugin:
-    return KnownPlugin(name, frozenset(points), args_model, available, gate)
+    return KnownPlugin(name, frozenset(points), args_model, gate)
 
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)
@@ -142,8 +136,8 @@ IN_TREE = {
             args_model=args.LowRiskOverCommitmentArgs,
         ),
         _known("GangScheduling", Point.PRE_ENQUEUE, Point.PERMIT, gate=GENERIC_WORKLOAD),
-        _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE, available=False),
-        _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, available=False),
+        _known("TopologyPlacementGenerator", Point.PLACEMENT_GENERATE, gate=TOPOLOGY_AWARE),
+        _known("PodGroupPodsCount", Point.PLACEMENT_SCORE, gate=TOPOLOGY_AWARE),
     )
 }
 
@@ -174,8 +168,13 @@ _DEFAULT_PLUGINS = (
     ("NodeDeclaredFeatures", 0),
 )
 
+_GATED_PLUGINS: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = (
+    (GENERIC_WORKLOAD, (("GangScheduling", 0),)),
+    (TOPOLOGY_AWARE, (("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1))),
+)
+
 
 def default_plugins(gates: FeatureGates) -> tuple[tuple[str, int], ...]:
     """(name, weight) of the default multiPoint set in its order; 0 where no weight is given."""
-    gated = (("GangScheduling", 0),) if gates.on(GENERIC_WORKLOAD) else ()
+    gated = [plugin for gate, plugins in _GATED_PLUGINS if gates.on(gate) for plugin in plugins]
     return (*_DEFAULT_PLUGINS, *gated)

@@ -45,3 +45,6 @@ EXTENSION_POINTS = tuple(point for point in Point if point not in _STEPS)
 
 SCORE_POINTS = frozenset({Point.SCORE, Point.PLACEMENT_SCORE})
 """The points where plugins have weights."""
+
+PLACEMENT_POINTS = frozenset({Point.PLACEMENT_GENERATE, Point.PLACEMENT_SCORE})
+"""The points that are about sets of nodes for groups of Pods."""

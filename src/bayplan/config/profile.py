@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from bayplan.config.args import VolumeBindingArgs
 from bayplan.config.decode import decode, decode_any_case, shown, suggestion
 from bayplan.config.errors import ConfigError, FieldError
-from bayplan.config.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
+from bayplan.config.feature_gates import (
+    DEFAULT_GATES,
+    STORAGE_CAPACITY_SCORING,
+    TOPOLOGY_AWARE,
+    FeatureGates,
+)
 from bayplan.config.intree import (
     BACKFILL,
     CAPACITY_SCHEDULING,
@@ -23,7 +28,7 @@ from bayplan.config.intree import (
     default_plugins,
 )
 from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
-from bayplan.config.points import EXTENSION_POINTS, SCORE_POINTS, Point
+from bayplan.config.points import EXTENSION_POINTS, PLACEMENT_POINTS, SCORE_POINTS, Point
 from bayplan.config.types import GROUP_VERSION, Wire
 from bayplan.config.validation_args import validate_args
 
@@ -56,7 +61,7 @@ class ResolvedProfile:
         plugins: for every one of `points.EXTENSION_POINTS` its plugins in the order they run in.
         plugin_args: by name, for every plugin that runs somewhere and has a model of its arguments.
         warnings: mistakes that kube-scheduler accepts silently.
-        unavailable: plugins that kube-scheduler has and this version of bayplan has not.
+        unavailable: plugins whose feature gate is off.
     """
 
     scheduler_name: str
@@ -173,24 +178,28 @@ class _Resolution:
             seen.add(entry.name)
 
     def _note_unavailable(self, entry: _Entry) -> None:
-        plugin = self.known.get(entry.name)
+        plugin, where = self.known.get(entry.name), f"{entry.path}.name"
         if plugin is None:
             return
-        problem = ""
-        if not plugin.available:
-            problem = f'plugin "{entry.name}" is not part of this version of bayplan'
-        elif plugin.gate and not self.gates.on(plugin.gate):
+        if plugin.gate and not self.gates.on(plugin.gate):
             problem = f'plugin "{entry.name}" needs the feature gate {plugin.gate}'
-        if problem:
-            self.unavailable.append(FieldError(f"{entry.path}.name", problem))
+            self.unavailable.append(FieldError(where, problem))
+        elif (
+            plugin.points
+            and plugin.points <= PLACEMENT_POINTS
+            and not self.gates.on(TOPOLOGY_AWARE)
+        ):
+            problem = (
+                f'plugin "{entry.name}" has no effect without the feature gate {TOPOLOGY_AWARE}'
+            )
+            self.warnings.append(FieldError(where, problem))
 
     def _unknown(self, name: str) -> str:
         if not name:
             return "required"
         if successor := replacement(name):
             return f'unknown plugin "{name}" (replaced by {successor})'
-        usable = tuple(plugin.name for plugin in self.known.values() if plugin.available)
-        return f'unknown plugin "{name}"' + suggestion(name, usable)
+        return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
 
     def _order(self, point: Point) -> list[_Entry]:
         """The multiPoint plugins that the point lists itself, the other ones, then its own."""

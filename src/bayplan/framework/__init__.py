@@ -45,6 +45,7 @@ from bayplan.framework.interface import (
     PreFilterResult,
     QueuedPod,
 )
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "EventRecorder",
     "EventRegistration",
     "FilterFailure",
+    "GroupPlacement",
     "Handle",
     "Hint",
     "HintFn",
@@ -76,6 +78,7 @@ __all__ = [
     "Plugin",
     "PluginMetrics",
     "Pod",
+    "PodGroupInfo",
     "PodPart",
     "Point",
     "PostFilterResult",

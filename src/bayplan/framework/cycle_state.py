@@ -7,6 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from bayplan.cache.node_table import BoolArray
+from bayplan.framework.status import Status
+
+OUTSIDE = Status.unresolvable("node(s) were outside of the group's topology domain")
 
 T = TypeVar("T")
 
@@ -27,22 +30,31 @@ class CycleState:
         dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
             does, and nothing is counted or remembered for the next Pod.
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
+        outside: the status of the other rows; None where a message is to count them as no nodes.
     """
 
     __slots__ = (
         "_data",
         "domain",
         "dry_run",
+        "outside",
         "skip_filter",
         "skip_pre_bind",
         "skip_score",
         "unconcerned",
     )
 
-    def __init__(self, *, dry_run: bool = False, domain: BoolArray | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        dry_run: bool = False,
+        domain: BoolArray | None = None,
+        outside: Status | None = OUTSIDE,
+    ) -> None:
         self._data: dict[str, object] = {}
         self.dry_run = dry_run
         self.domain = domain
+        self.outside = outside
         self.skip_filter: set[str] = set()
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()
@@ -83,7 +95,7 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
-        copy = CycleState(dry_run=self.dry_run, domain=self.domain)
+        copy = CycleState(dry_run=self.dry_run, domain=self.domain, outside=self.outside)
         copy.adopt(self)
         return copy
 

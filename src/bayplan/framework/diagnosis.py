@@ -152,7 +152,11 @@ class Diagnosis(NodeStatuses):
     @property
     def message(self) -> str:
         """kube-scheduler's FitError text: ``0/12 nodes are available: ...``."""
-        text = f"0/{self.nodes.node_count} nodes are available:"
+        domain = self._state.domain
+        number = self.nodes.node_count
+        if domain is not None and self._state.outside is None:
+            number = int(np.count_nonzero(domain & self.nodes.exists))
+        text = f"0/{number} nodes are available:"
         if self.pre_filter is not None and self.pre_filter.over_limit:
             text = self.pre_filter.message
         elif self.pre_filter is not None:

@@ -31,6 +31,8 @@ from bayplan.framework.points import (
     Named,
     NormalizeScore,
     Permit,
+    PlacementGenerate,
+    PlacementScore,
     PodGroupPostFilter,
     PostBind,
     PostFilter,
@@ -100,6 +102,8 @@ class PluginSet:
     Attributes:
         profile: schedulerName of the profile.
         weights: of the Score plugins, by name.
+        placement_weights: of the PlacementScore plugins, by name.
+        placement_generate: the plugin that says where groups may go, if any.
         local: the plugins that are row-local (see `is_local`), with what they read of a Pod.
         selective: those at PreFilter that may have nothing to do with a Pod.
         trusted: see above.
@@ -166,7 +170,17 @@ class PluginSet:
         self.post_bind: tuple[PostBind, ...] = tuple(
             p for p in points[Point.POST_BIND] if isinstance(p, PostBind)
         )
-        self.weights = {plugin.name: weight for plugin, weight in enabled.get(Point.SCORE, ())}
+        generators = (
+            p for p in points[Point.PLACEMENT_GENERATE] if isinstance(p, PlacementGenerate)
+        )
+        self.placement_generate: PlacementGenerate | None = next(generators, None)
+        self.placement_score: tuple[PlacementScore, ...] = tuple(
+            p for p in points[Point.PLACEMENT_SCORE] if isinstance(p, PlacementScore)
+        )
+        self.weights, self.placement_weights = (
+            {plugin.name: weight for plugin, weight in enabled.get(point, ())}
+            for point in (Point.SCORE, Point.PLACEMENT_SCORE)
+        )
         self.all = _once(points.values())
         self.rejecting = _once(points[point] for point in REJECTING)
         self.bounding: tuple[BoundsCopies, ...] = tuple(

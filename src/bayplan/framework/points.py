@@ -29,6 +29,7 @@ from bayplan.framework.interface import (
     PreFilterResult,
     QueuedPod,
 )
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import Status
 
@@ -290,6 +291,48 @@ class PostBind(Named, Protocol):
         """The Pod is bound."""
 
 
+# PodGroups of Kubernetes, with the feature gate TopologyAwareWorkloadScheduling
+
+
+@runtime_checkable
+class PlacementGenerate(Named, Protocol):
+    """Says where a group may go. A profile has one such plugin at most."""
+
+    def generate_placements(
+        self, state: CycleState, group: PodGroupInfo, nodes: NodeTable, /
+    ) -> Sequence[GroupPlacement] | Status | None:
+        """The sets of nodes of which one has to hold the group; None for all nodes together.
+
+        ``state`` is that of the attempt of the group, not of one of its Pods.
+        """
+
+
+@runtime_checkable
+class PlacementScore(Named, Protocol):
+    """Scores the placements that hold a group, where there are several."""
+
+    def score_placement(
+        self,
+        state: CycleState,
+        group: PodGroupInfo,
+        placement: GroupPlacement,
+        pods: Sequence[Pod],
+        nodes: NodeTable,
+        /,
+    ) -> int:
+        """The placement's raw score, if ``pods`` go to their ``node_name``; not on them yet."""
+
+
+@runtime_checkable
+class NormalizePlacementScores(Named, Protocol):
+    """Scales its own scores of placements."""
+
+    def normalize_placement_scores(
+        self, state: CycleState, group: PodGroupInfo, scores: Integers, /
+    ) -> Integers:
+        """The raw scores of all placements that hold the group, scaled to 0..100."""
+
+
 # Events
 
 
@@ -318,6 +361,8 @@ FORMS: Mapping[Point, tuple[type, ...]] = {
     Point.PRE_BIND: (PreBind,),
     Point.BIND: (Bind,),
     Point.POST_BIND: (PostBind,),
+    Point.PLACEMENT_GENERATE: (PlacementGenerate,),
+    Point.PLACEMENT_SCORE: (PlacementScore,),
     Point.POD_GROUP_POST_FILTER: (PodGroupPostFilter,),
 }
 """Extension point -> the forms in which a plugin can implement it; one is enough."""
@@ -329,11 +374,19 @@ EXTRAS: Mapping[type, Point | None] = {
     HasEpoch: None,
     NormalizeScore: Point.SCORE,
     PreBindPreFlight: Point.PRE_BIND,
+    NormalizePlacementScores: Point.PLACEMENT_SCORE,
     EnqueueExtensions: None,
 }
 """Forms that make a plugin part of no point -> the point that they belong to."""
 
-REJECTING = (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
+REJECTING = (
+    Point.PRE_ENQUEUE,
+    Point.PRE_FILTER,
+    Point.FILTER,
+    Point.RESERVE,
+    Point.PERMIT,
+    Point.PLACEMENT_GENERATE,
+)
 """Points whose plugins can reject a Pod, and so are asked what may wake it."""
 
 

@@ -16,9 +16,6 @@ from bayplan.framework.interface import PreFilterResult
 from bayplan.framework.row_answers.part import PreFilterAnswer
 from bayplan.framework.status import Code, Status
 
-OUTSIDE = Status.unresolvable("node(s) were outside of the group's topology domain")
-"""Of the rows that `CycleState.domain` leaves out."""
-
 
 @dataclass
 class PreFilterOutcome:

@@ -11,12 +11,14 @@ from concurrent.futures import Executor
 from time import perf_counter
 
 from bayplan.api.pod import Pod
+from bayplan.config.feature_gates import TOPOLOGY_AWARE
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.lifecycle import Lifecycle
+from bayplan.framework.placement_stage import PlacementStage
 from bayplan.framework.plugin_set import Enabled, PluginSet, Trust
 from bayplan.framework.search import NodeSearch
 from bayplan.framework.status import Code, Status
@@ -32,6 +34,8 @@ class Framework:
         plugins: the profile's plugins.
         search: PreFilter, Filter and Score.
         lifecycle: the extension points before and after.
+        placements: where PodGroups of Kubernetes may go; None where they may go anywhere, without
+            the feature gate TopologyAwareWorkloadScheduling.
     """
 
     def __init__(
@@ -50,6 +54,9 @@ class Framework:
         self.plugins = PluginSet(name, enabled, instrument, trusted)
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
+        self.placements: PlacementStage | None = None
+        if handle.gates.on(TOPOLOGY_AWARE):
+            self.placements = PlacementStage(self.plugins, handle.nodes)
         self._nodes = handle.nodes
         self.groups = handle.groups
 

@@ -42,12 +42,12 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.config.points import Point
 from bayplan.framework.capacity import CapacityCache
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.diagnosis import NOT_LOOKED_AT, Diagnosis
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.framework.plugin_set import PluginSet
-from bayplan.framework.pre_filter import OUTSIDE, PreFilterOutcome
+from bayplan.framework.pre_filter import PreFilterOutcome
 from bayplan.framework.row_answers import AnswerCache, RowAnswers, masked
 from bayplan.framework.stages import FilterStage, ScoreStage, has_error
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
@@ -243,7 +243,7 @@ class NodeSearch:
             if outcome.names is not None:
                 diagnosis.exclude(~among, outcome.excluding)
             if outcome.domain is not None:
-                diagnosis.exclude(~outcome.domain, OUTSIDE)
+                diagnosis.exclude(~outcome.domain, state.outside or NOT_LOOKED_AT)
             reserved = {row: status for row, status in reserved.items() if among[row]}
             if outcome.nominated is not None:
                 reserved.setdefault(*outcome.nominated)

@@ -7,6 +7,8 @@ whole is too small. Codes are as narrow as the needs allow: mostly one byte.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -36,7 +38,14 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Depends, Integers, Plugin, PodPart
-from bayplan.framework.points import BoundsCopies, EnqueueExtensions, FilterNodes, ScoreNodes
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
+from bayplan.framework.points import (
+    BoundsCopies,
+    EnqueueExtensions,
+    FilterNodes,
+    PlacementScore,
+    ScoreNodes,
+)
 from bayplan.framework.status import Status
 from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.resource_names import CORE, is_extended, is_scalar
@@ -46,7 +55,7 @@ from bayplan.plugins.shared.resource_scoring import (
     device_offers,
     scored_resources,
 )
-from bayplan.plugins.shared.scoring_strategies import strategy
+from bayplan.plugins.shared.scoring_strategies import share_used_together, strategy
 
 Needs = tuple[tuple[str, int], ...]
 """(resource, amount) for everything that a Pod requests, in the order of the reasons."""
@@ -56,7 +65,7 @@ _NO_STATUS = PodStatus()
 
 
 class NodeResourcesFit(Plugin):
-    """Filters by free resources, scores by the configured strategy."""
+    """Filters by free resources, scores by the configured strategy; full placements first."""
 
     Args = NodeResourcesFitArgs
     kinds: ClassVar[tuple[Kind[object], ...]] = (DEVICE_CLASS,)
@@ -132,6 +141,28 @@ class NodeResourcesFit(Plugin):
         """0 to 100 by the strategy, with the Pod on the node."""
         return self._strategy(self._scored_of(pod.shape.requests), nodes)
 
+    def score_placement(
+        self,
+        state: CycleState,
+        group: PodGroupInfo,
+        placement: GroupPlacement,
+        pods: Sequence[Pod],
+        nodes: NodeTable,
+    ) -> int:
+        """How full its nodes are together with ``pods``, whatever the strategy for one node is.
+
+        Devices do not count.
+        """
+        amounts: Counter[str] = Counter()
+        for pod in pods:
+            amounts.update({r.name: r.amount for r in self._scored_of(pod.shape.requests)})
+        resources = [
+            ScoredResource(spec.name, spec.weight, amounts[spec.name])
+            for spec in self._specs
+            if spec.name in CORE or amounts[spec.name]
+        ]
+        return share_used_together(resources, nodes, placement.rows)
+
     def _scored(self, part: SpecPart) -> tuple[ScoredResource, ...]:
         # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.
         requests = exact_requests(part.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
@@ -181,7 +212,9 @@ def _offered(node: Node, resource: str) -> int:
     return quantity.of(resource, node.status.allocatable.get(resource, 0))
 
 
-class _Implements(FilterNodes, BoundsCopies, ScoreNodes, EnqueueExtensions, Protocol):
+class _Implements(
+    FilterNodes, BoundsCopies, ScoreNodes, PlacementScore, EnqueueExtensions, Protocol
+):
     """The points that the plugin implements; mypy checks it against them."""
 
 

@@ -200,12 +200,12 @@ class _Simulation:
         else:
             untried = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
         done = self._workload_rooms.make_room(framework, pod_group, untried, dry_run=True)
-        victims = sorted(pod.key for pod in done.room.victims) if done.room is not None else []
-        if victims and self._take_away(victims):
+        victims = done.room.victims if done.room is not None else ()
+        if victims and self._take_away([pod.key for pod in victims]):
             untried = done = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
         outcome: Result = {"name": key, "condition": condition_text(done.status)}
-        if victims:
-            outcome["victims"] = victims
+        if evicted := sorted(pod.key for pod in victims if pod.deleted is None):
+            outcome["victims"] = evicted
         for pod, rejection in done.failures(untried.status):
             results[pod.uid]["message"] = cut_note(rejection.message)
         for placed in done.placed if done.status.ok else ():

@@ -64,6 +64,12 @@ class Instrument:
         ``result`` is scheduled, unschedulable, waiting_on_preemption or error.
         """
 
+    def placements_generated(self, profile: str, number: int) -> None:
+        """So many sets of nodes are to be tried for a PodGroup of Kubernetes."""
+
+    def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
+        """One of them was tried: it was ``feasible`` or ``infeasible``."""
+
     def preemption(self, victims: int) -> None:
         """A preemption was tried; ``victims`` is 0 where it found none."""
 
@@ -189,6 +195,16 @@ class Instruments(Instrument):
         """See `Instrument`."""
         for part in self._parts:
             part.workload_group_attempt(profile, result, seconds)
+
+    def placements_generated(self, profile: str, number: int) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.placements_generated(profile, number)
+
+    def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.placement_evaluated(profile, result, seconds)
 
     def preemption(self, victims: int) -> None:
         """See `Instrument`."""

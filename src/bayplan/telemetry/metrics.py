@@ -162,6 +162,22 @@ class Metrics(Instrument):
             (),
             _exponential(0.001, 2, 15),
         ).labels()
+        self._generated_placements = counter(
+            "scheduler_generated_placements_total",
+            "Sets of nodes to try for PodGroups of Kubernetes.",
+            ("profile",),
+        )
+        self._placement_evaluations = counter(
+            "scheduler_placement_evaluations_total",
+            "Sets of nodes that were tried for PodGroups of Kubernetes, by result.",
+            ("result", "profile"),
+        )
+        self._placement_evaluation_seconds = histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Duration of trying one set of nodes for a PodGroup of Kubernetes, by result.",
+            ("result", "profile"),
+            _exponential(0.001, 2, 15),
+        )
         self._reclaimed = counter(
             "bayplan_queue_evictions_total",
             "Pods evicted where Queues are, by their Queue and rule: priority, guaranteed, share.",
@@ -333,6 +349,15 @@ class Metrics(Instrument):
         """An attempt of a PodGroup of Kubernetes ended."""
         self._workload_group_attempts.labels(result, profile).inc()
         self._workload_group_seconds.labels(result, profile).observe(seconds)
+
+    def placements_generated(self, profile: str, number: int) -> None:
+        """See `Instrument`."""
+        self._generated_placements.labels(profile).inc(number)
+
+    def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
+        """See `Instrument`."""
+        self._placement_evaluations.labels(result, profile).inc()
+        self._placement_evaluation_seconds.labels(result, profile).observe(seconds)
 
     def reclaimed(self, queue: str, rule: str, pods: int) -> None:
         """See `Instrument`."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import ScoringStrategy, UtilizationShapePoint
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.plugins.shared.device_offers import Columns
@@ -138,6 +138,22 @@ def _columns(resource: ScoredResource, nodes: NodeTable) -> Columns:
         case "memory":
             return nodes.allocatable("memory"), nodes.nonzero_memory
     return resource.columns(nodes)
+
+
+def share_used_together(
+    resources: Sequence[ScoredResource], nodes: NodeTable, rows: BoolArray
+) -> int:
+    """MostAllocated as if ``rows`` were one node, ``(n,)`` bool: 0 to 100."""
+    total = weights = 0
+    for resource in resources:
+        offered, used = _columns(resource, nodes)
+        offering = rows & (offered > 0)
+        capacity = int(offered[offering].sum())
+        if capacity:
+            taken = min(int(used[offering].sum()) + resource.amount, capacity)
+            total += resource.weight * (taken * MAX_NODE_SCORE // capacity)
+            weights += resource.weight
+    return total // max(weights, 1)
 
 
 def _average(loads: Loads, scores: Integers) -> Integers:

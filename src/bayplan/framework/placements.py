@@ -1,0 +1,42 @@
+"""Placements: the sets of nodes of which one has to hold a whole PodGroup of Kubernetes.
+
+What a PlacementGenerate plugin is told and answers, and what a PlacementScore plugin judges. How
+these plugins are asked is in `bayplan.framework.placement_stage`, how a placement is tried in
+`bayplan.attempt.workload_group`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.node_table import BoolArray
+
+
+class PodGroupInfo(msgspec.Struct, frozen=True, eq=False):
+    """A PodGroup of Kubernetes that is about to be placed.
+
+    Attributes:
+        pod_group: the object.
+        pods: those that need nodes, in the order in which they are tried; at least one.
+        scheduled: those that have one, ``pod.node_name``.
+    """
+
+    pod_group: WorkloadPodGroup
+    pods: tuple[Pod, ...]
+    scheduled: tuple[Pod, ...]
+
+
+class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that a group may be placed on; it is on these, or on those of another placement.
+
+    Attributes:
+        name: tells it from the others, such as the value of a label.
+        rows: ``(len(nodes),)`` bool, the nodes.
+        everywhere: whether these are all nodes that there are.
+    """
+
+    name: str
+    rows: BoolArray
+    everywhere: bool = False

@@ -1,0 +1,103 @@
+"""TopologyPlacementGenerator: a PodGroup of Kubernetes goes to one topology domain.
+
+``spec.schedulingConstraints.topology`` of the group names a node label. Its domains are the nodes
+with the same value; nodes without the label are in none. If Pods of the group have nodes already,
+only their domain is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayplan.api.kinds import NODE, WORKLOAD_POD_GROUP
+from bayplan.api.node import Node
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import NodeTable
+from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.interface import Plugin
+from bayplan.framework.placements import GroupPlacement, PodGroupInfo
+from bayplan.framework.points import EnqueueExtensions, PlacementGenerate
+from bayplan.framework.status import Status
+
+
+class TopologyPlacementGenerator(Plugin):
+    """One placement for each value of the label that the group names."""
+
+    kinds = (WORKLOAD_POD_GROUP,)
+
+    def __init__(self, args: Any, handle: InTreeHandle) -> None:
+        super().__init__(args, handle)
+        self._objects = handle.objects
+
+    def generate_placements(
+        self, state: CycleState, group: PodGroupInfo, nodes: NodeTable
+    ) -> list[GroupPlacement] | Status | None:
+        """The domains by value; an error where the Pods with nodes are not in one."""
+        key = group.pod_group.topology_key
+        if not key:
+            return None
+        column = nodes.label(key)
+        present = np.unique(column.codes[column.codes >= 0]).tolist()
+        if group.scheduled:
+            found: int | None = None
+            for pod in sorted(group.scheduled, key=lambda pod: pod.key):
+                row = nodes.row(pod.node_name)
+                if row is None or not nodes.exists[row]:
+                    text = f'nodeinfo not found for node name "{pod.node_name}"'
+                    return _undetermined(f"getting node for pod {pod.key}: {text}")
+                code = int(column.codes[row])
+                if code < 0:
+                    return _undetermined(f"no topology domain found for pod {pod.key}")
+                if found is not None and found != code:
+                    both = f"{column.values[found]}, {column.values[code]}"
+                    return _undetermined(f"more than 1 domain found for pod group: {both}")
+                found = code
+            present = [found]
+        placements = [GroupPlacement(column.values[c], column.codes == c) for c in present]
+        return sorted(placements, key=lambda placement: placement.name)
+
+    def _key(self, pod: Pod) -> str:
+        pod_group = find_workload_group(self._objects, workload_group_key(pod))
+        return "" if pod_group is None else pod_group.topology_key
+
+    def _domain_changed(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        key = self._key(pod)
+        value = new.metadata.labels.get(key)
+        same = old is not None and old.metadata.labels.get(key) == value
+        return Hint.SKIP if value is None or same else Hint.QUEUE
+
+    def events_to_register(self) -> list[EventRegistration]:
+        """A node that comes into a domain; a Pod of the group that leaves its node."""
+        node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        left = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+        return [
+            EventRegistration(node, self._domain_changed),
+            EventRegistration(left, _sibling_left),
+        ]
+
+
+def _undetermined(why: str) -> Status:
+    return Status.error(f"cannot determine domain for already scheduled pods: {why}")
+
+
+def _sibling_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
+    mine = workload_group_key(old) == workload_group_key(pod)
+    return Hint.QUEUE if new is None and mine else Hint.SKIP
+
+
+class _Implements(PlacementGenerate, EnqueueExtensions, Protocol):
+    """The points that the plugin implements; mypy checks it against them."""
+
+
+_: type[_Implements] = TopologyPlacementGenerator

@@ -1,0 +1,321 @@
+"""PodGroups of Kubernetes that ask for one topology domain, in kube-scheduler's way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster, profile
+from tests.groups import names_of, nodes, racks, racks_of
+from tests.scripted import scripted
+from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
+
+from bayplan.framework import Plugin, Status
+from bayplan.framework.placements import GroupPlacement
+from bayplan.queue.places import Place
+from bayplan.testing import NodeBuilder, make_node, make_pod
+
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+RACK = {"topology": [{"key": "rack"}]}
+NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
+
+
+def cluster_of(*there: NodeBuilder, plugins: tuple[type[Plugin], ...] = ()) -> Cluster:
+    """A cluster with these nodes whose scheduler heeds topology constraints."""
+    cluster = workload_cluster(*plugins, gates=GATES)
+    cluster.add(*there)
+    return cluster
+
+
+def messages(cluster: Cluster) -> dict[str, str]:
+    """What the condition of each Pod said last."""
+    return {name: condition.message for name, condition in cluster.recorder.conditions}
+
+
+def test_a_group_is_kept_in_one_rack() -> None:
+    cluster = cluster_of(*racks(2, 3, 2))
+    show(cluster, gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*members("g", 3))
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r1"}
+    assert conditions(cluster) == [("g", "True", "Scheduled", "")]
+    assert cluster.is_at_rest()
+
+
+def test_without_the_gate_the_constraint_means_nothing() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*racks(1, 1, 1), *members("g", 3))
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r0", "r1", "r2"}
+
+
+def test_the_rack_for_most_pods_is_taken_then_the_fullest() -> None:
+    cluster = cluster_of(*racks(2, 4, 3, cpu="2"))
+    # Places: 4 in r0, 3 of which are taken; 8 in r1; 6 in r2, where one is taken.
+    cluster.add(*(make_pod(f"old-{i}").req(cpu="1").node(f"r0n{i % 2}") for i in range(3)))
+    cluster.add(make_pod("old").req(cpu="1").node("r2n0"))
+    show(cluster, gang("two", 1, schedulingConstraints=RACK))
+    cluster.add(*members("two", 2))
+    cluster.run()
+    assert racks_of(cluster, "two") == {"r2"}
+    show(cluster, gang("one", 1, schedulingConstraints=RACK))
+    cluster.add(*members("one", 1))
+    cluster.run()
+    assert racks_of(cluster, "one") == {"r0"}
+
+
+def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> None:
+    cluster = cluster_of(*racks(2, 1))
+    show(cluster, gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*members("g", 4))
+    cluster.run()
+    assert cluster.bound == []
+    text = (
+        "0/2 placements are available, first placement status: "
+        "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+    )
+    told = f"pod group is unschedulable, {text}"
+    assert conditions(cluster) == [("g", "False", "Unschedulable", f"{told}, {NOBODY}")]
+    # The nodes of other racks are not counted.
+    own = "0/2 nodes are available: 2 Insufficient cpu."
+    placed = f"pod group is unschedulable, {told}, {NOBODY}"
+    assert messages(cluster) == {"g-0": placed, "g-1": placed, "g-2": own, "g-3": own}
+    assert cluster.is_at_rest()
+
+
+def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
+    cluster = cluster_of(*racks(1, 1))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*members("g", 2, cpu="2"))
+    cluster.run()
+    assert messages(cluster)["g-1"] == (
+        "pod group is unschedulable, 0/2 placements are available, first placement status: "
+        "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
+    )
+
+
+def test_a_group_without_a_constraint_has_one_placement() -> None:
+    cluster = cluster_of(*racks(1, 1, 1))
+    show(cluster, gang("g", 3), gang("big", 2))
+    cluster.add(*members("g", 3))
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r0", "r1", "r2"}
+    cluster.add(*members("big", 2))
+    cluster.run()
+    assert conditions(cluster)[-1][3] == (
+        "pod group is unschedulable, 0/1 placements are available, first placement status: "
+        f"minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, {NOBODY}"
+    )
+
+
+def test_where_no_node_has_the_label_there_is_no_placement_until_one_gets_it() -> None:
+    cluster = cluster_of(*nodes(2))
+    show(cluster, basic("g", schedulingConstraints=RACK))
+    pods = members("g", 2)
+    cluster.add(*pods)
+    cluster.run()
+    text = "no feasible placements found"
+    assert messages(cluster) == {"g-0": text, "g-1": text}
+    assert conditions(cluster) == [("g", "False", "Unschedulable", f"{text}, {NOBODY}")]
+    cluster.add(*nodes(1, prefix="other"))
+    cluster.wait(11)
+    cluster.run()
+    assert cluster.bound == []
+    cluster.add(*(node.label("rack", "r0") for node in nodes(1)))
+    cluster.wait(11)
+    cluster.run()
+    assert [node for _, node in cluster.bound] == ["n0", "n0"]
+
+
+def test_a_node_that_moves_into_a_rack_that_was_too_small_wakes_the_group() -> None:
+    cluster = cluster_of(*racks(1, 1))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*members("g", 2))
+    cluster.run()
+    assert cluster.bound == []
+    (node,) = nodes(1, "1", prefix="r1n")
+    cluster.add(node.label("rack", "r0"))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_a_replacement_goes_to_the_rack_of_the_others_and_waits_while_it_is_full() -> None:
+    cluster = cluster_of(*racks(2, 2))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    pods = members("g", 2)
+    cluster.add(*(pod.node(f"r1n{i}") for i, pod in enumerate(pods)))
+    (new,) = members("g", 1, first=7)
+    cluster.add(new)
+    cluster.run()
+    assert messages(cluster)["g-7"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert cluster.place(new) is Place.GROUPED
+    cluster.remove(pods[0])
+    cluster.wait(11)
+    cluster.run()
+    assert cluster.counted_on(new) == "r1n0"
+
+
+def test_when_all_others_have_left_the_group_may_go_to_another_rack() -> None:
+    cluster = cluster_of(*racks(1, 2))
+    show(cluster, gang("g", 1, schedulingConstraints=RACK))
+    (old,) = members("g", 1)
+    cluster.add(old.node("r0n0"))
+    cluster.add(*members("g", 1, cpu="1", first=1))
+    cluster.run()
+    assert cluster.bound == []
+    cluster.add(make_pod("else").req(cpu="1").node("r0n0"))
+    cluster.remove(old)
+    cluster.wait(11)
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r1"}
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        pytest.param(
+            ("r0n0", "r1n0"), "more than 1 domain found for pod group: r0, r1", id="two-racks"
+        ),
+        pytest.param(("n0", "r0n0"), "no topology domain found for pod default/g-0", id="no-rack"),
+        pytest.param(
+            ("gone",),
+            'getting node for pod default/g-0: nodeinfo not found for node name "gone"',
+            id="no-node",
+        ),
+    ],
+)
+def test_a_group_whose_pods_are_not_in_one_rack_cannot_go_on(where: Any, why: str) -> None:
+    cluster = cluster_of(*racks(2, 2), *nodes(1))
+    show(cluster, gang("g", 1, schedulingConstraints=RACK))
+    pods = members("g", 3)
+    cluster.add(*(pod.node(name) for pod, name in zip(pods, where, strict=False)))
+    cluster.add(pods[2])
+    cluster.run()
+    text = f"cannot determine domain for already scheduled pods: {why}"
+    assert messages(cluster) == {"g-2": text}
+    assert conditions(cluster)[-1] == ("g", "False", "SchedulerError", text)
+
+
+def test_a_group_evicts_in_one_rack() -> None:
+    cluster = cluster_of(*racks(1, 2))
+    cluster.writer.on_deleted = None
+    names = ["r0n0", "r1n0", "r1n1"]
+    cluster.add(*(make_pod(f"low-{name}").req(cpu="1").node(name) for name in names))
+    show(cluster, gang("g", 2, priority=9, schedulingConstraints=RACK))
+    cluster.add(*(pod.priority(9) for pod in members("g", 2)))
+    cluster.run()
+    assert sorted(cluster.writer.deleted) == ["low-r1n0", "low-r1n1"]
+    # DynamicResources says nothing of a group with constraints.
+    assert conditions(cluster)[-1][3] == (
+        "pod group is unschedulable, 0/2 placements are available, first placement status: "
+        "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, "
+        "pod group preemption: found a placement for podgroup, preempting 2 victims"
+    )
+    nominated = {node for name, node in cluster.recorder.nominated if name.startswith("g-")}
+    assert nominated == {"r1n0", "r1n1"}
+
+
+def test_placements_are_counted() -> None:
+    cluster = cluster_of(*racks(1, 2, 2))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*members("g", 2))
+    cluster.run()
+    name = "scheduler_placement_evaluations_total"
+    assert cluster.metric("scheduler_generated_placements_total", profile="bayplan") == 3
+    assert cluster.metric(name, result="feasible", profile="bayplan") == 2
+    assert cluster.metric(name, result="infeasible", profile="bayplan") == 1
+
+
+class OddNodes(Plugin):
+    """Groups go to the nodes with odd numbers, or to the others."""
+
+    def generate_placements(self, state: Any, group: Any, nodes: Any) -> Any:
+        """Two placements."""
+        odd = np.array([bool(name) and name[-1] in "13579" for name in nodes.names])
+        return [GroupPlacement("even", nodes.exists & ~odd), GroupPlacement("odd", odd)]
+
+
+class FewPods(Plugin):
+    """Prefers the placement with less other Pods."""
+
+    def score_placement(self, state: Any, group: Any, placement: Any, pods: Any, nodes: Any) -> int:
+        """The more Pods there are, the lower."""
+        assert {pod.node_name for pod in pods} <= set(nodes.names)
+        return -int(nodes.pod_count[placement.rows].sum())
+
+    def normalize_placement_scores(self, state: Any, group: Any, scores: Any) -> Any:
+        """100 for the best."""
+        return np.where(scores == scores.max(), 100, 0)
+
+
+def own_cluster(*plugins: type[Plugin]) -> Cluster:
+    """Four nodes and a group of two; ``plugins`` take the place of those for placements."""
+    own = profile(*(plugin.name for plugin in plugins))
+    disabled = [{"name": "TopologyPlacementGenerator"}, {"name": "PodGroupPodsCount"}]
+    own["plugins"]["multiPoint"]["disabled"] = disabled
+    own["plugins"]["placementScore"] = {"disabled": [{"name": "NodeResourcesFit"}]}
+    cluster = workload_cluster(*plugins, gates=GATES, profiles=[own])
+    cluster.add(*nodes(4), make_pod("old").node("n0"))
+    show(cluster, gang("g", 2))
+    cluster.add(*members("g", 2))
+    cluster.run()
+    return cluster
+
+
+def test_plugins_of_users_make_and_score_placements() -> None:
+    cluster = own_cluster(OddNodes, FewPods)
+    assert {node for pod, node in cluster.bound if pod.startswith("g-")} <= {"n1", "n3"}
+    assert len(names_of(cluster, "g")) == 2
+
+
+@pytest.mark.parametrize(
+    ("plugins", "text"),
+    [
+        pytest.param([scripted("Own", generate_placements=ValueError("no"))], "no", id="raises"),
+        pytest.param(
+            [scripted("Own", generate_placements=Status.error("broken"))], "broken", id="error"
+        ),
+        pytest.param([scripted("Own", generate_placements=3)], "not a sequence", id="no-sequence"),
+        pytest.param(
+            [scripted("Own", generate_placements=[GroupPlacement("a", np.zeros(1, np.int64))])],
+            "rows must be bool",
+            id="no-rows",
+        ),
+        pytest.param(
+            [OddNodes, scripted("Own", score_placement=101)], "an invalid score 101", id="score"
+        ),
+        pytest.param([OddNodes, scripted("Own", score_placement="a")], "not a int", id="no-score"),
+    ],
+)
+def test_plugins_that_break_fail_the_group(plugins: list[type[Plugin]], text: str) -> None:
+    cluster = own_cluster(*plugins)
+    assert cluster.bound == []
+    assert text in messages(cluster)["g-0"]
+    assert conditions(cluster)[-1][2] == "SchedulerError"
+    assert cluster.is_at_rest()
+
+
+def test_a_plugin_may_reject_a_group_or_leave_it_no_nodes() -> None:
+    no = own_cluster(scripted("Own", generate_placements=Status.unschedulable("not now")))
+    assert messages(no)["g-0"] == "not now"
+    nowhere = own_cluster(scripted("Own", generate_placements=[]))
+    assert messages(nowhere)["g-0"] == "no feasible placements found"
+
+
+@given(st.data())
+def test_a_group_is_placed_as_a_whole_in_one_rack_if_one_holds_it(data: Any) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    number = data.draw(st.integers(1, 5))
+    minimum = data.draw(st.integers(1, number))
+    cluster = cluster_of(*racks(*sizes), make_node("alone").capacity(cpu=9, pods=9))
+    show(cluster, gang("g", minimum, schedulingConstraints=RACK))
+    cluster.add(*members("g", number))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == (min(number, max(sizes)) if max(sizes) >= minimum else 0)
+    assert len(racks_of(cluster, "g")) <= 1
+    assert cluster.is_at_rest()
