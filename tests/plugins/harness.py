@@ -9,7 +9,7 @@ from tests.handles import make_handle
 
 from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.node_table import LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin, PreFilterResult
@@ -56,7 +56,7 @@ def filtered(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, Status]:
     }
 
 
-def scored(plugin: Any, pod: Pod, nodes: LiveNodeTable) -> dict[str, int] | Status:
+def scored(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, int] | Status:
     """Raw scores by node, or what PreScore answers when that is not Success."""
     state = CycleState()
     if hasattr(plugin, "pre_score"):

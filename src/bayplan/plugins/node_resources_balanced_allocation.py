@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.pod import Pod, PodStatus, SpecPart
-from bayplan.cache.node_table import BoolArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import spec_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
@@ -119,6 +119,15 @@ class Fractions(KeptColumns):
         for used, resource in zip(self.used, self._resources, strict=True):
             used[rows] = resource.columns(nodes)[1][rows]
         self.base[rows] = 3 * _HALF - self.balance(0.0, rows)
+
+    def take(self, rows: IntArray) -> Self:
+        """See `KeptColumns.take`."""
+        taken = self.copy()
+        taken.capacity = self.capacity[:, rows]
+        taken.offered = None if self.offered is None else self.offered[:, rows]
+        taken.used = np.empty_like(taken.capacity)
+        taken.base = np.empty(len(rows), np.int16)
+        return taken
 
     def balance(self, amounts: FloatArray | float, rows: Rows) -> Integers:
         """100 minus the standard deviation of the used percentages, truncated, of ``rows``.

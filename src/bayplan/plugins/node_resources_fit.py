@@ -91,9 +91,7 @@ class NodeResourcesFit(Plugin):
         """What each node lacks, as bits; see the module's docstring."""
         needs = self._needs_of(pod.shape.requests)
         too_small = _too_small(needs)
-        codes = (nodes.pod_count >= nodes.allowed_pods).astype(
-            np.min_scalar_type(2 * too_small - 1)
-        )
+        codes = (nodes.pod_count >= nodes.allowed_pods).astype(_code_type(too_small))
         for bit, (name, amount) in enumerate(needs, 1):
             allocatable = nodes.allocatable(name)
             lacking: BoolArray = allocatable - nodes.requested(name) < amount
@@ -197,6 +195,11 @@ def _needs(requests: SpecPart) -> Needs:
 def _too_small(needs: Needs) -> int:
     """The bit for a node that is too small; at most the 63rd, so that codes are not negative."""
     return 1 << len(needs) + 1
+
+
+@lru_cache
+def _code_type(highest_bit: int) -> np.dtype[Any]:
+    return np.min_scalar_type(2 * highest_bit - 1)
 
 
 def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.plugins.harness import make, scored, table_of
 
@@ -93,3 +94,26 @@ def test_scores_follow_nodes_that_change_and_nodes_that_come(
     assert scored(plugin, WANTS, nodes) == scored(make(kind, **args), WANTS, nodes)
     other = table_of(make_node("other").capacity(gpus, cpu=2, memory="1Gi", pods=9))
     assert scored(plugin, WANTS, other) == scored(make(kind, **args), WANTS, other)
+
+
+@pytest.mark.parametrize(("kind", "args"), PLUGINS)
+def test_what_if_tables_have_their_own_pods(kind: type[Plugin], args: dict[str, Any]) -> None:
+    gpus = {"nvidia.com/gpu": 4}
+    offers = [{"cpu": 4}, {"cpu": 6, **gpus}, {"cpu": 2, **gpus}, {}]
+    nodes = table_of(
+        *(make_node(f"n{i}").capacity(offers[i % 4], memory="8Gi", pods=9) for i in range(NODES))
+    )
+    filled(nodes, range(50))
+    plugin = make(kind, **args)
+    rows = np.array([7, 1, 99, 2])
+    for _ in range(2):  # before the columns are kept, and with them
+        table = nodes.take(rows)
+        table.add_pods([0, 2], [WANTS, WANTS])
+        narrow = table.take(np.array([2, 0]))
+        for what_if in (table, narrow):
+            fresh = scored(make(kind, **args), WANTS, what_if)
+            assert scored(plugin, WANTS, what_if) == fresh
+        scored(plugin, WANTS, nodes)
+    nodes.set_node(make_node("n7").capacity(cpu=1, memory="1Gi", pods=9).obj())
+    table = nodes.take(rows)
+    assert scored(plugin, WANTS, table) == scored(make(kind, **args), WANTS, table)

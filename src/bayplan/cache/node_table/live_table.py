@@ -83,6 +83,7 @@ class LiveNodeTable(NodeTable):
 
     def __init__(self, n: int = 0) -> None:
         self.origin = None
+        self.live = self
         self.tentative = False
         self._rows = Rows()
         self.columns = Columns(pod_kinds=[])

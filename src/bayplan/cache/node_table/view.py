@@ -30,6 +30,7 @@ from bayplan.cache.node_table.node_info import NodeInfo
 from bayplan.cache.node_table.pod_columns import HostPort, HostPorts, PodObjects, Requested
 
 if TYPE_CHECKING:
+    from bayplan.cache.node_table.live_table import LiveNodeTable
     from bayplan.cache.node_table.what_if_table import WhatIfTable
 
 C = TypeVar("C")
@@ -43,10 +44,12 @@ class NodeTable(ABC):
     Attributes:
         origin: row numbers in the live table that these rows were taken from, ``(n,)``; None for
             the live table itself.
+        live: the live table that these rows were taken from, or this one.
         columns: by class; those of a what-if table are taken lazily.
     """
 
     origin: IntArray | None
+    live: LiveNodeTable
     columns: Columns
 
     def column(self, kind: type[C]) -> C:

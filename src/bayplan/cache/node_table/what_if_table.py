@@ -22,6 +22,7 @@ class WhatIfTable(NodeTable):
     def __init__(self, source: NodeTable, picked: IntArray) -> None:
         self._source = source
         self._picked = picked
+        self.live = source.live
         self.origin = picked if source.origin is None else source.origin[picked]
         self.columns = _Taken(source.columns, picked)
 

@@ -101,13 +101,14 @@ class RowAnswers:
             or moved is None
             or moved_pods is None
             or len(nodes) != len(self.fits)
-            or (len(moved) + len(moved_pods)) * 4 > len(nodes)
         ):
             self._join_all(exists)
-        elif len(rows := {*moved, *moved_pods}) == 1:
-            self._join_row(rows.pop())
-        elif rows:
-            self._join_rows(np.array(sorted(rows)))
+        elif len(changed := moved + moved_pods) == 1:
+            self._join_row(changed[0])
+        elif len(changed) * 4 > len(nodes):
+            self._join_all(exists)
+        elif changed:
+            self._join_rows(np.unique(changed))
         self._generation = generation
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position

@@ -138,7 +138,10 @@ class PartAnswers:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
         rows = {*moved, *moved_pods}
         if len(rows) * self._few > len(nodes):
-            self._start_over(pod, nodes, undecided)
+            if moved or self.failed:
+                self._start_over(pod, nodes, undecided)
+            else:
+                self._update(pod, nodes, _ALL, undecided, static=True)
         elif len(rows) == 1 and self._by_load and not moved:
             self._take_by_load(pod, nodes, rows.pop(), undecided)
         elif rows:
@@ -180,10 +183,17 @@ class PartAnswers:
             self.scores[row] = answer[1]
 
     def _update(
-        self, pod: Pod, nodes: LiveNodeTable, rows: IntArray, undecided: BoolArray, *, static: bool
+        self,
+        pod: Pod,
+        nodes: LiveNodeTable,
+        rows: IntArray | slice,
+        undecided: BoolArray,
+        *,
+        static: bool,
     ) -> None:
-        """Ask about ``rows`` again; ``static``: what Pods do not change is known."""
-        table, undecided = nodes.take(rows), undecided[rows]
+        """Ask about ``rows`` (a slice: all) again; ``static``: what Pods do not change is known."""
+        table = nodes if isinstance(rows, slice) else nodes.take(rows)
+        undecided = undecided[rows]
         if not static:
             self._static[rows] = self._passing(self._static_filters, pod, table, undecided)
         fits, summed = self._ask_on_pods(pod, table, self._static[rows] & undecided)
@@ -229,6 +239,7 @@ class PartAnswers:
         return raw.astype(np.int64, copy=False)
 
 
+_ALL = slice(None)
 _YES: BoolArray = np.ones(1, np.bool_)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
-from bayplan.cache.node_table import LiveNodeTable, NodeTable
+from bayplan.cache.node_table import NodeTable
 from bayplan.cache.requests import Exact, units
 from bayplan.framework.handle import InTreeHandle
 from bayplan.plugins.shared.device_classes import may_have_class
@@ -96,19 +96,29 @@ class ColumnsOf(Generic[KeptT]):
         self._kept: dict[tuple[str, ...], KeptT] = {}
 
     def of(self, resources: Sequence[ScoredResource], nodes: NodeTable) -> KeptT:
-        """The columns for ``nodes``: computed anew for a what-if table, and where devices count.
+        """The columns for ``nodes``; kept for the live table, unless devices count.
 
-        Devices come and go, which no journal of the table tells.
+        Devices come and go, which no journal of the table tells. For a what-if table, what Pods do
+        not change is taken from the kept columns.
         """
-        if not isinstance(nodes, LiveNodeTable) or any(r.devices for r in resources):
+        live = nodes.live
+        kept = None if any(r.devices for r in resources) else self._columns(resources)
+        if kept is not None and nodes is live:
+            kept.refresh(live)
+            return kept
+        if kept is not None and nodes.origin is not None and kept.is_of(live):
+            columns = kept.take(nodes.origin)
+            columns.update(nodes, slice(None))
+        else:
             columns = self._make(resources)
             columns.start(nodes)
-            return columns
-        names = tuple(resource.name for resource in resources)
+        return columns
+
+    def _columns(self, resources: Sequence[ScoredResource]) -> KeptT:
+        names = tuple([resource.name for resource in resources])
         kept = self._kept.get(names)
         if kept is None:
             if len(self._kept) >= _SETS_KEPT:
                 self._kept.clear()
             kept = self._kept[names] = self._make(resources)
-        kept.refresh(nodes)
         return kept

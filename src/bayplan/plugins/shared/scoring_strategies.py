@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import gcd
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,8 @@ class Loads(KeptColumns):
         capacity: what is offered, at least 1.
         free: what Pods leave of it; negative where they take more.
         weights: of the resources, 0 where a node does not offer one; ``(r, 1)`` if all nodes do.
+        are_equal: whether all weights are 1.
+        zero: ``(n,)`` for `np.maximum`, which with a number in its place takes twice as long.
         weight: ``(n,)`` their sum on a node, at least 1; ``(1,)`` if all nodes offer all.
     """
 
@@ -90,10 +92,10 @@ class Loads(KeptColumns):
         self.capacity: Numbers = np.maximum(offered, 1).astype(np.float64 if exact else np.int64)
         everywhere = bool((offered > 0)[:, nodes.exists].all())
         self.weights = self._weights if everywhere else self._weights * (offered > 0)
+        self.are_equal = bool((self.weights == 1).all())
         self.weight = np.maximum(self.weights.sum(axis=0, dtype=np.int32), 1)
         self.free: Numbers = np.empty_like(self.capacity)
-        # For `np.maximum`: with a number in place of an array it takes twice as long.
-        self._zero = np.zeros(len(nodes), self.capacity.dtype)
+        self.zero = np.zeros(len(nodes), self.capacity.dtype)
         self.update(nodes, _EVERY_ROW)
 
     def update(self, nodes: NodeTable, rows: Rows) -> None:
@@ -101,6 +103,16 @@ class Loads(KeptColumns):
         for free, resource in zip(self.free, self._resources, strict=True):
             offered, used = _columns(resource, nodes)
             free[rows] = offered[rows] - used[rows]
+
+    def take(self, rows: IntArray) -> Self:
+        """See `KeptColumns.take`."""
+        taken = self.copy()
+        taken.capacity = self.capacity[:, rows]
+        taken.free = np.empty_like(taken.capacity)
+        taken.zero = self.zero[rows]
+        if self.weights is not self._weights:
+            taken.weights, taken.weight = self.weights[:, rows], self.weight[rows]
+        return taken
 
     def share_free(self, amounts: list[int]) -> Integers:
         """``(r, n)`` percent of the capacity that is free beside ``amounts``."""
@@ -113,7 +125,7 @@ class Loads(KeptColumns):
 
     def _left(self, amounts: list[int]) -> Numbers:
         left: Numbers = self.free - np.array(amounts, self.free.dtype)[:, np.newaxis]
-        np.maximum(left, self._zero, out=left)
+        np.maximum(left, self.zero, out=left)
         return left
 
     def _percent(self, part: Numbers) -> Integers:
@@ -158,7 +170,7 @@ def share_used_together(
 
 def _average(loads: Loads, scores: Integers) -> Integers:
     """``(n,)`` of the ``scores`` of all resources, ``(r, n)``, by weight."""
-    weighted = scores if (loads.weights == 1).all() else loads.weights * scores
+    weighted = scores if loads.are_equal else loads.weights * scores
     total: Integers = weighted.sum(axis=0, dtype=weighted.dtype)
     total //= loads.weight
     return total
