@@ -222,6 +222,16 @@ class Cluster:
         else:
             self.kubectl("apply", "-f", str(path), namespace=self.namespace)
 
+    def explain(self, *arguments: str) -> Any:
+        """What ``bayplan explain`` says of this cluster, read as the admin.
+
+        Raises:
+            subprocess.CalledProcessError: it failed; what it says is on stderr.
+        """
+        command = [sys.executable, "-m", "bayplan", "explain", "--output=json", *arguments]
+        command += [f"--kubeconfig={self.plane.kubeconfig}", f"--namespace={self.namespace}"]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
     def config(self, name: str = NAME, **fields: Any) -> Path:
         """Write a configuration for schedulers that run beside the deployed one: no election.
 

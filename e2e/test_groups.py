@@ -256,6 +256,14 @@ def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
     verdict = json.loads(answer.stdout)
     assert verdict["message"].startswith("NoRoom: at most 2 of 3 fit, short by cpu")
     assert len(verdict["members"]) == 3
+    # Without a file the running cluster is read: the group, and a Pod of it.
+    config = f"--config={tmp_path / 'config.yaml'}"
+    assert cluster.explain("group", "waits", config) == verdict
+    (one,) = cluster.explain("--pod=waits-1", config)
+    assert one["group"] == {
+        "name": f"{cluster.namespace}/waits",
+        "message": verdict["message"],
+    }
     assert bayplan.holds_what_the_api_server_has()
 
 
@@ -298,6 +306,9 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
         if name == "fits":
             wait_note(cluster, "fits", "Bound: 3 Pods, of which 3 are needed", kind="Job")
     wait_note(cluster, "big", "NoRoom: at most 1 of 4 fit, short by cpu", kind="Job")
+    config = cluster.config(profiles=[profile])
+    verdict = cluster.explain("group", "Job/big", f"--config={config}")
+    assert verdict["message"].startswith("NoRoom: at most 1 of 4 fit, short by cpu")
     assert (len(bound(cluster, "fits")), len(bound(cluster, "big"))) == (3, 0)
     cluster.create(pod("small", OTHER, cpu="1"))
     cluster.wait_bound("small")

@@ -102,6 +102,9 @@ def test_a_gang_is_bound_as_a_whole_and_one_that_does_not_fit_is_told_why(
     said = ["Insufficient cpu", "minCount (5)", *["pod group is unschedulable"] * 3]
     wait_until(lambda: beginnings(cluster, "big", said) == said, SOON, "conditions of the Pods")
     assert not any(cluster.node_of(each["metadata"]["name"]) for each in big)
+    verdict = cluster.explain("group", "big", f"--config={cluster.config(OTHER)}", GATE)
+    assert verdict["message"] == "{} {}: {}".format(*condition(cluster, "big"))
+    assert len(verdict["rejected"]) == 5
 
     for each in fits:
         cluster.delete(each["metadata"]["name"])

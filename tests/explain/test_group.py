@@ -7,19 +7,13 @@ from typing import Any
 from tests.core_harness import Cluster
 from tests.groups import group_cluster, members, nodes, pod_group, show
 
-from bayplan.attempt.commit import Commit
-from bayplan.attempt.group import Planner
-from bayplan.attempt.room import RoomMaker
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
 
 
 def explainer(cluster: Cluster) -> GroupExplainer:
     """One that sees the groups of the cluster."""
-    cache, queue = cluster.world.cache, cluster.world.queue
-    planner = Planner(cache, Commit(cache, queue.nominator), cluster.core.selector)
-    rooms = RoomMaker(cache, queue.nominator, planner)
-    return GroupExplainer(cluster.core.profiles, cache.groups, queue.groups, planner, rooms)
+    return GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.selector)
 
 
 def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:

@@ -23,7 +23,7 @@ from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.attempt.room import rows_that_may_fit
 from bayplan.attempt.selection import NodeChooser
-from bayplan.attempt.workload_group import GroupAttempt, GroupAttempts
+from bayplan.attempt.workload_group import GroupAttempt, GroupAttempts, invalid
 from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.config.points import Point
@@ -174,6 +174,20 @@ class WorkloadRooms:
             )
         status = replace(done.status, reasons=(*done.status.reasons, text))
         return msgspec.structs.replace(done, status=status, room=room)
+
+    def dry_run(
+        self, framework: Framework, pod_group: WorkloadPodGroup, pods: Sequence[Pod]
+    ) -> tuple[GroupAttempt, GroupAttempt]:
+        """What an attempt of the group would come to, without and with `make_room`.
+
+        What it placed counts until `GroupAttempts.undo`. Pods that are being deleted are not tried.
+        """
+        if fault := invalid(pod_group, pods, self.cache.members.scheduled(pod_group.key)):
+            done = GroupAttempt(Status.error(fault), tuple(pods))
+        else:
+            staying = [pod for pod in pods if pod.deleted is None]
+            done = self.attempts.run(framework, pod_group, staying, dry_run=True)
+        return done, self.make_room(framework, pod_group, done, dry_run=True)
 
     def _ask(self, framework: Framework, request: WorkloadRequest) -> tuple[Room | None, str]:
         """The first room that a plugin makes, and what is said of it."""

@@ -1,11 +1,13 @@
-"""``bayplan explain``: why each pending Pod of a file goes where it goes, or nowhere.
+"""``bayplan explain``: why each pending Pod goes where it goes, or nowhere.
+
+It reads files, or the running cluster; whatever it reads, it changes nothing.
 
 ``bayplan explain group NAME`` says it of a group of Pods: its plan, or why there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +18,8 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Commit
-from bayplan.attempt.group import Planner
-from bayplan.attempt.room import RoomMaker
-from bayplan.cli import offline, plugins
+from bayplan.cache.inferred_groups import OWNERS
+from bayplan.cli import live, offline, plugins
 from bayplan.cli.explain_text import print_group, print_verdict
 from bayplan.cli.offline import Output
 from bayplan.explain.explanation import explain as explain_pod
@@ -41,7 +42,7 @@ class Subject(StrEnum):
 
 @app.command()
 def explain(
-    file: offline.FileOption,
+    file: offline.FileOrClusterOption = None,
     subject: Annotated[
         Subject | None,
         typer.Argument(help="group: explain a group of Pods instead of Pods.", show_default=False),
@@ -49,7 +50,8 @@ def explain(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Of the group: namespace/name, or a name in the namespace of -n.",
+            help="Of the group: namespace/name, or a name in the namespace of -n; of one without a "
+            "PodGroup: namespace/KIND/name or KIND/name, such as Job/train.",
             show_default=False,
         ),
     ] = None,
@@ -68,18 +70,24 @@ def explain(
     top: Annotated[
         int, typer.Option(min=1, help="As text: how many nodes to show with their scores.")
     ] = 5,
+    kubeconfig: live.KubeconfigOption = None,
 ) -> None:
-    """Say why each pending Pod of a file goes where it goes, or nowhere.
+    """Say why each pending Pod goes where it goes, or nowhere.
 
-    Each is judged on the cluster as the file gives it. With --config, Pods are judged by the
-    profile that they ask for, without it all of them by the default profile.
+    Each is judged on the cluster as the files give it, or as the API server has it now. With
+    --config, Pods are judged by the profile that they ask for, without it all of them by the
+    default profile.
     """
+    only = _key(pod, namespace)
+
+    def load() -> tuple[Cluster, Core]:
+        return offline.load(file, config, plugin_dir, namespace, only, feature_gates, kubeconfig)
+
     if subject is not None:
-        _explain_group(file, config, plugin_dir, namespace, feature_gates, name, output)
+        _explain_group(load, _key(name, namespace), output)
         return
     with offline.reporting():
-        only = _key(pod, namespace)
-        cluster, core = offline.load(file, config, plugin_dir, namespace, only, feature_gates)
+        cluster, core = load()
         verdicts = _explain(cluster, core, only, details=output is Output.TEXT)
     offline.print_notes(cluster)
     if output is Output.TEXT:
@@ -94,21 +102,12 @@ def explain(
 
 
 def _explain_group(
-    file: Iterable[Path],
-    config: Path | None,
-    plugin_dir: Iterable[Path] | None,
-    namespace: str,
-    feature_gates: Iterable[str] | None,
-    name: str | None,
-    output: Output,
+    load: Callable[[], tuple[Cluster, Core]], key: str | None, output: Output
 ) -> None:
-    key = _key(name, namespace)
     if key is None:
         raise typer.BadParameter("explain group needs the name of a group", param_hint="NAME")
     with offline.reporting():
-        cluster, core = offline.load(
-            file, config, plugin_dir, namespace, feature_gates=feature_gates
-        )
+        cluster, core = load()
         verdict = _explainer(core).of_group(key, cluster.objects[POD])
         if verdict is None:
             raise ClusterFileError(f"there is no Pod of a group {key}")
@@ -121,10 +120,7 @@ def _explain_group(
 
 
 def _explainer(core: Core) -> GroupExplainer:
-    cache, queue = core.world.cache, core.world.queue
-    planner = Planner(cache, Commit(cache, queue.nominator), core.selector)
-    rooms = RoomMaker(cache, queue.nominator, planner)
-    return GroupExplainer(core.profiles, cache.groups, queue.groups, planner, rooms)
+    return GroupExplainer(core.profiles, core.world, core.selector)
 
 
 def explain_file(
@@ -146,8 +142,10 @@ def explain_file(
     return _explain(cluster, core, only)
 
 
-def _key(pod: str | None, namespace: str) -> str | None:
-    return f"{namespace}/{pod}" if pod and "/" not in pod else pod
+def _key(name: str | None, namespace: str) -> str | None:
+    """With the namespace, which the kind of an inferred group is not."""
+    has_none = name is not None and ("/" not in name or name.partition("/")[0] in OWNERS)
+    return f"{namespace}/{name}" if name and has_none else name
 
 
 def _explain(

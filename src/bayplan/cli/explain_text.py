@@ -55,7 +55,7 @@ def print_group(console: Console, verdict: Verdict) -> None:
     left = dict.fromkeys(verdict.get("left", ()), "does not fit with the others; goes singly")
     later = {pod: f"{node}, by eviction" for pod, node in verdict.get("nominated", {}).items()}
     victims = dict.fromkeys(verdict.get("victims", ()), "would be evicted")
-    waiting = left | verdict.get("held", {}) | later
+    waiting = left | verdict.get("rejected", {}) | verdict.get("held", {}) | later
     for rows, style in ((plan, "green"), (waiting, "yellow"), (victims, "red")):
         for pod, remark in rows.items():
             nodes.add_row(pod, remark, style=style)

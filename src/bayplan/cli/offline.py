@@ -1,4 +1,4 @@
-"""What `bayplan explain` and `bayplan simulate` share: options, reading a file, output."""
+"""What `bayplan explain` and `bayplan simulate` share: options, reading the objects, output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rich.console import Console
 from bayplan import logs
 from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
-from bayplan.cli import plugins
+from bayplan.cli import live, plugins
 from bayplan.config import ConfigError
-from bayplan.simulation import Cluster, ClusterFileError, load_cluster, offline_core
+from bayplan.simulation import Cluster, ClusterFileError, listed_cluster, load_cluster, offline_core
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
 DEFAULT_PROFILE = "default-scheduler"
@@ -35,6 +35,15 @@ FileOption = Annotated[
         "-f",
         help="Cluster file: YAML documents or JSON as kubectl get -o yaml prints; a folder of "
         "them; - for stdin. May be given more than once.",
+    ),
+]
+FileOrClusterOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        help="Cluster files in place of the running cluster: YAML documents or JSON as kubectl get "
+        "-o yaml prints; a folder of them; - for stdin. May be given more than once.",
     ),
 ]
 NamespaceOption = Annotated[
@@ -54,26 +63,30 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to pri
 
 
 def load(
-    paths: Iterable[Path],
+    paths: Iterable[Path] | None,
     config: Path | None,
     plugin_dirs: Iterable[Path] | None,
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
     feature_gates: Iterable[str] | None = None,
+    kubeconfig: str | None = None,
 ) -> tuple[Cluster, Core]:
-    """The cluster in the files, and a core that holds it.
+    """The cluster in the files, or the one that runs; and a core that holds it.
 
     Args:
-        paths: see `bayplan.simulation.load_cluster`, as ``namespace`` and ``as_pending``.
+        paths: see `bayplan.simulation.load_cluster`, as ``namespace`` and ``as_pending``; without
+            any, the running cluster is read.
         config: a configuration file; None for the default profile.
         plugin_dirs: folders with plugins.
         namespace: of the objects that name none.
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
         feature_gates: the values of ``--feature-gates``.
+        kubeconfig: which cluster; None for the one that kubectl finds.
 
     Raises:
         ClusterFileError: there is nothing to judge in the files.
-        typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
+        typer.Exit: the configuration, a plugin or the cluster cannot be used; the errors are
+            printed.
     """
     gates = tuple(feature_gates or ())
     sources = Sources(config, tuple(plugin_dirs or ()), DEFAULT_PROFILE, gates)
@@ -81,7 +94,11 @@ def load(
     profile = None if config else DEFAULT_PROFILE
     try:
         kinds = registry.kinds(effective)
-        cluster = load_cluster(paths, profile, namespace, as_pending, kinds)
+        if paths:
+            cluster = load_cluster(paths, profile, namespace, as_pending, kinds)
+        else:
+            listed = live.objects(kubeconfig, kinds)
+            cluster = listed_cluster(listed, profile, as_pending, kinds)
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
         source = ConfigError(error.errors, str(config)) if config else error

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -16,12 +14,8 @@ from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
 from bayplan.cache.queue_tree import Fault
 from bayplan.cache.queue_tree.report import Amounts, QueueState, states
-from bayplan.cli import offline, plugins
+from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
-from bayplan.client.connection import Connection
-from bayplan.client.errors import ApiError, NotFound
-from bayplan.client.http import Http
-from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation import load_cluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
@@ -33,19 +27,10 @@ KINDS = (NODE, NAMESPACE, QUEUE, POD)
 app = typer.Typer(add_completion=False)
 
 
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw]
-
-
 @app.command()
 def queues(
-    file: Annotated[
-        list[Path] | None,
-        typer.Option("--filename", "-f", help="Cluster files in place of a cluster."),
-    ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", help="Which cluster; as kubectl finds it if not.")
-    ] = None,
+    file: offline.FileOrClusterOption = None,
+    kubeconfig: live.KubeconfigOption = None,
     namespace: offline.NamespaceOption = DEFAULT_NAMESPACE,
     output: offline.OutputOption = Output.TEXT,
 ) -> None:
@@ -69,22 +54,10 @@ def queues(
 
 
 def _listed(kubeconfig: str | None) -> Mapping[Kind[Any], list[Any]]:
-    try:
-        http = Http(Connection.load(kubeconfig))
-        return {kind: _objects(http, kind) for kind in KINDS}
-    except (ApiError, KubeconfigError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(plugins.UNUSABLE) from None
-
-
-def _objects(http: Http, kind: Kind[Any]) -> list[Any]:
-    try:
-        data = http.get(kind.path())
-    except NotFound:
-        if kind is QUEUE:
-            return []
-        raise
-    return [kind.decode(item) for item in msgspec.json.decode(data, type=_List).items]
+    objects: dict[Kind[Any], list[Any]] = {kind: [] for kind in KINDS}
+    for kind, data in live.objects(kubeconfig, KINDS):
+        objects[kind].append(kind.decode(data))
+    return objects
 
 
 def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:

@@ -1,7 +1,7 @@
 """Explain a group: which of its Pods are there, and the plan for them, or why there is none.
 
-It runs the scheduler's planner as a dry run and drops the plan, so nothing changes. The result is
-plain data; empty keys are left out.
+It runs the scheduler's planner (for a PodGroup of Kubernetes, its attempt) as a dry run and drops
+the plan, so nothing changes. The result is plain data; empty keys are left out.
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner, refusal_of
 from bayplan.attempt.plan import GroupRejection, Plan
-from bayplan.attempt.report import skip_note
+from bayplan.attempt.report import cut_note, skip_note
 from bayplan.attempt.room import RoomMaker
-from bayplan.cache.groups import Groups
+from bayplan.attempt.selection import NodeChooser
+from bayplan.attempt.workload_group import GroupAttempts
+from bayplan.attempt.workload_group_report import condition_text
+from bayplan.attempt.workload_room import WorkloadRooms
+from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.explain.explanation import gate_status, raised
+from bayplan.framework.room import Room
 from bayplan.profiles import Profiles
-from bayplan.queue.groups import QueuedGroups
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.world import World
 
 Verdict = dict[str, Any]
 
@@ -26,41 +32,50 @@ Verdict = dict[str, Any]
 class GroupExplainer:
     """Explains groups; each is planned once, however many of its Pods are asked about."""
 
-    def __init__(
-        self,
-        profiles: Profiles,
-        keys: Groups,
-        groups: QueuedGroups,
-        planner: Planner,
-        rooms: RoomMaker,
-    ) -> None:
-        self._profiles, self._keys, self._groups = profiles, keys, groups
-        self._planner, self._rooms = planner, rooms
+    def __init__(self, profiles: Profiles, world: World, selector: NodeChooser) -> None:
+        cache, nominator = world.cache, world.nominator
+        commit = Commit(cache, nominator)
+        self._profiles, self._cache, self._groups = profiles, cache, world.queue.groups
+        self._planner = Planner(cache, commit, selector)
+        self._rooms = RoomMaker(cache, nominator, self._planner)
+        self._attempts = GroupAttempts(commit, selector, nominator, cache.members)
+        self._workload_rooms = WorkloadRooms(cache, nominator, self._attempts, commit, selector)
         self._verdicts: dict[str, Verdict] = {}
 
     def of_pod(self, pod: Pod) -> Verdict:
         """What becomes of a Pod with its group: ``name``, ``node``, ``message``; empty for none."""
         entry = self._groups.entry_of(pod)
-        if entry is None or pod.uid not in entry.members or entry.plugin.workload_api:
+        if entry is None or pod.uid not in entry.members:
             return {}
         verdict = self._of_entry(entry)
         answer = {"name": entry.key, "node": verdict.get("plan", {}).get(pod.key)}
-        answer["message"] = verdict.get("message")
+        answer["message"] = verdict.get("rejected", {}).get(pod.key) or verdict.get("message")
         return {key: value for key, value in answer.items() if value}
 
     def of_group(self, key: str, pods: Iterable[Pod]) -> Verdict | None:
-        """What becomes of the group ``key``; ``pods`` are all there are. None for no such group."""
-        members = [pod for pod in pods if self._keys.key_of(pod) == key and not pod.terminal]
-        labelled = (entry for entry in self._groups if not entry.plugin.workload_api)
-        entries = [entry for entry in labelled if entry.key == key]
+        """What becomes of the group ``key``; ``pods`` are all there are. None for no such group.
+
+        A PodGroup of Kubernetes gives way to a group of the label that has its name.
+        """
+        present = [pod for pod in pods if not pod.terminal]
+        members = [pod for pod in present if self._cache.groups.key_of(pod) == key]
+        is_workload = not members
+        if is_workload:
+            members = [pod for pod in present if workload_group_key(pod) == key]
         if not members:
             return None
         running = {pod.key: pod.node_name for pod in members if pod.node_name}
         verdict: Verdict = {"group": key, "running": running, "held": self._held(members)}
+        entries = [
+            entry
+            for entry in self._groups
+            if entry.key == key and entry.plugin.workload_api is is_workload
+        ]
         for entry in entries:
             verdict |= self._of_entry(entry)
         if not entries:
-            verdict |= self._without_entry(key, members)
+            without = self._workload_without_entry if is_workload else self._without_entry
+            verdict |= without(key, members)
         return {name: value for name, value in verdict.items() if value}
 
     def _held(self, pods: Iterable[Pod]) -> dict[str, str]:
@@ -88,10 +103,43 @@ class GroupExplainer:
             return {"message": f"the profile {profile.name} does not place groups (Coscheduling)"}
         return {"message": "WaitingForMembers: none can be placed"}
 
+    def _workload_without_entry(self, _key: str, members: list[Pod]) -> Verdict:
+        waiting = [pod for pod in members if not pod.node_name]
+        profile = self._profiles.get(members[0].spec.scheduler_name)
+        if not waiting or profile is None:
+            return {}
+        if not any(plugin.workload_api for plugin in profile.plugins.grouping):
+            text = f"the profile {profile.name} does not place PodGroups of Kubernetes"
+            return {"message": f"{text} (the feature gate GenericWorkload, GangScheduling)"}
+        return {"message": "none of its Pods can be placed"}
+
     def _of_entry(self, entry: QueuedGroup) -> Verdict:
         if entry.uid not in self._verdicts:
-            self._verdicts[entry.uid] = self._planned(entry)
+            planned = self._attempted if entry.plugin.workload_api else self._planned
+            self._verdicts[entry.uid] = planned(entry)
         return self._verdicts[entry.uid]
+
+    def _attempted(self, entry: QueuedGroup) -> Verdict:
+        """Of a PodGroup of Kubernetes."""
+        pod_group, missing = find_workload_group(self._cache.objects, entry.key), entry.gathering()
+        verdict: Verdict = {"members": [pod.key for pod in entry.pods]}
+        if pod_group is not None:
+            verdict["minimum"] = pod_group.minimum
+        if missing is not None or pod_group is None:
+            return verdict | {"message": missing.message if missing is not None else ""}
+        framework = self._profiles[entry.profile]
+        untried, done = self._workload_rooms.dry_run(framework, pod_group, entry.pods)
+        failures = {pod.key: rejection for pod, rejection in done.failures(untried.status)}
+        verdict["rejected"] = {key: cut_note(r.message) for key, r in failures.items()}
+        faults = (raised(rejection.fault) for rejection in failures.values())
+        verdict |= next((fault for fault in faults if fault), {})
+        if done.status.ok:
+            members = [placed.member.pod for placed in done.placed]
+            verdict["plan"] = {pod.key: pod.node_name for pod in members}
+            self._attempts.undo(done)
+        else:
+            verdict["message"] = condition_text(done.status)
+        return verdict | _room(done.room, entry.pods)
 
     def _planned(self, entry: QueuedGroup) -> Verdict:
         group, pods, missing = entry.group, entry.pods, entry.gathering()
@@ -112,10 +160,14 @@ class GroupExplainer:
 
 def _rejection(rejection: GroupRejection, pods: Iterable[Pod]) -> Verdict:
     verdict: Verdict = {"message": rejection.sentence} | raised(rejection.fault)
-    if (room := rejection.room) is not None:
-        verdict["victims"] = [pod.key for pod in room.victims]
-        verdict["nominated"] = {p.key: room.nodes[p.uid] for p in pods if p.uid in room.nodes}
-    return verdict
+    return verdict | _room(rejection.room, pods)
+
+
+def _room(room: Room | None, pods: Iterable[Pod]) -> Verdict:
+    if room is None:
+        return {}
+    nominated = {pod.key: room.nodes[pod.uid] for pod in pods if pod.uid in room.nodes}
+    return {"victims": [pod.key for pod in room.victims], "nominated": nominated}
 
 
 def _plan(plan: Plan) -> Verdict:

@@ -8,7 +8,7 @@ Objects that cannot be used are left out and reported. The only exception is `Cl
 there is nothing left to judge.
 """
 
-from bayplan.simulation.cluster import Cluster, load_cluster
+from bayplan.simulation.cluster import Cluster, listed_cluster, load_cluster
 from bayplan.simulation.files import ClusterFileError
 from bayplan.simulation.offline import offline_core
 from bayplan.simulation.simulate import simulate
@@ -16,6 +16,7 @@ from bayplan.simulation.simulate import simulate
 __all__ = [
     "Cluster",
     "ClusterFileError",
+    "listed_cluster",
     "load_cluster",
     "offline_core",
     "simulate",

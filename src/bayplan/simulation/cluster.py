@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bayplan.api.kinds import KINDS, NODE, POD, WORKLOAD_POD_GROUP, Kind
 from bayplan.api.pod import Pod
 from bayplan.simulation.admission import (
@@ -83,7 +85,7 @@ def load_cluster(
         ClusterFileError: a file cannot be read, or there are neither Nodes nor Pods.
     """
     notes = Notes()
-    watched = tuple(dict.fromkeys((*kinds, *KINDS.values())))
+    watched = _watched(kinds)
     readable = Readable((*watched, *READABLE))
     with _collector_paused():
         files = [file for path in paths for file in _files(path)]
@@ -94,12 +96,40 @@ def load_cluster(
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]
             raise ClusterFileError("\n".join(why))
-        runs_on = _take_off_its_node(objects, as_pending)
-        if scheduler_name is not None:
-            _adopt_pending(objects, scheduler_name)
-        _admit(objects, notes)
-        note_dangling(objects, notes)
-        return Cluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
+        return _cluster(objects, notes, scheduler_name, as_pending, watched)
+
+
+def listed_cluster(
+    listed: Iterable[tuple[Kind[object], msgspec.Raw]],
+    scheduler_name: str | None = None,
+    as_pending: str | None = None,
+    kinds: Iterable[Kind[object]] = (),
+) -> Cluster:
+    """The cluster of these objects, which an API server has; else as `load_cluster`."""
+    notes = Notes()
+    with _collector_paused():
+        entries = (Entry(kind, msgspec.json.decode(data)) for kind, data in listed)
+        objects = by_kind(usable(entries, notes))
+        return _cluster(objects, notes, scheduler_name, as_pending, _watched(kinds))
+
+
+def _watched(kinds: Iterable[Kind[object]]) -> tuple[Kind[object], ...]:
+    return tuple(dict.fromkeys((*kinds, *KINDS.values())))
+
+
+def _cluster(
+    objects: Objects,
+    notes: Notes,
+    scheduler_name: str | None,
+    as_pending: str | None,
+    watched: Iterable[Kind[object]],
+) -> Cluster:
+    runs_on = _take_off_its_node(objects, as_pending)
+    if scheduler_name is not None:
+        _adopt_pending(objects, scheduler_name)
+    _admit(objects, notes)
+    note_dangling(objects, notes)
+    return Cluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
 
 
 @contextmanager

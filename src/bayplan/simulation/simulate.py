@@ -24,7 +24,7 @@ from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import cut_note, skip_note
 from bayplan.attempt.room import RoomMaker
-from bayplan.attempt.workload_group import GroupAttempt, GroupAttempts, invalid
+from bayplan.attempt.workload_group import GroupAttempts
 from bayplan.attempt.workload_group_report import condition_text
 from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.cache.pod_groups import find_workload_group
@@ -195,11 +195,7 @@ class _Simulation:
         results = {pod.uid: self._held(entry, pod, "") for pod in pods}
         if not entry.pods:
             return [{**result, "podGroup": {"name": key}} for result in results.values()]
-        if fault := invalid(pod_group, pods, cache.members.scheduled(key)):
-            untried = GroupAttempt(Status.error(fault), tuple(pods))
-        else:
-            untried = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
-        done = self._workload_rooms.make_room(framework, pod_group, untried, dry_run=True)
+        untried, done = self._workload_rooms.dry_run(framework, pod_group, pods)
         victims = done.room.victims if done.room is not None else ()
         if victims and self._take_away([pod.key for pod in victims]):
             untried = done = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)

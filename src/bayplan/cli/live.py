@@ -1,0 +1,80 @@
+"""What a running cluster has, for commands that only look at it.
+
+Lists are read in pages, with the credentials of the user. A kind that the API server does not have
+counts as empty, and so does an optional one that may not be read, which is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import typer
+
+from bayplan.api.kinds import Kind
+from bayplan.cli import plugins
+from bayplan.client.connection import Connection
+from bayplan.client.errors import ApiError, Forbidden, NotFound
+from bayplan.client.http import Http
+from bayplan.client.kubeconfig import KubeconfigError
+
+PAGE = 500
+"""Objects in one answer."""
+
+KubeconfigOption = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", help="Which cluster, if no file is given; as kubectl finds it."),
+]
+
+
+class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):
+    continue_: str = ""
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class Listed(NamedTuple):
+    """An object as the API server has it."""
+
+    kind: Kind[Any]
+    data: msgspec.Raw
+
+
+def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[Listed]:
+    """All objects of these kinds.
+
+    Raises:
+        typer.Exit: the cluster cannot be read; the error is printed.
+    """
+    try:
+        http = Http(Connection.load(kubeconfig))
+        for kind in kinds:
+            for data in _of_kind(http, kind):
+                yield Listed(kind, data)
+    except (ApiError, KubeconfigError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(plugins.UNUSABLE) from None
+
+
+def _of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:
+    query: dict[str, str | int] = {"limit": PAGE}
+    if kind.field_selector:
+        query["fieldSelector"] = kind.field_selector
+    while True:
+        try:
+            page = msgspec.json.decode(http.get(f"{kind.path()}?{urlencode(query)}"), type=_List)
+        except (NotFound, Forbidden) as error:
+            if not kind.optional:
+                raise
+            if isinstance(error, Forbidden):
+                typer.echo(f"there may be objects of kind {kind.name}: {error}", err=True)
+            return
+        yield from page.items or ()
+        if not page.metadata.continue_:
+            return
+        query["continue"] = page.metadata.continue_
