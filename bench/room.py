@@ -4,7 +4,9 @@
 
 Every node has as many GPUs as it needs for the running Pods of one GPU, of three priorities and any
 age; a group of higher priority comes. "search" is the CPU time from the plan that fails to the
-victims and the plan that proves them, the least of `ROUNDS`; nobody is evicted.
+victims and the plan that proves them, the least of `ROUNDS`; nobody is evicted. Then the group is
+nominated to that room: "another Pod" is the CPU time of an attempt of a Pod of lower priority that
+asks for no GPU: without these nominations, beside them, and beside them after one has changed.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from rich.table import Table
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.api.pod import Pod
+from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
+from bayplan.attempt.outcome import Placement
 from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.room import RoomMaker
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.framework.cycle_state import CycleState
 from bayplan.inbox.messages import Changed, Replaced
 from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
 from bench.core import PROFILE_LINES
@@ -44,10 +49,13 @@ class Case(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What came of it; milliseconds of CPU."""
+    """What came of it; milliseconds of CPU for the search, microseconds for another Pod."""
 
     search: float
     victims: int
+    alone: float
+    beside: float
+    changed: float
 
 
 def main(
@@ -58,11 +66,14 @@ def main(
 ) -> None:
     """Measure the search for victims, for a group of one, of 512, and of 512 whole nodes."""
     a_node = -(-running // nodes)
-    table = Table("size", "GPUs each", "search [ms]", "victims")
+    table = Table(
+        "size", "GPUs each", "search [ms]", "victims", "another Pod [us]", "beside", "changed"
+    )
     size = min(512, nodes)
     for case in (Case(1, 1), Case(1, a_node), Case(size, 1), Case(size, a_node)):
         figures = measure(nodes, running, case, profile=profile)
-        table.add_row(*map(str, case), f"{figures.search:,.0f}", f"{figures.victims:,}")
+        others = (f"{us:,.0f}" for us in (figures.alone, figures.beside, figures.changed))
+        table.add_row(*map(str, case), f"{figures.search:,.0f}", f"{figures.victims:,}", *others)
     console.print(table)
 
 
@@ -93,7 +104,31 @@ def measure(nodes: int, running: int, case: Case, *, profile: bool = False) -> F
         started = process_time()
         search()
         times.append(process_time() - started)
-    return Figures(min(times) * 1000, len(rejection.room.victims))
+    nodes_of = rejection.room.nodes
+    alone = another_pod(cluster, [])
+    for pod in pods:
+        world.nominator.nominate(pod, nodes_of.get(pod.uid, ""))
+    beside, changed = another_pod(cluster, []), another_pod(cluster, pods[:1])
+    return Figures(min(times) * 1000, len(rejection.room.victims), alone, beside, changed)
+
+
+def another_pod(cluster: Cluster, again: list[Pod]) -> float:
+    """Microseconds of CPU of an attempt of a Pod of lower priority.
+
+    Args:
+        cluster: where.
+        again: these are nominated anew before each, to where they are.
+    """
+    times = []
+    nominator = cluster.world.nominator
+    for number in range(ROUNDS * 10):
+        nominator.nominate_all(nominator.nominations(again))
+        pod = make_pod(f"another-{number}").req({"cpu": "1"}).obj()
+        started = process_time()
+        outcome = attempt(cluster.framework, cluster.core.selector, CycleState(), pod)
+        times.append(process_time() - started)
+        assert isinstance(outcome, Placement)
+    return min(times) * 1e6
 
 
 def full_cluster(nodes: int, gpus: int, running: int) -> Cluster:

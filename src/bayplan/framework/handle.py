@@ -150,7 +150,13 @@ class WaitingPods(Protocol):
 
 
 class PodNominator(Protocol):
-    """Pods that wait for room that is being made on a node."""
+    """Pods that wait for room that is being made on a node.
+
+    Attributes:
+        version: changes whenever a nomination begins or ends.
+    """
+
+    version: int
 
     def nominated_pods(self, node_name: str) -> Iterable[Pod]:
         """Pods nominated to that node."""

@@ -18,17 +18,21 @@ their Pods of lower priority, V on row 4 and W on row 7, were gone?
    Pods of equal or higher priority (rivals) to the rows that have some, in a table taken from
    ``table``, and runs them again: they are not there yet, and may never come, so P must fit in
    both cases.
+
+Of the live table the rows with rivals are kept as such a table (`_Crowd`), as every Pod asks about
+them and they seldom change: 512 nominated Pods would cost each attempt more than all else does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable, WhatIfTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable, WhatIfTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
@@ -36,6 +40,46 @@ from bayplan.framework.handle import PodNominator
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.points import PodMoves
 from bayplan.framework.stages import Caller, FilterStage
+
+MOST_CROWDS = 16
+"""Priorities for which the live table's rows with rivals are kept."""
+
+
+@dataclass
+class _Crowd:
+    """Rows of a table, with rival nominated Pods on them.
+
+    Attributes:
+        rows: of the table that was asked about.
+        table: these rows, with the rivals.
+        rivals: all of them.
+        places: the row of each in ``table``.
+    """
+
+    rows: IntArray
+    table: WhatIfTable
+    rivals: list[Pod]
+    places: list[int]
+
+
+@dataclass
+class _KeptCrowd:
+    """A crowd of the live table (None: no rivals), and up to where it has seen the changes.
+
+    Attributes:
+        rows: those of the crowd.
+        nodes: the live table.
+        nominations: `PodNominator.version`.
+        node_position: of the live table's `node_journal`.
+        pod_position: of its `pod_journal`.
+    """
+
+    crowd: _Crowd | None
+    rows: frozenset[int]
+    nodes: LiveNodeTable
+    nominations: int
+    node_position: int
+    pod_position: int
 
 
 class WhatIf:
@@ -45,6 +89,7 @@ class WhatIf:
         self._nominator = nominator
         self._call: Caller
         self._stateful: list[PodMoves] = []
+        self._crowds: dict[int, _KeptCrowd] = {}
         self.stages: list[FilterStage] = []
         """The profile's Filter plugins; empty until they are made."""
 
@@ -64,6 +109,16 @@ class WhatIf:
     ) -> None:
         """What if ``others[i]`` were on ``rows[i]`` of ``nodes``?"""
         nodes.add_pods(rows, others)
+        self._added(state, pod, others, nodes, rows)
+
+    def _added(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+    ) -> None:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
@@ -126,19 +181,50 @@ class WhatIf:
         rivals: Mapping[int, list[Pod]] | None = None,
     ) -> tuple[IntArray, Diagnosis] | None:
         """Rows of ``nodes`` with rival nominated Pods, and the Filter results with these added."""
-        if rivals is None:
-            rivals = self.rivals(pod, nodes)
-        if not rivals:
+        if rivals is not None:
+            crowd = _crowd(nodes, rivals)
+        elif isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
+            crowd = self._kept_crowd(pod, nodes)
+        else:
+            crowd = _crowd(nodes, self.rivals(pod, nodes))
+        if crowd is None:
             return None
-        rows = np.array(sorted(rivals))
-        table = nodes.take(rows)
         # A what-if state is per row of its table: going from one to a part of it is what_if again.
-        changed = state.what_if(rows)
-        added = [(i, rival) for i, row in enumerate(rows.tolist()) for rival in rivals[row]]
-        self.add_pods(changed, pod, [p for _, p in added], table, [i for i, _ in added])
-        diagnosis = Diagnosis(table, changed, pod)
-        self.run_filters(changed, pod, table, diagnosis)
-        return rows, diagnosis
+        changed = state.what_if(crowd.rows)
+        self._added(changed, pod, crowd.rivals, crowd.table, crowd.places)
+        diagnosis = Diagnosis(crowd.table, changed, pod)
+        self.run_filters(changed, pod, crowd.table, diagnosis)
+        return crowd.rows, diagnosis
+
+    def _kept_crowd(self, pod: Pod, nodes: LiveNodeTable) -> _Crowd | None:
+        """That of a Pod which is not nominated itself, so it depends on its priority alone."""
+        if not self._nominator.nominated_nodes():
+            return None
+        kept = self._crowds.get(pod.priority)
+        if kept is None or not self._is_current(kept, nodes):
+            if len(self._crowds) >= MOST_CROWDS:
+                self._crowds.clear()
+            rivals = self.rivals(pod, nodes)
+            kept = self._crowds[pod.priority] = _KeptCrowd(
+                _crowd(nodes, rivals), frozenset(rivals), nodes, self._nominator.version, 0, 0
+            )
+        kept.node_position = nodes.node_journal.position
+        kept.pod_position = nodes.pod_journal.position
+        return kept.crowd
+
+    def _is_current(self, kept: _KeptCrowd, nodes: LiveNodeTable) -> bool:
+        """Whether neither a nomination nor one of its rows has changed."""
+        if kept.nodes is not nodes or kept.nominations != self._nominator.version:
+            return False
+        changed = nodes.node_journal.since(kept.node_position)
+        moved = nodes.pod_journal.since(kept.pod_position)
+        if changed is None or moved is None:
+            return False
+        rows = kept.rows
+        if any(row in rows for row in moved):
+            return False
+        nominated, names = self._nominator.nominated_nodes(), nodes.names
+        return not any(row in rows or names[row] in nominated for row in changed)
 
     def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """Row -> Pods of equal or higher priority that are nominated to that node."""
@@ -162,6 +248,16 @@ class WhatIf:
             ]
         rows = [(nodes.row(name), name) for name in nominated]
         return [(row, name) for row, name in rows if row is not None]
+
+
+def _crowd(nodes: NodeTable, rivals: Mapping[int, list[Pod]]) -> _Crowd | None:
+    if not rivals:
+        return None
+    rows = np.array(sorted(rivals))
+    added = [(i, rival) for i, row in enumerate(rows.tolist()) for rival in rivals[row]]
+    crowd = _Crowd(rows, nodes.take(rows), [p for _, p in added], [i for i, _ in added])
+    crowd.table.add_pods(crowd.places, crowd.rivals)
+    return crowd
 
 
 def _each(

@@ -15,6 +15,7 @@ class Nominator:
     """Nominated Pods; the `bayplan.framework.interface.PodNominator` that plugins see."""
 
     def __init__(self) -> None:
+        self.version = 0
         self._by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
 
@@ -23,6 +24,7 @@ class Nominator:
         self.remove(pod.uid)
         node = pod.status.nominated_node_name if node_name is None else node_name
         if node:
+            self.version += 1
             self._node_of[pod.uid] = node
             self._by_node.setdefault(node, {})[pod.uid] = pod
 
@@ -36,6 +38,7 @@ class Nominator:
         node = self._node_of.pop(uid, None)
         if node is None:
             return
+        self.version += 1
         pods = self._by_node[node]
         del pods[uid]
         if not pods:
