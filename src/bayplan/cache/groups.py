@@ -49,9 +49,12 @@ class Groups:
         self._objects = objects
         self._counted = counted
         self._jobs: dict[str, dict[str, Job]] = {}
+        self._minimums: dict[str, int] = {}
+        """By JobSet, until it or one of its Jobs changes: each Pod of a group asks for it."""
         self._nodes: dict[str, Counter[str]] = {}
         self._follows = False
         objects.on_change(JOB, self._job_changed)
+        objects.on_change(JOB_SET, self._job_set_changed)
 
     def infer(self, owners: Collection[str]) -> bool:
         """Infer groups from these kinds of owners from now on; whether that is a change."""
@@ -97,10 +100,18 @@ class Groups:
         return _inferred(key, leaders, None, leaders.pods_at_once, levels)
 
     def _of_job_set(self, key: str, job_set: JobSet, levels: Levels) -> Group:
-        jobs = self._jobs.get(job_set.key, {}).values()
-        there = Counter(job.labels.get(REPLICATED_JOB, "") for job in jobs)
-        minimum = sum(job.pods_at_once for job in jobs) + job_set.pods_to_come(there)
+        minimum = self._minimums.get(job_set.key)
+        if minimum is None:
+            jobs = self._jobs.get(job_set.key, {}).values()
+            there = Counter(job.labels.get(REPLICATED_JOB, "") for job in jobs)
+            minimum = sum(job.pods_at_once for job in jobs) + job_set.pods_to_come(there)
+            self._minimums[job_set.key] = minimum
         return _inferred(key, job_set, JOB_SET, minimum, levels)
+
+    def _job_set_changed(self, old: JobSet | None, new: JobSet | None) -> None:
+        for job_set in (old, new):
+            if job_set is not None:
+                self._minimums.pop(job_set.key, None)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         for job in (old, new):
@@ -108,6 +119,7 @@ class Groups:
             if job is None or not name:
                 continue
             key = f"{job.namespace}/{name}"
+            self._minimums.pop(key, None)
             if job is new:
                 self._jobs.setdefault(key, {})[job.name] = job
             elif key in self._jobs:
