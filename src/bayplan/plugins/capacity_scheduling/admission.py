@@ -36,7 +36,6 @@ class Admission:
 
     Attributes:
         quota: of its namespace.
-        above_minimum: whether the namespace would be above its minimum with the Pod.
         above_maximum: whether it would be above its maximum.
         above_total: whether all namespaces with a quota together would use more than the sum of
             their minimums.
@@ -57,10 +56,15 @@ class Admission:
         self._room_beside_nominated = self._room(own, total)
         self.above_maximum = min(self._room_beside_nominated[0].values()) < 0
         self.above_total = min(self._room_beside_nominated[1].values()) < 0
-        self.above_minimum = self.quota.exceeds_minimum_with(own)
+        self._own = own
         self._names = tuple(self._room_beside_nominated[1])
         self._vectors: dict[int, IntArray] = {}
         self._moved: IntArray | None = None
+
+    @cached_property
+    def above_minimum(self) -> bool:
+        """Whether the namespace would be above its minimum with the Pod; preemption asks."""
+        return self.quota.exceeds_minimum_with(self._own)
 
     def _room(self, own: Amounts, total: Amounts) -> tuple[Amounts, Amounts]:
         quotas = self._quotas

@@ -1,0 +1,36 @@
+"""The comparison of tenants places all Pods in all three worlds, and counts tenants in two."""
+
+from __future__ import annotations
+
+import pytest
+from bench.core import WARM_PODS
+from bench.recording import CoreWorld
+
+from bayplan.api.kinds import ELASTIC_QUOTA, QUEUE
+from bench import tenants
+
+
+def test_all_pods_are_placed_and_counted_for_their_tenants(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worlds: list[CoreWorld] = []
+
+    class Kept(CoreWorld):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args)  # type: ignore[arg-type]
+            worlds.append(self)
+
+    monkeypatch.setattr(tenants, "CoreWorld", Kept)
+    tenants.main(nodes=20, tenants=3, pods=2 * tenants.TURN)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == [
+        "without tenants",
+        "3 Queues",
+        "3 ElasticQuotas",
+    ]
+    _, fair, elastic = (world.core.world for world in worlds)
+    assert [len(list(w.core.world.cache.objects.all(QUEUE))) for w in worlds] == [0, 3, 0]
+    assert [len(list(w.core.world.cache.objects.all(ELASTIC_QUOTA))) for w in worlds] == [0, 0, 3]
+    cpu = fair.queues.sums.structure.resources.index("cpu")
+    assert int(fair.queues.sums.used[:, cpu].sum()) == 100 * (2 * tenants.TURN + WARM_PODS)
+    assert len(elastic.cache.pods()) == len(fair.cache.pods())
