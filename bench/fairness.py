@@ -60,7 +60,7 @@ class Simulation:
 
     def __init__(self, seed: int) -> None:
         profile = {"multiPoint": {"enabled": [{"name": "FairShare"}]}}
-        profile["postFilter"] = profile["multiPoint"]
+        profile["postFilter"] = profile["podGroupPostFilter"] = profile["multiPoint"]
         self.cluster = Cluster(
             config={"profiles": [{"schedulerName": "bayplan", "plugins": profile}]}
         )
