@@ -16,6 +16,7 @@ from tests.workload_groups import basic, conditions, gang, members, show, worklo
 from bayplan.framework import Plugin, Status
 from bayplan.framework.placements import GroupPlacement
 from bayplan.queue.places import Place
+from bayplan.simulation.simulate import simulate
 from bayplan.testing import NodeBuilder, make_node, make_pod
 
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
@@ -300,11 +301,38 @@ def test_plugins_that_break_fail_the_group(plugins: list[type[Plugin]], text: st
     assert cluster.is_at_rest()
 
 
+def test_a_group_that_a_plugin_rejects_for_good_evicts_nobody() -> None:
+    never = scripted("Own", generate_placements=Status.unresolvable("never"))
+    cluster = own_cluster(never)
+    assert conditions(cluster)[-1] == ("g", "False", "Unschedulable", "never")
+
+
 def test_a_plugin_may_reject_a_group_or_leave_it_no_nodes() -> None:
     no = own_cluster(scripted("Own", generate_placements=Status.unschedulable("not now")))
     assert messages(no)["g-0"] == "not now"
     nowhere = own_cluster(scripted("Own", generate_placements=[]))
     assert messages(nowhere)["g-0"] == "no feasible placements found"
+
+
+def test_simulate_takes_the_first_of_equally_good_racks_by_name() -> None:
+    cluster = cluster_of(*reversed(racks(2, 2, 2)))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    pods = members("g", 2)
+    cluster.add(*pods)
+    results = simulate(cluster.core, [pod.obj() for pod in pods])
+    assert {result["node"] for result in results} == {"r0n0", "r0n1"}
+
+
+def test_simulate_says_who_is_evicted_not_who_leaves_anyway() -> None:
+    cluster = cluster_of(*racks(1, 2))
+    low = [make_pod(f"low-{i}").req(cpu="1").node(f"r1n{i}") for i in range(2)]
+    cluster.add(low[0], low[1].terminating())
+    show(cluster, gang("g", 2, priority=9, schedulingConstraints=RACK))
+    pods = [pod.priority(9) for pod in members("g", 2)]
+    cluster.add(*pods)
+    (first, _) = simulate(cluster.core, [pod.obj() for pod in pods])
+    assert first["podGroup"]["victims"] == ["default/low-0"]
+    assert "preempting 2 victims" in first["podGroup"]["condition"]
 
 
 @given(st.data())

@@ -211,6 +211,7 @@ func (c *groupCycle) run(entity *framework.QueuedPodGroupInfo) *groupOutcome {
 	}
 	made.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return entity, nil }
 	made.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		c.countImages()
 		result, err := schedulePod(ctx, profile, state, info)
 		if err == nil {
 			best := c.bestNodes(profile, state, info.Pod, result)
@@ -232,6 +233,26 @@ func (c *groupCycle) run(entity *framework.QueuedPodGroupInfo) *groupOutcome {
 	outcome := &groupOutcome{Name: keyOf(entity.PodGroup), Condition: c.condition()}
 	c.awaitVictims(outcome)
 	return outcome
+}
+
+// countImages repairs the nodes that preemption for a group is tried on. They are copies of copies, and in these no
+// image is on any node, so that ImageLocality scores nothing: see ImageStateSummary.Snapshot of kube-scheduler.
+func (c *groupCycle) countImages() {
+	nodes, err := c.snapshot.NodeInfos().List()
+	must(err)
+	counts := map[string]int{}
+	for _, node := range nodes {
+		for name := range node.GetImageStates() {
+			counts[name]++
+		}
+	}
+	for _, node := range nodes {
+		for name, state := range node.GetImageStates() {
+			if state.NumNodes == 0 {
+				state.NumNodes = counts[name]
+			}
+		}
+	}
 }
 
 // bestNodes are all nodes that the scheduler might have chosen.

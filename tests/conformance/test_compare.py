@@ -151,6 +151,21 @@ def test_of_the_errors_that_preemption_lists_a_simulation_may_name_others() -> N
     assert difference.what == "simulate.message"
 
 
+def test_which_of_its_pods_the_error_of_a_group_names_is_left_to_chance() -> None:
+    def step(why: str, victims: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        text = f"cannot determine domain for already scheduled pods: {why}"
+        group = {"name": "g", "condition": f"False SchedulerError: {text}", "victims": victims}
+        return [{"pod": "default/a", "message": text, "podGroup": group}]
+
+    assert compare_simulations(step("of a"), step("of b")) == []
+    (difference,) = compare_simulations(step("of a"), step("of b", ("c",)))
+    assert difference.what == "simulate.podGroup"
+    other = step("of a")
+    other[0]["podGroup"]["condition"] = "False SchedulerError: no"
+    (difference,) = compare_simulations(step("of a"), other)
+    assert difference.what == "simulate.podGroup"
+
+
 def test_a_simulation_that_leaves_out_pods_differs() -> None:
     expected = [{"pod": "default/a", "node": None, "message": "no"}]
     (difference,) = compare_simulations(expected, [])

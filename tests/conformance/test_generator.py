@@ -43,6 +43,15 @@ def test_a_feature_is_the_path_of_a_field_and_the_value_of_an_operator() -> None
     }
 
 
+def test_groups_ask_for_topology_and_two_of_three_clusters_heed_it() -> None:
+    cases = [generate_with_groups(seed, Size((5, 10), (30, 40))) for seed in range(3, 9)]
+    heeding = [case for case in cases if "TopologyAwareWorkloadScheduling" in case.gates]
+    assert len(heeding) == 4
+    groups = [i["spec"] for case in cases for i in case.items if i["kind"] == "PodGroup"]
+    asking = [spec for spec in groups if "schedulingConstraints" in spec]
+    assert 0 < len(asking) < len(groups)
+
+
 def test_a_group_has_pods_of_one_namespace_scheduler_and_priority() -> None:
     case = generate_with_groups(3, Size((5, 10), (30, 40)))
     groups = [item for item in case.items if item["kind"] == "PodGroup"]

@@ -11,7 +11,7 @@ from tests.plugins.harness import table_of
 from bayplan.cache.node_table import NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.diagnosis import Diagnosis
+from bayplan.framework.diagnosis import NOT_LOOKED_AT, Diagnosis
 from bayplan.framework.interface import Plugin
 from bayplan.framework.stages import FilterStage
 from bayplan.framework.status import SUCCESS, Status
@@ -147,3 +147,16 @@ def test_the_first_error_is_a_fault_that_names_plugin_and_node() -> None:
     assert (fault.point, fault.plugin, fault.node) == (Point.FILTER, "A", "n1")
     assert str(fault) == 'running "A" filter plugin: oh'
     assert found.unschedulable_plugins == {"A"}, "an error is no rejection"
+
+
+def test_nodes_that_are_outside_of_the_question_are_not_counted() -> None:
+    table = nodes(4)
+    domain = np.zeros(len(table), bool)
+    domain[:3] = True
+    counted = Diagnosis(table, CycleState(domain=domain), make_pod("p").obj())
+    left_out = Diagnosis(table, CycleState(domain=domain, outside=None), make_pod("p").obj())
+    for each in (counted, left_out):
+        each.exclude(~domain, NOT_LOOKED_AT)
+        each.run(stage("A", NO), codes(table, 1, 1, 1, 1))
+    assert counted.message == "0/4 nodes are available: 3 no."
+    assert left_out.message == "0/3 nodes are available: 3 no."
