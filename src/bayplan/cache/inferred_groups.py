@@ -5,15 +5,14 @@ would not be the whole group; more would never come, as the controller waits for
 Whether a Job belongs to a JobSet, and a Pod to one of them, is said by the labels that their
 controllers set.
 
-=================  ==================================  ========================================
-owner              group                               its minimum
-=================  ==================================  ========================================
-`JOB_SET`          all Pods of the JobSet              what its Jobs can have at once, with those
-                                                       Jobs that are still to be created
-`LEADER_WORKER_SET`  a leader and its workers          size; the leader alone where the workers
-                                                       wait for it
-`JOB`              all Pods of an indexed Job          parallelism, or as many as are left
-=================  ==================================  ========================================
+===================  ==========================  =================================================
+owner                group                       its minimum
+===================  ==========================  =================================================
+`JOB_SET`            all Pods of the JobSet      what its Jobs can have at once, with those Jobs
+                                                 that are still to be created
+`LEADER_WORKER_SET`  a leader and its workers    size; the leader alone where workers wait for it
+`JOB`                all Pods of an indexed Job  parallelism, or as many as are left
+===================  ==========================  =================================================
 
 The key of a group is ``namespace/KIND/name``, which no PodGroup can have.
 """
