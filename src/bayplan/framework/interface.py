@@ -228,5 +228,4 @@ __all__ = [
     "PostFilterResult",
     "PreFilterResult",
     "QueuedPod",
-    "Status",
 ]

@@ -28,7 +28,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
+from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin
 from bayplan.framework.points import (
     BoundsCopies,
     EnqueueExtensions,
@@ -38,7 +38,7 @@ from bayplan.framework.points import (
     PreScore,
     ScoreNodes,
 )
-from bayplan.framework.status import SKIP
+from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.inter_pod_affinity.state import (
     AFFINITY,
     ANTI_AFFINITY,

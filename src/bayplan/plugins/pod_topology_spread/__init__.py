@@ -26,7 +26,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin, Status
+from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,
     FilterNodes,
@@ -35,7 +35,7 @@ from bayplan.framework.points import (
     PreScore,
     ScoreNodes,
 )
-from bayplan.framework.status import SKIP
+from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.pod_topology_spread.constraints import (
     DEFAULT_SELECTOR_KINDS,
     HARD,
