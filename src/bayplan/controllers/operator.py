@@ -17,10 +17,11 @@ things that it does not do are done here:
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import msgspec
@@ -67,6 +68,18 @@ class _List(msgspec.Struct):
 _decode_list = msgspec.json.Decoder(_List).decode
 
 
+class _ConnectionInfo(kopf.ConnectionInfo):
+    """Trusts the certificates that the scheduler and kubectl trust.
+
+    From 3.13 on Python wants an Authority Key Identifier, which those of some API servers lack.
+    """
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        context = super().as_ssl_context()
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return context
+
+
 class Operator:
     """One process of the controllers.
 
@@ -93,6 +106,7 @@ class Operator:
         self._watched = Watched(scheduler_names)
         self._seen: set[str] = set()
         self._http = Http(Connection.load(kubeconfig, Instrument()))
+        self._identity = new_identity()
         self._stop = threading.Event()
         self._lost = False
         self._elector: LeaderElector | None = None
@@ -100,7 +114,7 @@ class Operator:
             self._elector = LeaderElector(
                 self._http,
                 lock,
-                new_identity(),
+                self._identity,
                 on_started=lambda: log.info("Leading"),
                 on_stopped=self._on_lost,
             )
@@ -145,6 +159,8 @@ class Operator:
             settings=settings,
             clusterwide=True,
             standalone=True,
+            # Its own would have the name of the user, and in the image the user has none.
+            identity=cast(Any, self._identity),
             stop_flag=end,
             liveness_endpoint=f"http://0.0.0.0:{self._port}/healthz" if self._port else None,
         )
@@ -208,7 +224,7 @@ class Operator:
         token = header.split(" ", 1)[-1] if header else None
         if token_file is not None:
             token = token_file.read_text(encoding="utf-8").strip()
-        return kopf.ConnectionInfo(
+        return _ConnectionInfo(
             server=configuration.host,
             ca_path=configuration.ssl_ca_cert,
             insecure=not configuration.verify_ssl,
