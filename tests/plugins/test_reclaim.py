@@ -98,6 +98,28 @@ def test_what_is_refused_to_pods_like_it_does_not_take_a_pod_its_room() -> None:
     assert cluster.world.nominator.nominated_node(waiting.uid) == "n0"
 
 
+@pytest.mark.parametrize("cpu", [pytest.param(3, id="some"), pytest.param(5, id="all")])
+def test_pods_of_one_node_yield_where_the_youngest_are_on_several(cpu: int) -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"), cpu="5")
+    for number in range(10):
+        started = f"1970-01-01T00:00:0{number}Z"
+        cluster.add(pod(f"b-{number}", "y").node(f"n{number % 2}").status(startTime=started))
+    fill(cluster, "a", 1, "x", str(cpu))
+    assert cluster.node_of(pod_named("a-0", "x"))
+    nodes = {int(name.partition("-")[2]) % 2 for name in cluster.writer.deleted}
+    assert len(cluster.writer.deleted) == cpu
+    assert len(nodes) == 1
+
+
+def test_pods_that_would_be_more_than_a_queue_may_give_together_stay() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"), cpu="6")
+    cluster.add(*(pod(f"b-{i}", "y", "2").node(f"n{i % 2}") for i in range(6)))
+    cluster.add(taker := pod("a", "x", "3"))
+    settle(cluster)
+    assert victims(cluster) == {}  # two of them are four CPUs, and b has three above its share
+    assert "would be undone by queue b" in cluster.message(taker)
+
+
 def test_within_its_guaranteed_amount_nobody_yields() -> None:
     cluster = cluster_with(
         queue("a", "x", guaranteed={"cpu": 4}), queue("b", "y", guaranteed={"cpu": 8})

@@ -13,7 +13,7 @@ from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import Executor
-from bayplan.preemption.room import RoomSearch
+from bayplan.preemption.room import NOT_ENOUGH, RoomSearch
 from bayplan.preemption.rule import YieldRule
 from bayplan.preemption.units import GroupOf
 
@@ -42,14 +42,18 @@ class GroupPreemption:
             return NEVER
         if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
             return Room(self._nominations(taker), (), "")
-        room = self._search.find(
-            request, self._rule, groups_of(self._groups), self._executor.evicted
-        )
+        room = self._find(request, self._rule)
+        if room is NOT_ENOUGH and self._rule.wider is not None:
+            room = self._find(request, self._rule.wider)
         if not request.dry_run:
             victims = room.victims if isinstance(room, Room) else ()
             evicted = isinstance(room, Room) and self._executor.evict_for_group(taker, room)
             self._instrument.preemption(len(victims) if evicted else 0)
         return room
+
+    def _find(self, request: RoomRequest, rule: YieldRule) -> Room | NoRoom:
+        groups = groups_of(self._groups)
+        return self._search.find(request, rule, groups, self._executor.evicted)
 
     def _nominations(self, taker: Taker) -> dict[str, str]:
         nodes = ((pod.uid, self._nominator.nominated_node(pod.uid)) for pod in taker.pods)

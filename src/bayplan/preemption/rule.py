@@ -14,7 +14,15 @@ from bayplan.preemption.running_pods import RunningPods
 
 
 class YieldRule(Protocol):
-    """Says who may be evicted for a taker; `bayplan.preemption.room` finds out who has to be."""
+    """Says who may be evicted for a taker; `bayplan.preemption.room` finds out who has to be.
+
+    Attributes:
+        wider: a rule that names more Pods, where those of this one are not enough; None for none.
+    """
+
+    @property
+    def wider(self) -> YieldRule | None:
+        """See above."""
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
@@ -28,6 +36,8 @@ class YieldRule(Protocol):
 
 class LowerPriority:
     """Pods yield to those of higher priority."""
+
+    wider = None
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

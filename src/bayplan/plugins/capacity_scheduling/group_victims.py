@@ -24,6 +24,8 @@ from bayplan.preemption.running_pods import RunningPods
 class QuotaRule:
     """See the module's docstring; implements `bayplan.preemption.rule.YieldRule`."""
 
+    wider = None
+
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
 

@@ -17,6 +17,10 @@ no Pod without which its queue, or an ancestor up to the common one, would be be
 guaranteed to it (1) or below its share (2). So what is taken cannot be taken back by the same rule:
 the giver would have to be less saturated than the taker is, and it is not. The tests count moves.
 
+Which of its Pods a queue gives is open as long as that holds. The first of them by age may be on
+many nodes, and none of these has room then. So where they are not enough, all Pods of the givers
+may yield, and the victims are judged together (`ReclaimRule.wider`, `ReclaimRule.refusal`).
+
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
 
@@ -71,11 +75,20 @@ class ReclaimRule:
 
     Attributes:
         refusals: why Pods of queues that use more than their share may not yield, by queue.
+        wider: the same for all Pods of the givers, not only as many as may yield together.
     """
 
     def __init__(
-        self, queues: QueueTree, nominator: PodNominator, now: Callable[[], float]
+        self,
+        queues: QueueTree,
+        nominator: PodNominator,
+        now: Callable[[], float],
+        *,
+        wide: bool = False,
     ) -> None:
+        self._wide = wide
+        self.wider = None if wide else ReclaimRule(queues, nominator, now, wide=True)
+        self._asked: list[tuple[_Giver, IntArray]] = []
         self._queues, self._nominator = queues, nominator
         self._now = now
         self._rules: dict[str, str] = {}
@@ -102,9 +115,14 @@ class ReclaimRule:
         candidates_of = _by_leaf(leaves, present, running)
         over = np.zeros(len(running))
         by_share = np.zeros(len(running), np.bool_)
-        for giver in givers:
-            candidates = candidates_of[giver.leaf]
-            chosen, going = self._yielding(giver, candidates, running, requests, used)
+        others = np.zeros(len(running), np.bool_)
+        self._asked = [(giver, _room(giver, used)) for giver in givers]
+        for giver, room in self._asked:
+            candidates = self._old_enough(giver, candidates_of[giver.leaf], running)
+            amounts = requests[running.codes[candidates]]
+            if self._wide:
+                others[candidates[(amounts <= room.min(axis=0)).all(axis=1)]] = True
+            chosen, going = self._within(giver, candidates, amounts, used)
             branch = giver.path[-1]
             before = used[branch] - np.cumsum(going, axis=0) + going
             over[chosen] = _saturation(before, sums.share[branch : branch + 1], needed > 0)
@@ -118,6 +136,7 @@ class ReclaimRule:
         steps = -np.round(np.minimum(over[yielding], _MOST_OVER), 1)
         order = np.unique(np.stack([by_share[yielding], steps]), axis=1, return_inverse=True)[1]
         classes[yielding] = order.ravel() + 1
+        classes[others & ~yielding] = len(running)
         return classes
 
     def _used(self, taker: Taker, leaving: Iterable[tuple[int, IntArray]]) -> IntArray:
@@ -181,15 +200,8 @@ class ReclaimRule:
 
     # Pods
 
-    def _yielding(
-        self,
-        giver: _Giver,
-        pods: IntArray,
-        running: RunningPods,
-        requests: IntArray,
-        used: IntArray,
-    ) -> tuple[IntArray, IntArray]:
-        """Those of ``pods`` that may yield together, in their order, and what they request."""
+    def _old_enough(self, giver: _Giver, pods: IntArray, running: RunningPods) -> IntArray:
+        """Those of ``pods`` that run for long enough."""
         spec = self._queues.structure.queues[giver.leaf].spec
         if spec.min_runtime_seconds:
             ran = self._now() - running.starts[pods] / 1e6
@@ -198,13 +210,13 @@ class ReclaimRule:
                 name = self._queues.structure.name(giver.leaf)
                 self.refusals[name] = f"Pods of queue {name} run for less than minRuntimeSeconds"
             pods = pods[kept]
-        return self._within(giver, pods, requests[running.codes[pods]], used)
+        return pods
 
     def _within(
         self, giver: _Giver, pods: IntArray, requests: IntArray, used: IntArray
     ) -> tuple[IntArray, IntArray]:
         """As many as can go until a floor is reached; those that are too large are left out."""
-        room = np.where(giver.floors >= 0, used[giver.path] - giver.floors, 2**62).min(axis=0)
+        room = _room(giver, used).min(axis=0)
         chosen = np.zeros(len(pods), np.bool_)
         left = np.flatnonzero((requests <= room).all(axis=1))
         while len(left):
@@ -219,8 +231,17 @@ class ReclaimRule:
 
     # What is said
 
-    def refusal(self, _taker: Taker, _victims: Sequence[Pod]) -> str:
-        """See `YieldRule`: some of those that may yield may always yield."""
+    def refusal(self, _taker: Taker, victims: Sequence[Pod]) -> str:
+        """See `YieldRule`: some of those that may yield together may always yield."""
+        structure = self._queues.structure
+        going = np.zeros_like(structure.guaranteed)
+        for victim in victims if self._wide else ():
+            leaf = self._queues.leaf(victim)
+            if leaf != NO_QUEUE:
+                going[structure.chains[leaf]] += self._queues.requests(victim)
+        for giver, room in self._asked if self._wide else ():
+            if (going[giver.path] > room).any():
+                return f"would be undone by queue {structure.name(giver.leaf)}"
         return ""
 
     def describe(self, victims: Sequence[Pod]) -> str:
@@ -242,6 +263,12 @@ class ReclaimRule:
             rule = self._rules.get(name, PRIORITY)
             counts["" if rule == PRIORITY else name, rule] += 1
         return counts
+
+
+def _room(giver: _Giver, used: IntArray) -> IntArray:
+    """(path, r) what may go before a floor is reached."""
+    room: IntArray = np.where(giver.floors >= 0, used[giver.path] - giver.floors, 2**62)
+    return room
 
 
 def _deserves_least(giver: _Giver) -> tuple[bool, float]:
