@@ -251,6 +251,22 @@ def test_the_state_of_queues_is_shown(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("bayplan")
+def test_a_queue_that_contradicts_others_is_told(cluster: Cluster) -> None:
+    queue(cluster, "red", RED, parent="nobody")
+    queue(cluster, "blue", BLUE, parent="green")
+    queue(cluster, "green", parent="blue")
+
+    def told() -> set[tuple[str, str]]:
+        field = "--field-selector=involvedObject.kind=Queue"
+        found = cluster.kubectl("get", "events", field, "-o=json", namespace="default")
+        items = json.loads(found)["items"]
+        return {(e["involvedObject"]["name"], e["reason"]) for e in items}
+
+    expected = {("red", "UnknownParent"), ("blue", "Cycle"), ("green", "Cycle")}
+    wait_until(lambda: expected <= told(), SOON, "events on the Queues")
+
+
+@pytest.mark.usefixtures("bayplan")
 @pytest.mark.parametrize(
     "spec",
     [
