@@ -94,6 +94,17 @@ def test_a_gated_pod_is_shown_as_what_holds_its_group() -> None:
     assert "plan" not in verdict
 
 
+def test_a_group_of_which_all_pods_are_being_deleted_is_not_tried() -> None:
+    cluster = workload_cluster()
+    (leaving,) = members("g", 1)
+    (gone,) = members("g", 1, first=1)
+    cluster.add(*nodes(1), leaving.terminating(), gone.node("n0"))
+    show(cluster, basic("g"))
+    verdict = explained(cluster, leaving, gone)
+    assert verdict["message"] == "none of its Pods can be placed"
+    assert list(verdict["held"]) == ["default/g-0"]
+
+
 def test_without_the_feature_gate_it_is_said_that_nothing_places_the_group() -> None:
     cluster = Cluster()
     (pod,) = members("g", 1)

@@ -27,6 +27,7 @@ from bayplan.queue.queued_group import QueuedGroup
 from bayplan.world import World
 
 Verdict = dict[str, Any]
+_NONE_LEFT = "none of its Pods can be placed"
 
 
 class GroupExplainer:
@@ -111,7 +112,7 @@ class GroupExplainer:
         if not any(plugin.workload_api for plugin in profile.plugins.grouping):
             text = f"the profile {profile.name} does not place PodGroups of Kubernetes"
             return {"message": f"{text} (the feature gate GenericWorkload, GangScheduling)"}
-        return {"message": "none of its Pods can be placed"}
+        return {"message": _NONE_LEFT}
 
     def _of_entry(self, entry: QueuedGroup) -> Verdict:
         if entry.uid not in self._verdicts:
@@ -127,6 +128,8 @@ class GroupExplainer:
             verdict["minimum"] = pod_group.minimum
         if missing is not None or pod_group is None:
             return verdict | {"message": missing.message if missing is not None else ""}
+        if not entry.pods:
+            return verdict | {"message": _NONE_LEFT}
         framework = self._profiles[entry.profile]
         untried, done = self._workload_rooms.dry_run(framework, pod_group, entry.pods)
         failures = {pod.key: rejection for pod, rejection in done.failures(untried.status)}
