@@ -53,9 +53,11 @@ class Server:
 
 
 def settings(url: str, *verbs: Any, **more: Any) -> Any:
+    # Long, for on a busy machine an extender takes many seconds to load its client.
+    limit = f"{SOON:g}s"
     names = VERBS | {"bind": "bindVerb"}
     return (
-        {"urlPrefix": url, "weight": 1, "httpTimeout": "5s"} | {names[v]: v for v in verbs} | more
+        {"urlPrefix": url, "weight": 1, "httpTimeout": limit} | {names[v]: v for v in verbs} | more
     )
 
 
