@@ -185,10 +185,11 @@ class Cluster:
                 self._cordoned.append(node["metadata"]["name"])
 
     def uncordon_others(self) -> None:
-        """Undo `cordon_others`."""
+        """Undo `cordon_others`: these nodes count in messages, too."""
         for name in self._cordoned:
             self.patch_node(name, unschedulable=False)
         self._cordoned.clear()
+        self._others = 0
 
     def _of_ours(self, message: str) -> str:
         """``message`` as it would be without the nodes of others, which are all cordoned."""

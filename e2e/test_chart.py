@@ -12,20 +12,12 @@ import yaml
 
 from bayplan.config import IN_TREE, parse_config
 from e2e.cluster import DEPLOY, NAME, SYSTEM, Json
-from e2e.provider.golang import ROOT
-from e2e.provider.programs import HELM, program
+from e2e.deployment import CHART, helm
+from e2e.provider.programs import program
 
 pytestmark = pytest.mark.e2e
 
-CHART = ROOT / "charts" / "bayplan"
 Objects = dict[tuple[str, str], Json]
-
-
-def helm(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"HOME": str(home), "PATH": ""}
-    return subprocess.run(
-        [HELM.binary(), *arguments], env=environment, capture_output=True, text=True, check=False
-    )
 
 
 def render(home: Path, namespace: str = SYSTEM, release: str = NAME, **values: object) -> Objects:

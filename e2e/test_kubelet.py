@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from textwrap import dedent
@@ -15,10 +18,12 @@ import pytest
 
 from bayplan.conflicts import REJECTED
 from e2e.cluster import NAME, SOON, SYSTEM, Cluster, Json, pod
-from e2e.deployment import UP, Deployment, is_ready, static_pod
+from e2e.deployment import UP, Deployment, Leading, environ, is_ready, static_pod
+from e2e.devices import Devices, pod_using
 from e2e.provider import wait_until
 from e2e.provider.choose import chosen
 from e2e.provider.kubelet import KubeletControlPlane
+from e2e.provider.kubelet.box import only_child
 
 pytestmark = [
     pytest.mark.e2e,
@@ -28,6 +33,9 @@ pytestmark = [
 ]
 
 Measured = Callable[..., None]
+
+LEASE_SECONDS = 15.0
+"""leaseDuration, after which a leader that gave nothing up is replaced."""
 
 PLUGIN = """
 from bayplan.framework import Plugin, Status
@@ -89,6 +97,18 @@ def containers(pods: dict[str, Json]) -> set[str]:
 
 def wait_ready(cluster: Cluster, name: str) -> None:
     wait_until(lambda: is_ready(cluster.pod(name)), UP, f"{name} Ready")
+
+
+def place_until_done(cluster: Cluster, work: Future[None]) -> list[str]:
+    """Place one Pod after the other until that is done; returns their names, raises its error."""
+    names: list[str] = []
+    while not work.done():
+        names += cluster.create(pod(f"p{len(names)}", cpu="1m"))
+        cluster.wait_bound(names[-1], timeout=UP)
+        cluster.delete(names[-1])
+    work.result()
+    assert names
+    return names
 
 
 def test_both_replicas_run_as_nobody_on_a_read_only_root(
@@ -370,17 +390,35 @@ def test_a_rolling_update_under_load_loses_no_pod(
     before = deployment.pods().keys()
     begin = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
-        rolled = pool.submit(deployment.roll)
-        names: list[str] = []
-        while not rolled.done():
-            names += real.create(pod(f"p{len(names)}", cpu="1m"))
-            real.wait_bound(names[-1])
-            real.delete(names[-1])
-        rolled.result()
+        names = place_until_done(real, pool.submit(deployment.roll))
     measured("both replicas replaced one after the other", since(begin))
     measured("Pods placed meanwhile, one at a time", len(names), "Pods")
-    assert names
     assert not before & deployment.pods().keys()
+
+
+def test_an_upgrade_and_its_way_back_leave_no_gap_and_lose_no_pod(
+    real: Cluster, deployment: Deployment, measured: Measured
+) -> None:
+    """To the image and the deploy/ of another commit, and to these here again."""
+    plane = real.plane
+    assert isinstance(plane, KubeletControlPlane)
+    revision = os.environ.get("BASE") or "HEAD~3"
+    try:
+        folder = plane.load_previous(revision)
+    except LookupError as error:
+        pytest.skip(str(error))
+    steps = {"back": lambda: deployment.apply_previous(folder / "deploy"), "up": deployment.apply}
+    for step, work in steps.items():
+        before = deployment.pods().keys()
+        begin = time.monotonic()
+        with Leading(real) as leading, ThreadPoolExecutor(1) as pool:
+            names = place_until_done(real, pool.submit(work))
+            deployment.wait_leader()
+        measured(f"{step}, between {revision} and here", since(begin))
+        measured("Pods placed meanwhile, one at a time", len(names), "Pods")
+        measured("the longest time without a leader", max(leading.gaps()))
+        assert not before & deployment.pods().keys()
+        assert max(leading.gaps()) < LEASE_SECONDS
 
 
 def test_the_api_server_is_restarted_under_it(
@@ -420,3 +458,75 @@ def test_as_a_static_pod_it_takes_the_place_of_kube_scheduler(
         measured("a static Pod written until a Pod that it placed is Ready", since(begin))
         held = cluster.kubectl("get", "lease", "kube-scheduler", "-o=json", namespace=SYSTEM)
         assert json.loads(held)["spec"]["holderIdentity"]
+
+
+# Devices
+
+DRIVER = "test-driver.cdi.k8s.io"
+
+
+def pod_with_device(name: str, template: str) -> Json:
+    """A Pod whose container uses a claim of its own."""
+    using = pod_using(name, NAME, template=template)
+    [container], [claim] = using["spec"]["containers"], using["spec"]["resourceClaims"]
+    container["resources"]["claims"] = [{"name": claim["name"]}]
+    return using
+
+
+@pytest.fixture
+def drivers(real: Cluster) -> Iterator[Devices]:
+    """The DRA driver of Kubernetes' own tests on both nodes, with two devices each."""
+    plane = real.plane
+    assert isinstance(plane, KubeletControlPlane)
+    devices = Devices(real)
+    devices.device_class(expression=f'device.driver == "{DRIVER}"')
+    running = []
+    try:
+        for node in plane.nodes:
+            root = node.folder / "kubelet"
+            (root / "plugins" / DRIVER).mkdir()
+            flags = [f"--kubeconfig={node.kubeconfig}", f"--drivername={DRIVER}"]
+            flags += [f"--node-name={node.name}", "--num-devices=2", f"--datadir={root}/plugins"]
+            flags += [f"--plugin-registration-path={root}/plugins_registry"]
+            command = node.enter("dra-test-driver", "kubelet-plugin", *flags)
+            with (node.folder / "driver.log").open("wb") as log:
+                running.append(subprocess.Popen(command, stdout=log, stderr=log))
+
+        def published() -> bool:
+            assert all(driver.poll() is None for driver in running), log.name
+            slices = real.kubectl("get", "resourceslices", "-o=name").split()
+            return len(slices) == len(running)
+
+        wait_until(published, UP, "what the drivers have")
+        yield devices
+    finally:
+        real.clear()
+        devices.clear()
+        for driver in running:
+            if driver.poll() is None:
+                os.kill(only_child(driver.pid), signal.SIGTERM)  # nsenter does not pass it on
+                driver.wait(UP)
+
+
+@pytest.mark.usefixtures("deployment")
+def test_devices_of_a_real_driver_reach_the_containers(
+    real: Cluster, drivers: Devices, measured: Measured
+) -> None:
+    begin = time.monotonic()
+    drivers.template("one")
+    names = real.create(*(pod_with_device(f"d{i}", "one") for i in range(4)))
+    for name in names:
+        wait_ready(real, name)
+    measured("four Pods with a device each Ready, from the start of the drivers", since(begin))
+    assert Counter(real.node_of(name) for name in names) == {"kubelet-a": 2, "kubelet-b": 2}
+    assert not drivers.taken_twice()
+    for name in names:
+        [status] = real.pod(name)["status"]["containerStatuses"]
+        prepared = [key for key in environ(status["containerID"]) if key.startswith("claim_")]
+        assert len(prepared) == 1, "the driver's part of the container"
+
+    real.create(pod_with_device("late", "one"))
+    assert "cannot allocate all claims" in real.wait_condition("late")
+    real.delete("d0")
+    wait_ready(real, "late")
+    assert not drivers.taken_twice()

@@ -62,6 +62,12 @@ class Box:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def only_child(pid: int) -> int:
+    """The process that the only child of a process is."""
+    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
 def run_logged(
     argv: list[str], log: Path, environment: Mapping[str, str], folder: Path | None = None
 ) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from e2e.provider.control_plane import ADMIN_GROUP, PREFIX
 from e2e.provider.kubeconfig import cert_kubeconfig
 from e2e.provider.kubelet.box import cgroup_parents, remove_group
-from e2e.provider.kubelet.images import IMAGE, store
+from e2e.provider.kubelet.images import IMAGE, previous, store
 from e2e.provider.kubelet.network import API_SERVER, SERVICES, Network
 from e2e.provider.kubelet.node import KUBELET_PORT, Node
 from e2e.provider.kubelet.software import environment, missing, software_lock, unpacked
@@ -82,6 +82,14 @@ class KubeletControlPlane(BuiltControlPlane):
         """Run kube-controller-manager, with no folder of plugins outside of this run's."""
         plugins = f"--flex-volume-plugin-dir={self.folder / 'flex'}"
         super().start_controller_manager(controllers, plugins, *flags)
+
+    def load_previous(self, revision: str) -> Path:
+        """Give the nodes bayplan's image of a git revision; see `images.previous`."""
+        with software_lock():
+            folder = previous(revision)
+        for node in self.nodes:
+            node.load(folder / "image.tar")
+        return folder
 
     def _flags(self) -> tuple[str, ...]:
         pair = self._serving

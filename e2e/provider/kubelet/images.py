@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from e2e.provider.waiting import say
 
 IMAGE = "bayplan:0.1.0"  # as deploy/ has it
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
+PREVIOUS_IMAGE = "bayplan:previous"
 CONTEXT = (
     "Dockerfile",
     ".dockerignore",
@@ -34,7 +36,7 @@ def store() -> Path:
 
     One is kept: nodes have links to its files, not the folder.
     """
-    base = cached("base", (HERE / "base.sh").read_text(), _make_base)
+    base = _base()
     programs = [program.binary().parent.name for program in (PAUSE, *CONTAINERD)]
     scripts = [(HERE / name).read_text() for name in ("image.sh", "store.sh")]
     key = (base.name, programs, scripts, _sources())
@@ -43,6 +45,35 @@ def store() -> Path:
         if previous != folder:
             shutil.rmtree(previous)
     return folder / "containerd"
+
+
+def previous(revision: str) -> Path:
+    """Return bayplan as a git revision has it, to upgrade from; the caller holds `software_lock`.
+
+    The folder has that revision's `deploy/`, and in `image.tar` its image, named `PREVIOUS_IMAGE`.
+
+    Raises:
+        LookupError: this repository has no such revision, as a shallow clone has not.
+    """
+    git = ["git", "-C", str(ROOT)]
+    asked = [*git, "rev-parse", "--quiet", "--verify", f"{revision}^{{commit}}"]
+    run = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise LookupError(f"no revision {revision} in this repository")
+    commit = run.stdout.strip()
+
+    def make(folder: Path) -> None:
+        archive = subprocess.check_output([*git, "archive", commit, "deploy", "src", *CONTEXT])
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(folder, filter="data")
+        _make_image(_base(), folder, PREVIOUS_IMAGE, folder / "image.tar")
+
+    key = (_base().name, (HERE / "image.sh").read_text(), commit)
+    return cached("previous", key, make)
+
+
+def _base() -> Path:
+    return cached("base", (HERE / "base.sh").read_text(), _make_base)
 
 
 def _sources() -> str:
@@ -62,17 +93,22 @@ def _make_base(folder: Path) -> None:
 
 def _make_store(base: Path, folder: Path) -> None:
     image, pause = folder / "bayplan.tar", folder / "pause.tar"
-    name = re.search(r"^ARG PYTHON=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert name is not None
-    tag, layers, log = f"python:{name[1]}", base / "docker", folder / "image.log"
-    build = (HERE / "image.sh", base / "base.tar", tag, layers, ROOT, IMAGE, image)
-    _box(folder).run(*build, log=log, **environment())
-    of_base, of_image = map(int, Path(f"{image}.sizes").read_text().split())
-    say(f"  {IMAGE}: {of_image / 1e6:.0f} MB, of which {of_base / 1e6:.0f} MB are its base")
+    _make_image(base, ROOT, IMAGE, image)
     _write_image(pause, PAUSE_IMAGE, PAUSE.binary())
     unpack = (HERE / "store.sh", folder / "containerd", image, pause)
     _box(folder).run(*unpack, log=folder / "store.log", **environment())
     image.unlink()
+
+
+def _make_image(base: Path, project: Path, image: str, archive: Path) -> None:
+    """Build the image of the project in that folder, and save it to a file."""
+    name = re.search(r"^ARG PYTHON=(\S+)$", (project / "Dockerfile").read_text(), re.MULTILINE)
+    assert name is not None
+    tag, layers, folder = f"python:{name[1]}", base / "docker", archive.parent
+    build = (HERE / "image.sh", base / "base.tar", tag, layers, project, image, archive)
+    _box(folder).run(*build, log=folder / "image.log", **environment())
+    of_base, of_image = map(int, Path(f"{archive}.sizes").read_text().split())
+    say(f"  {image}: {of_image / 1e6:.0f} MB, of which {of_base / 1e6:.0f} MB are its base")
 
 
 def _write_image(path: Path, name: str, program: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from e2e.provider.kubelet.box import HERE, Box
+from e2e.provider.kubelet.box import HERE, Box, only_child, run_logged
 from e2e.provider.kubelet.images import PAUSE_IMAGE
 from e2e.provider.kubelet.network import API_SERVER, Network
 from e2e.provider.pki import Authority, KeyPair
@@ -42,6 +42,7 @@ class Node:
     Attributes:
         name: of the Node.
         manifests: folder of its static Pods.
+        kubeconfig: file with the credentials of its kubelet.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Node:
         self._box = Box(f"{run.name}-{self.name}", self.folder / "box")
         user = f"system:node:{self.name}"
         self._pair = authority.issue(self.name, user, "system:nodes", self.address)
-        kubeconfig(self.folder / "kubeconfig", self._pair)
+        self.kubeconfig = kubeconfig(self.folder / "kubeconfig", self._pair)
         proxy = authority.issue(f"{self.name}-proxy", "system:kube-proxy")
         kubeconfig(self.folder / "kube-proxy.kubeconfig", proxy)
 
@@ -94,8 +95,27 @@ class Node:
         boxed = self._box.argv(
             HERE / "node.sh", *arguments, *network.routes(self._number), net=True
         )
-        argv = ["env", *(f"{name}={value}" for name, value in environment.items()), *boxed]
-        return Part(self.name, argv, self.folder / "kubelet.log", endpoint, "/healthz")
+        self._env = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        argv = [*self._env, *boxed]
+        self._part = Part(self.name, argv, self.folder / "kubelet.log", endpoint, "/healthz")
+        return self._part
+
+    def enter(self, *program: str | Path) -> list[str]:
+        """Return the command that runs `program` in the box, once that is started.
+
+        It sees the files, the network and the processes of the node, and ends with it.
+        """
+        first = only_child(self._part.pid)  # process 1 of the box; what started it is outside
+        return [*self._env, "nsenter", f"--target={first}", "--all", *map(str, program)]
+
+    def load(self, archive: Path) -> None:
+        """Give the node the images of an archive, as `docker save` writes them.
+
+        Raises:
+            StartError: containerd does not take them.
+        """
+        load = ("ctr", "--namespace=k8s.io", "images", "import", archive)
+        run_logged(self.enter(*load), self.folder / "load.log", {})
 
     def remove(self) -> None:
         """Wait for the end of all that it holds, and remove its cgroups."""

@@ -28,7 +28,10 @@ PACKAGES = (
 TOOLS = ("apt-get", "dpkg-deb", "ip", "nsenter", "unshare", "mount", "hostname", "tar")
 
 _NODE, _CONTAINERD = ROOT / "e2e" / "node", ROOT / "e2e" / "containerd"
-KUBELET = GoProgram("kubelet", _NODE, "./kubelet", version_variables(REFERENCE), ("kube-proxy",))
+KUBELET = GoProgram(
+    *("kubelet", _NODE, "./kubelet", version_variables(REFERENCE)),
+    ("kube-proxy", "dra-test-driver"),
+)
 PAUSE = GoProgram("pause", _NODE, "./pause")
 CONTAINERD = tuple(
     GoProgram(name, _CONTAINERD, f"github.com/containerd/containerd/v2/cmd/{name}")
