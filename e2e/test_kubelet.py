@@ -15,15 +15,17 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 
 from bayplan.conflicts import REJECTED
-from e2e.cluster import NAME, SOON, SYSTEM, Cluster, Json, pod
-from e2e.deployment import UP, Deployment, Leading, environ, is_ready, static_pod
+from e2e.cluster import CONFIG, DEPLOY, NAME, SOON, SYSTEM, Cluster, Json, pod
+from e2e.deployment import CHART, UP, Deployment, Leading, environ, helm, is_ready, static_pod
 from e2e.devices import Devices, pod_using
 from e2e.provider import wait_until
 from e2e.provider.choose import chosen
 from e2e.provider.kubelet import KubeletControlPlane
 from e2e.provider.kubelet.box import only_child
+from e2e.test_controllers import LABEL, create, wait_status
 
 pytestmark = [
     pytest.mark.e2e,
@@ -458,6 +460,111 @@ def test_as_a_static_pod_it_takes_the_place_of_kube_scheduler(
         measured("a static Pod written until a Pod that it placed is Ready", since(begin))
         held = cluster.kubectl("get", "lease", "kube-scheduler", "-o=json", namespace=SYSTEM)
         assert json.loads(held)["spec"]["holderIdentity"]
+
+
+# The controllers
+
+
+def wait_statuses(cluster: Cluster, scheduler: str, name: str) -> None:
+    """Place Pods of a group, and see the statuses of the group, a quota and a queue follow."""
+    create(cluster, "PodGroup", name, minMember=3)
+    create(cluster, "ElasticQuota", name, min={"cpu": "300m"}, max={"cpu": "1"})
+    names = {"kubernetes.io/metadata.name": cluster.namespace}
+    create(cluster, "Queue", name, namespaceSelector={"matchLabels": names}, limit={"cpu": "1"})
+    wait_status(cluster, "podgroup", name, phase="Pending")
+    members = [pod(f"{name}-{i}", scheduler, {LABEL: name}, cpu="100m") for i in range(3)]
+    for member in cluster.create(*members):
+        wait_ready(cluster, member)
+    wait_status(cluster, "podgroup", name, phase="Running", running=3)
+    wait_status(cluster, "elasticquota", name, used={"cpu": "0.3"})
+
+    def used() -> str:
+        status: Json = wait_status(cluster, "queue", name, pending=0)["used"]
+        return str(status.get("cpu"))
+
+    wait_until(lambda: used() == "0.3", SOON, "what the queue uses")
+    cluster.clear()
+    wait_status(cluster, "podgroup", name, phase="Pending")
+    wait_status(cluster, "queue", name, used={})
+    kinds = f"podgroup/{name}", f"elasticquota/{name}", f"queue/{name}"
+    cluster.kubectl("delete", *kinds, namespace=cluster.namespace)
+
+
+@pytest.mark.usefixtures("deployment")
+def test_the_controllers_write_statuses_whichever_replica_is_left(
+    real: Cluster, measured: Measured
+) -> None:
+    begin = time.monotonic()
+    real.kubectl("apply", "-k", str(DEPLOY / "overlays" / "with-controllers"))
+    controllers = Deployment(real, f"{NAME}-controllers")
+    controllers.wait_available()
+    measured("the overlay with-controllers applied until all replicas are Ready", since(begin))
+    leader = controllers.wait_leader()
+    begin = time.monotonic()
+    wait_statuses(real, NAME, "first")
+    measured("statuses of a group, a quota and a queue there and back", since(begin))
+    begin = time.monotonic()
+    controllers.delete(leader.split("_")[0])
+    controllers.wait_leader(leader)
+    measured("the leading replica of the controllers deleted until another leads", since(begin))
+    wait_statuses(real, NAME, "second")
+    controllers.wait_available()
+    for replica in controllers.pods().values():
+        [container] = replica["status"]["containerStatuses"]
+        assert container["restartCount"] == 0
+
+
+def test_helm_installs_upgrades_rolls_back_and_uninstalls(
+    real: Cluster, tmp_path: Path, measured: Measured
+) -> None:
+    """In a namespace of its own, beside a scheduler of deploy/ or none, with the controllers."""
+
+    def run(*arguments: str) -> str:
+        where = (f"--kubeconfig={real.plane.kubeconfig}", "--namespace=plans")
+        finished = helm(*arguments, *where, home=tmp_path)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    [profile] = yaml.safe_load(CONFIG.read_text())["profiles"]
+    values = {
+        "config": {"profiles": [profile | {"schedulerName": "plans"}]},
+        "controllers": {"enabled": True, "extraArgs": ["--scheduler-name=plans"]},
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    chart = ("second", str(CHART), f"--values={tmp_path / 'values.yaml'}")
+    wait = ("--wait", f"--timeout={UP:.0f}s")
+    real.kubectl("apply", "-k", str(DEPLOY / "crds"))
+    begin = time.monotonic()
+    run("install", *chart, "--create-namespace", *wait)
+    measured("helm install --wait, with the controllers", since(begin))
+    release = Deployment(real, "second", "plans")
+    controllers = Deployment(real, "second-controllers", "plans")
+    for deployment in (release, controllers):
+        deployment.wait_available()
+        assert deployment.wait_leader()
+    wait_statuses(real, "plans", "helm")
+
+    def level() -> set[str]:
+        arguments = [p["spec"]["containers"][0]["args"] for p in release.pods().values()]
+        return {one for each in arguments for one in each if one.startswith("-v=")}
+
+    run("upgrade", *chart, "--set=logLevel=5", *wait)
+    release.wait_available()
+    assert level() == {"-v=5"}
+    run("rollback", "second", *wait)
+    release.wait_available()
+    assert level() == {"-v=2"}
+    real.create(pod("after", "plans", cpu="10m"))
+    wait_ready(real, "after")
+    run("uninstall", "second", *wait)
+    kinds = (
+        "deployments,services,configmaps,serviceaccounts,poddisruptionbudgets,roles,clusterroles"
+    )
+    own = "--selector=app.kubernetes.io/instance=second"
+    left = real.kubectl("get", kinds, own, "--all-namespaces", "-o=name")
+    assert left == ""
+    real.clear()
+    real.kubectl("delete", "namespace", "plans")
 
 
 # Devices
