@@ -33,7 +33,7 @@ OTHER = "bayplan-other"
 """schedulerName for a scheduler beside the deployed one."""
 OURS = "bayplan-e2e"
 """Label of the nodes that tests make."""
-SOON = 60.0
+SOON = 120.0
 """Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
 starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""
 

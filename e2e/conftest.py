@@ -75,7 +75,7 @@ def deployed(shared: Cluster) -> Iterator[Bayplan]:
     bayplan = shared.bayplan()
     bayplan.start()
     yield bayplan
-    bayplan.stop(grace=15)
+    bayplan.stop(grace=60)
 
 
 @pytest.fixture

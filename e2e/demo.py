@@ -28,7 +28,7 @@ EXAMPLES = ROOT / "examples"
 LENDING = EXAMPLES / "lending"
 BORROWER, OWNER, BORROWED = "demo-batch", "demo-research", 3
 """The namespaces of LENDING, and how many Pods the borrower has before the owner comes."""
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds until the Pods must be where they are expected."""
 REFRESH = 0.25
 SHOWN = 5.0

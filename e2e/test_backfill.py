@@ -28,7 +28,7 @@ WHY = "reserved for group {}/g until 20"
 def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan]:
     """A scheduler that reserves room for groups at once; no PodGroup is left behind."""
     cluster.kubectl("apply", "-f", str(CRD))
-    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=300s")
     profile = {"schedulerName": OTHER, "plugins": PLUGINS, "pluginConfig": [AT_ONCE]}
     yield start(cluster.config(profiles=[profile]))
     cluster.kubectl("delete", "podgroups", "--all", namespace=cluster.namespace)

@@ -62,7 +62,7 @@ def two(cluster: Cluster, install: Callable[..., None]) -> Iterator[list[Control
     running = [Controllers(cluster, number).start() for number in range(2)]
     install("CustomResourceDefinition")
     for plural in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.x-k8s.io"):
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=60s")
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=300s")
     cluster.kubectl("wait", "--for=condition=Established", "crd/queues.bayplan.dev")
     yield running
     for one in running:

@@ -97,7 +97,7 @@ def test_the_demo_ends_well_by_itself_without_a_terminal() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=900,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "all 20 Pods are as expected" in run.stdout

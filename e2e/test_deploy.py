@@ -56,7 +56,7 @@ def test_bayplan_understands_the_arguments_and_serves_the_probes(
     bayplan.start()
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert bayplan.endpoint.get(container[probe]["httpGet"]["path"]) == b"ok"
-    bayplan.stop(grace=15)
+    bayplan.stop(grace=60)
 
 
 @pytest.mark.usefixtures("kube_scheduler")
@@ -78,10 +78,10 @@ def test_the_deployment_places_pods_in_a_cluster_whose_nodes_run_it(cluster: Clu
     manifest.write_text(rendered)
     cluster.uncordon_others()
     cluster.kubectl("apply", "-f", str(manifest))
-    rollout = ("rollout", "status", "deployment", NAME, "--timeout=120s")
+    rollout = ("rollout", "status", "deployment", NAME, "--timeout=300s")
     cluster.kubectl(*rollout, namespace=SYSTEM)
     cluster.cordon_others()
     cluster.nodes(NodeSpec("n1"))
     cluster.create(pod("p", OTHER))
-    assert cluster.wait_bound("p", timeout=60) == {"p": "n1"}
+    assert cluster.wait_bound("p") == {"p": "n1"}
     cluster.kubectl("scale", "deployment", NAME, "--replicas=0", namespace=SYSTEM)

@@ -19,9 +19,6 @@ from e2e.proxy import Proxy
 
 pytestmark = pytest.mark.e2e
 
-LATER = 45.0
-"""Seconds in which an informer whose server was away has tried again: its backoff has grown."""
-
 
 @pytest.fixture
 def proxy(own: Cluster) -> Iterator[Proxy]:
@@ -75,9 +72,9 @@ def test_pods_that_wait_while_the_api_server_is_away_are_placed_when_it_is_back(
     own.plane.parts["kube-apiserver"].start()
     own.delete(placed)
     own.create(pod("third", cpu="100"))
-    own.wait_bound(waiting, timeout=LATER)
+    own.wait_bound(waiting, timeout=SOON)
     own.wait_condition("third")
-    wait_until(lambda: not not_ready(bayplan), LATER, "/readyz says yes")
+    wait_until(lambda: not not_ready(bayplan), SOON, "/readyz says yes")
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     assert own.overcommitted() == {}
     assert says_no_traceback(bayplan)
@@ -93,9 +90,9 @@ def test_many_pods_are_bound_once_each_though_the_api_server_is_killed_meanwhile
     wait_until(lambda: len(bayplan.lines(bound)) > 20, SOON, "some are bound")
     own.plane.parts["kube-apiserver"].kill()
     own.plane.parts["kube-apiserver"].start()
-    own.wait_bound(*names, timeout=LATER)
+    own.wait_bound(*names, timeout=SOON)
     assert own.overcommitted() == {}
-    wait_until(bayplan.holds_what_the_api_server_has, LATER, "no difference to the API server")
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     assert says_no_traceback(bayplan)
 
 
@@ -111,8 +108,8 @@ def test_a_watch_that_is_cut_goes_on_where_it_was(
     own.delete("before")
     wait_until(lambda: not_ready(bayplan), SOON, "/readyz says no")
     proxy.mend()
-    own.wait_bound("during", timeout=LATER)
-    wait_until(lambda: not not_ready(bayplan), LATER, "/readyz says yes")
+    own.wait_bound("during", timeout=SOON)
+    wait_until(lambda: not not_ready(bayplan), SOON, "/readyz says yes")
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     assert bayplan.lines("version too old, listing again") == []
 
@@ -131,8 +128,8 @@ def test_a_version_that_is_too_old_leads_to_a_fresh_list(
     own.plane.parts["kube-apiserver"].kill()
     own.plane.parts["kube-apiserver"].start()
     proxy.mend()
-    own.wait_bound("during", timeout=LATER)
-    wait_until(lambda: not not_ready(bayplan), LATER, "/readyz says yes")
+    own.wait_bound("during", timeout=SOON)
+    wait_until(lambda: not not_ready(bayplan), SOON, "/readyz says yes")
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     assert bayplan.lines("version too old, listing again")
 
@@ -175,7 +172,7 @@ def test_an_api_server_that_nobody_can_reach_is_waited_for(
     assert bayplan.endpoint.answers("/livez")
     assert is_idle(bayplan)
     assert says_no_traceback(bayplan)
-    bayplan.stop(grace=10)
+    bayplan.stop(grace=SOON)
     assert bayplan.wait(1) == 0
 
 
@@ -192,11 +189,11 @@ def test_a_scheduler_without_permissions_says_what_is_forbidden_and_waits_for_it
     cluster.kubectl("create", "clusterrolebinding", "e2e-late", "--clusterrole=bayplan",
                     f"--serviceaccount={SYSTEM}:default")  # fmt: skip
     try:
-        wait_until(lambda: not not_ready(bayplan), LATER, "/readyz says yes")
+        wait_until(lambda: not not_ready(bayplan), SOON, "/readyz says yes")
     finally:
         cluster.kubectl("delete", "clusterrolebinding", "e2e-late")
     assert says_no_traceback(bayplan)
-    bayplan.stop(grace=10)
+    bayplan.stop(grace=SOON)
 
 
 def test_a_token_that_is_wrong_is_told_as_such(cluster: Cluster, tmp_path: Path) -> None:
@@ -205,7 +202,7 @@ def test_a_token_that_is_wrong_is_told_as_such(cluster: Cluster, tmp_path: Path)
     wait_until(lambda: "Unauthorized" in not_ready(bayplan), SOON, "/readyz says why")
     assert is_idle(bayplan)
     assert says_no_traceback(bayplan)
-    bayplan.stop(grace=10)
+    bayplan.stop(grace=SOON)
 
 
 @pytest.mark.parametrize(

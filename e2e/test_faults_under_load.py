@@ -31,7 +31,7 @@ NODES, PER_NODE = (100, 20) if FULL else (40, 12)
 PODS = NODES * PER_NODE
 HANGS = 35.0 if FULL else 5.0
 """Seconds for which the API server hangs; a request is given up after 30."""
-IN_TIME = 90.0
+IN_TIME = 180.0
 """Seconds in which every Pod is bound once the fault is over, informers' backoff included."""
 BOUND = '"Successfully bound pod to node"'
 PACKING = {
@@ -48,9 +48,9 @@ LEASE = {
     "leaderElect": True,
     "resourceName": "bayplan",
     "resourceNamespace": SYSTEM,
-    "leaseDuration": "5s",
-    "renewDeadline": "3s",
-    "retryPeriod": "500ms",
+    "leaseDuration": "12s",
+    "renewDeadline": "9s",
+    "retryPeriod": "1s",
 }
 
 

@@ -29,7 +29,7 @@ def bayplan(
 ) -> Iterator[Bayplan]:
     """A scheduler with Coscheduling, and the CRD; no PodGroup is left behind."""
     cluster.kubectl("apply", "-f", str(CRD))
-    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=300s")
     name = getattr(request, "param", OTHER)
     profile = {"schedulerName": name, "plugins": {"multiPoint": MULTI_POINT}}
     yield start(cluster.config(profiles=[profile]))

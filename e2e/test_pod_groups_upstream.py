@@ -37,7 +37,7 @@ def bayplan(workload_cluster: Cluster, request: pytest.FixtureRequest) -> Iterat
     running = cluster.bayplan(cluster.config(OTHER), flags=[request.param])
     running.start()
     yield running
-    running.stop(grace=15)
+    running.stop(grace=60)
     cluster.clear()
 
 

@@ -65,7 +65,7 @@ def ask(
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, timeout=20, context=context or unverified()) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context or unverified()) as answer:
             return Got(answer.status, answer.read().decode())
     except urllib.error.HTTPError as error:
         with error:
@@ -94,7 +94,7 @@ def bayplan(shared: Cluster) -> Iterator[Bayplan]:
     made = shared.bayplan(shared.config(OTHER), serving=())
     made.start()
     yield made
-    made.stop(grace=15)
+    made.stop(grace=60)
 
 
 def test_probes_are_open_to_everybody(bayplan: Bayplan) -> None:
@@ -194,7 +194,7 @@ def test_clients_that_say_nothing_do_not_keep_probes_out(bayplan: Bayplan) -> No
     assert port
     with ExitStack() as stack:
         for _ in range(150):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         assert ask(bayplan, "/livez").status == 200
 
 

@@ -267,7 +267,7 @@ def test_many_preemptors_evict_no_more_than_they_need(
     cluster.nodes(*(NodeSpec(name, cpu="4") for name in names))
     cluster.wait_bound(*cluster.create(*(new(f"low-{i}", cpu="1") for i in range(32))))
     high = cluster.create(*(new(f"high-{i}", "vip", cpu="3") for i in range(8)))
-    assert sorted(cluster.wait_bound(*high, timeout=60).values()) == names
+    assert sorted(cluster.wait_bound(*high).values()) == names
     assert len([name for name in cluster.pods() if name.startswith("low-")]) == 8
     assert cluster.overcommitted() == {}
 

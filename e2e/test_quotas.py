@@ -24,7 +24,7 @@ ABOVE_MAXIMUM = "ElasticQuota team-a is more than Max"
 def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan]:
     """The scheduler of the example, the CRD, and a node; nothing of the teams is left behind."""
     cluster.kubectl("apply", "-f", str(CRD))
-    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=300s")
     cluster.nodes(NodeSpec("q1", cpu="8"))
     yield start(EXAMPLE / "config.yaml")
     cluster.kubectl("delete", "namespace", *TEAMS, "--ignore-not-found", "--wait=false")

@@ -68,7 +68,7 @@ def test_a_changed_plugin_decides_while_pods_are_scheduled_and_none_is_lost(
         )
     wait_until(lambda: bayplan.lines(RELOADED), SOON, "the new plugin")
     late = cluster.create(*(pod(f"late-{i}", OTHER, cpu="10m") for i in range(20)))
-    nodes = cluster.wait_bound(*names, *late, timeout=60)
+    nodes = cluster.wait_bound(*names, *late)
     where = Counter(node.split("-")[0] for node in nodes.values())
     assert where["old"] > 0
     assert {nodes[name].split("-")[0] for name in late} == {"new"}

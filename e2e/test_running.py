@@ -177,7 +177,7 @@ def test_metrics_tell_of_attempts_and_waiting_pods(cluster: Cluster, deployed: B
 
 def test_when_the_leader_is_killed_the_other_replica_goes_on(own: Cluster) -> None:
     lease = {"resourceName": "bayplan", "resourceNamespace": SYSTEM}
-    times = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+    times = {"leaseDuration": "12s", "renewDeadline": "9s", "retryPeriod": "1s"}
     config = own.config(leaderElection=lease | times | {"leaderElect": True})
     own.nodes(*(NodeSpec(f"n{i}", cpu="4") for i in range(10)))
     replicas = [own.bayplan(config).start(), own.bayplan(config).start()]
@@ -189,7 +189,7 @@ def test_when_the_leader_is_killed_the_other_replica_goes_on(own: Cluster) -> No
     second = own.create(*(pod(f"b{i}", cpu="100m") for i in range(50)))
     leader.kill()
     third = own.create(*(pod(f"c{i}", cpu="100m") for i in range(50)))
-    nodes = own.wait_bound(*first, *second, *third, timeout=30)
+    nodes = own.wait_bound(*first, *second, *third, timeout=SOON)
     assert other.lines("Leading")
     assert len(nodes) == 150
     assert own.overcommitted() == {}
@@ -197,19 +197,22 @@ def test_when_the_leader_is_killed_the_other_replica_goes_on(own: Cluster) -> No
     assert len(bound) == len(set(bound)), "nothing is bound twice"
     wait_until(other.holds_what_the_api_server_has, SOON, "no difference to the API server")
     other.signal(signal.SIGTERM)
-    assert other.wait(15) == 0
+    assert other.wait(SOON) == 0
 
 
 def test_who_leads_gives_the_lease_up_when_told_to_end(own: Cluster) -> None:
     own.nodes(NodeSpec("n1"))
-    first, second = own.bayplan().start(), own.bayplan()
+    lease = {"resourceName": "bayplan", "resourceNamespace": SYSTEM, "leaseDuration": "10m"}
+    times = {"renewDeadline": "5m", "retryPeriod": "1s"}
+    config = own.config(leaderElection=lease | times | {"leaderElect": True})
+    first, second = own.bayplan(config).start(), own.bayplan(config)
     wait_until(lambda: first.lines("Leading"), SOON, "the first leads")
     second.start()
     first.signal(signal.SIGTERM)
-    assert first.wait(15) == 0
-    # The lease lasts 15 s: only because it was given up is the second one in time.
+    assert first.wait(SOON) == 0
+    # The lease lasts ten minutes: only because it was given up is the second one in time.
     own.create(pod("p"))
-    own.wait_bound("p", timeout=10)
+    own.wait_bound("p")
     assert second.lines("Leading")
     second.kill()
 
@@ -219,7 +222,7 @@ def test_who_loses_the_lease_ends_at_once(own: Cluster) -> None:
     wait_until(lambda: bayplan.lines("Leading"), SOON, "it leads")
     thief = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}}
     own.kubectl("patch", "lease", "bayplan", f"--patch={json.dumps(thief)}", namespace=SYSTEM)
-    assert bayplan.wait(15) == 1
+    assert bayplan.wait(SOON) == 1
     assert bayplan.lines("Leader election lost, ending at once")
 
 
@@ -233,7 +236,7 @@ def test_on_sigterm_no_pod_is_taken_any_more_and_none_is_left_half_bound(
     bayplan.signal(signal.SIGTERM)
     wait_until(lambda: not bayplan.endpoint.answers("/readyz"), SOON, "it is no longer ready")
     cluster.create(pod("late", OTHER, cpu="10m"))
-    assert bayplan.wait(15) == 0
+    assert bayplan.wait(SOON) == 0
     said = {line["pod"].split("/")[1] for line in bayplan.lines("Successfully bound pod to node")}
     assert {name for name in (*names, "late") if cluster.node_of(name)} == said
     assert said
@@ -258,7 +261,7 @@ def test_a_replica_that_may_not_use_the_lease_is_not_ready_and_says_why(
     assert bayplan.metric("bayplan_lease_failing", name="bayplan") == 1
     assert bayplan.metric("leader_election_master_status", name="bayplan") == 0
     bayplan.signal(signal.SIGTERM)
-    assert bayplan.wait(15) == 0
+    assert bayplan.wait(SOON) == 0
 
 
 def test_a_leader_says_so_in_metrics_and_events(own: Cluster) -> None:

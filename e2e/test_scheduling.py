@@ -132,7 +132,7 @@ def test_nothing_is_overcommitted_by_a_thousand_pods_on_a_hundred_nodes(cluster:
         *(NodeSpec(f"n{i}", cpu="4", memory="8Gi", zone="abc"[i % 3]) for i in range(100))
     )
     names = cluster.create(*(pod(f"p{i}", cpu="400m", memory="500Mi") for i in range(1000)))
-    nodes = cluster.wait_bound(*names, timeout=90)
+    nodes = cluster.wait_bound(*names)
     assert len(nodes) == 1000
     assert cluster.overcommitted() == {}
     cluster.create(pod("one-too-many", cpu="400m"))

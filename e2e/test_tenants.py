@@ -38,7 +38,7 @@ EVICTIONS = "bayplan_queue_evictions_total"
 def namespaces(shared: Cluster) -> Iterator[list[Json]]:
     """The CRDs, and a namespace for each team."""
     shared.kubectl("apply", *CRDS)
-    shared.kubectl("wait", "--for=condition=Established", *CRDS, "--timeout=60s")
+    shared.kubectl("wait", "--for=condition=Established", *CRDS, "--timeout=300s")
     metas = [{"name": name, "labels": {"team": name}} for name in TEAMS]
     yield [{"apiVersion": "v1", "kind": "Namespace", "metadata": meta} for meta in metas]
     shared.kubectl("delete", "namespace", *TEAMS)

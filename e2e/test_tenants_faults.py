@@ -45,9 +45,9 @@ LEASE = {
     "leaderElect": True,
     "resourceName": "e2e-tenants",
     "resourceNamespace": SYSTEM,
-    "leaseDuration": "5s",
-    "renewDeadline": "3s",
-    "retryPeriod": "500ms",
+    "leaseDuration": "12s",
+    "renewDeadline": "9s",
+    "retryPeriod": "1s",
 }
 
 
