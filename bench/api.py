@@ -15,7 +15,7 @@ import msgspec
 import pycurl
 
 from bayplan.api.kinds import POD
-from bayplan.client.connection import Connection
+from bayplan.client.connection import JSON, MERGE_PATCH, Connection
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
@@ -70,6 +70,10 @@ class BulkClient:
         """Delete the object at once, some time soon; one that is gone is fine."""
         self._submit("DELETE", f"{path}?gracePeriodSeconds=0", None)
 
+    def merge(self, path: str, change: object) -> None:
+        """Lay a change over the object at ``path``, some time soon."""
+        self._submit("PATCH", path, msgspec.json.encode(change), MERGE_PATCH)
+
     def create_all(self, items: Iterable[Item], advance: Callable[[int], object]) -> None:
         """Create the objects and wait for the last one; ``advance`` is told of progress.
 
@@ -122,12 +126,15 @@ class BulkClient:
         """End."""
         self._dispatcher.close(1.0)
 
-    def _submit(self, method: str, path: str, body: bytes | None) -> None:
+    def _submit(self, method: str, path: str, body: bytes | None, content: str = JSON) -> None:
         self._room.acquire()
         with self._done:
             self._pending += 1
         self._dispatcher.submit(
-            Request(method, path, self._finished, body, Lane.BIND, idempotent=method == "DELETE")
+            Request(
+                *(method, path, self._finished, body, Lane.BIND, content),
+                idempotent=method != "POST",
+            )
         )
 
     def _finished(self, outcome: Outcome) -> None:
@@ -140,33 +147,33 @@ class BulkClient:
                 self._done.notify_all()
 
 
-class BoundWatch:
-    """Notes when each Pod whose name begins with ``prefix`` is seen with a node.
+class PodWatch:
+    """Follows the Pods that have a node, in a thread of its own.
 
-    Runs in a thread of its own; `times` may be read from any.
+    Args:
+        note: takes in one event of the watch, as JSON, and the `time.monotonic` when it came.
+        accept: in which representation.
 
     Attributes:
-        times: `time.monotonic` of the first sight, by the name of the Pod, in order.
+        broken: why the watch has ended; "" while it has not.
     """
 
     def __init__(
         self,
         connection: Connection,
         version: str,
-        prefix: str,
-        on_first: Callable[[], object] = lambda: None,
+        note: Callable[[bytes, float], object],
+        accept: str = JSON,
     ) -> None:
-        self.times: dict[str, float] = {}
         self.broken = ""
+        self._note = note
         self._connection = connection
         self._version = version
-        self._prefix = prefix.encode()
-        self._on_first = on_first
         self._lines = Lines()
         self._stopping = False
         self._handle = handle = connection.handle()
         headers = [h for h in connection.headers() if not h.startswith("Accept:")]
-        handle.setopt(pycurl.HTTPHEADER, [*headers, f"Accept: {METADATA_ONLY}"])
+        handle.setopt(pycurl.HTTPHEADER, [*headers, f"Accept: {accept}"])
         handle.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
         handle.setopt(pycurl.WRITEFUNCTION, self._receive)
         handle.setopt(pycurl.NOPROGRESS, False)
@@ -205,12 +212,35 @@ class BoundWatch:
             version = _VERSION.search(line)
             if version is not None:
                 self._version = version[1].decode()
-            if line.startswith(b'{"type":"ADDED"'):
-                self._note(line, now)
-            elif line.startswith(b'{"type":"ERROR"'):
+            if line.startswith(b'{"type":"ERROR"'):
                 self.broken = line.decode(errors="replace")
+            else:
+                self._note(line, now)
 
-    def _note(self, line: bytes, now: float) -> None:
+
+class BoundWatch(PodWatch):
+    """Notes when each Pod whose name begins with ``prefix`` is seen with a node.
+
+    Attributes:
+        times: `time.monotonic` of the first sight, by the name of the Pod, in order; may be read
+            from any thread.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        version: str,
+        prefix: str,
+        on_first: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.times: dict[str, float] = {}
+        self._prefix = prefix.encode()
+        self._on_first = on_first
+        super().__init__(connection, version, self._bound, METADATA_ONLY)
+
+    def _bound(self, line: bytes, now: float) -> None:
+        if not line.startswith(b'{"type":"ADDED"'):
+            return
         name = _NAME.search(line)
         if name is None or not name[1].startswith(self._prefix):
             return
