@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
@@ -91,6 +92,21 @@ def wait_status(cluster: Cluster, kind: str, name: str, **wanted: object) -> Jso
         return found if {field: found.get(field) for field in wanted} == wanted else None
 
     return wait_until(status, SOON, f"{kind} {name} with {wanted}")
+
+
+def test_sigterm_ends_them_and_the_lease_is_given_up(
+    cluster: Cluster, two: list[Controllers]
+) -> None:
+    def holder() -> str:
+        arguments = ("get", "lease", ACCOUNT, "--ignore-not-found", "-o=json")
+        lease = cluster.kubectl(*arguments, namespace=SYSTEM)
+        return str(json.loads(lease)["spec"]["holderIdentity"]) if lease else ""
+
+    wait_until(holder, SOON, "one that leads")
+    for one in two:
+        one.signal(signal.SIGTERM)
+    wait_until(lambda: not any(one.running for one in two), SOON, "the end of both")
+    assert holder() == ""
 
 
 def test_statuses_follow_the_pods_whoever_leads(cluster: Cluster, two: list[Controllers]) -> None:

@@ -171,6 +171,8 @@ class Operator:
                 for work in (self._write_always(kinds), self._resync(), self._until_more(kinds))
             ]
             await asyncio.wait([watching, others[-1]], return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():  # by SIGTERM or SIGINT: while it runs, kopf has the handlers
+                self._stop.set()
             end.set()
             for task in others:
                 task.cancel()
