@@ -6,6 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bayplan.api import quantity
 
@@ -82,3 +84,26 @@ def test_units_are_rounded_away_from_zero_and_held_within_64_bits(
 def test_cpu_counts_in_thousandths_all_else_in_units() -> None:
     assert quantity.of("cpu", "1500m") == 1500
     assert quantity.of("memory", "1500m") == 2
+
+
+@pytest.mark.parametrize(
+    ("resource", "text"),
+    [
+        ("cpu", "0"),
+        ("cpu", "2"),
+        ("cpu", "300m"),
+        ("memory", "0"),
+        ("memory", "1536Mi"),
+        ("memory", "1Gi"),
+        ("memory", "1025"),
+        ("hugepages-2Mi", "2Mi"),
+        ("nvidia.com/gpu", "1024"),
+    ],
+)
+def test_the_canonical_form_is_kubernetes_own(resource: str, text: str) -> None:
+    assert quantity.canonical(resource, quantity.of(resource, text)) == text
+
+
+@given(resource=st.sampled_from(["cpu", "memory", "pods"]), amount=st.integers(-MAX, MAX))
+def test_the_canonical_form_is_exact(resource: str, amount: int) -> None:
+    assert quantity.of(resource, quantity.canonical(resource, amount)) == amount

@@ -59,7 +59,7 @@ def test_a_quota_shows_what_its_namespace_requests_of_what_it_names() -> None:
         .obj()
     )
     pods = [make_pod(f"p{i}").req(cpu="500m", memory="1Gi").obj() for i in range(3)]
-    assert elastic_quota_status(quota, pods) == {"used": {"cpu": "1.5", "pods": "3"}}
+    assert elastic_quota_status(quota, pods) == {"used": {"cpu": "1500m", "pods": "3"}}
 
 
 class Objects:

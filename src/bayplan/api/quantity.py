@@ -80,4 +80,15 @@ def shown(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def canonical(resource: str, amount: int) -> str:
+    """``amount``, in the unit of `of`, exactly and as Kubernetes writes it: 300m, 2, 1536Mi."""
+    if resource == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if amount and (resource in _BYTES or resource.startswith("hugepages-")):
+        for power, suffix in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+            if amount % (1 << power) == 0:
+                return f"{amount >> power}{suffix}"
+    return str(amount)
+
+
 _BYTES = frozenset({"memory", "ephemeral-storage"})

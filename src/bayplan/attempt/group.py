@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
+from bayplan.api.quantity import shown
 from bayplan.attempt import group_reasons, levels
 from bayplan.attempt.commit import Commit
 from bayplan.attempt.group_capacity import GroupCapacity
@@ -129,7 +130,7 @@ class Planner:
             free = np.maximum(nodes.allocatable(name) - nodes.requested(name), 0)
             there = int(free[usable].sum())
             if there < amount:
-                short.append(f"{name} ({_shown(name, there)} of {_shown(name, amount)} free)")
+                short.append(f"{name} ({shown(name, there)} of {shown(name, amount)} free)")
         return short
 
 
@@ -141,7 +142,3 @@ def refusal_of(framework: Framework, group: Group, pods: Sequence[Pod]) -> Group
         if status is not None and status.rejected:
             return group_reasons.not_admitted(group, plugin.name, status, minimum)
     return None
-
-
-def _shown(resource: str, amount: int) -> str:
-    return f"{amount / 1000:g}" if resource == "cpu" else str(amount)

@@ -72,10 +72,11 @@ def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> Status:
     """The status of ``quota``: what ``pods``, which have nodes, request of what it names."""
     used = dict.fromkeys([*(quota.spec.min or {}), *(quota.spec.max or {})], 0)
     for pod in pods:
-        amounts = {**pod_requests(pod).amounts, "pods": 1}
+        requests = {**pod_requests(pod).amounts, "pods": 1}
         for name in used:
-            used[name] += amounts.get(name, 0)
-    return {"used": {name: quantity.shown(name, amount) for name, amount in sorted(used.items())}}
+            used[name] += requests.get(name, 0)
+    amounts = {name: quantity.canonical(name, amount) for name, amount in sorted(used.items())}
+    return {"used": amounts}
 
 
 def queue_statuses(
@@ -93,7 +94,7 @@ def queue_statuses(
     for state in states(tree, now):
         status: dict[str, object] = {
             field: {
-                name: quantity.shown(name, amount)
+                name: quantity.canonical(name, amount)
                 for name, amounts in state.amounts.items()
                 if (amount := getattr(amounts, field))
             }
