@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster import OTHER, Bayplan, Cluster, Json, pod
-from e2e.provider import NodeSpec
+from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
+from e2e.provider import NodeSpec, wait_until
 from e2e.test_groups import CRD, LABEL, create_group, wait_note
 
 pytestmark = pytest.mark.e2e
@@ -61,5 +61,9 @@ def test_nodes_are_kept_for_a_group_until_it_has_them(cluster: Cluster, bayplan:
         cluster.wait_condition(name, text="2 Insufficient cpu")
     cluster.delete("g-0")
     cluster.wait_bound("unknown", "long")
-    assert bayplan.metric("bayplan_plugin_value", name="reserved_nodes") == 0
-    assert bayplan.holds_what_the_api_server_has()
+
+    def reserved() -> float:
+        return bayplan.metric("bayplan_plugin_value", name="reserved_nodes")
+
+    wait_until(lambda: reserved() == 0, SOON, "no node reserved")
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")

@@ -101,7 +101,7 @@ def test_a_group_that_fits_is_bound_and_one_that_does_not_holds_nothing(
     for one in fits:
         cluster.delete(one["metadata"]["name"])
     cluster.wait_bound(*(p["metadata"]["name"] for p in big))
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
 @pytest.mark.usefixtures("bayplan")
@@ -264,7 +264,7 @@ def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
         "name": f"{cluster.namespace}/waits",
         "message": verdict["message"],
     }
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
 def indexed_job(name: str, parallelism: int) -> Json:
@@ -316,7 +316,7 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
     cluster.nodes(NodeSpec("g2", cpu="4"))
     wait_note(cluster, "big", "Bound: 4 Pods, of which 4 are needed", kind="Job")
     assert len(bound(cluster, "big")) == 4
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     cluster.kubectl("delete", "jobs", "--all", namespace=cluster.namespace)
 
 

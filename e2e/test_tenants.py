@@ -168,7 +168,7 @@ def test_room_is_lent_and_taken_back_once(cluster: Cluster, bayplan: Bayplan) ->
     wait_until(four_wait, SOON, "what was evicted to be made anew and to wait")
     assert bayplan.metric(EVICTIONS, queue="blue", rule="guaranteed") == 4
     assert bayplan.metric("bayplan_queue_used", queue="red", resource="cpu") == 4
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
     # Nobody takes anything back.
     assert bayplan.metric(EVICTIONS, queue="red", rule="share") == 0
     assert bound(cluster, RED) == (4,)
@@ -200,7 +200,7 @@ def test_a_gang_takes_its_room_from_three_tenants_at_once(
     for name in ("blue", "green", "grey"):
         assert f"2 Pods of queue {name}" in said
     assert said.endswith("are evicted, so that 6 Pods fit")
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
 def test_a_limit_holds_until_it_is_raised_or_the_queue_is_gone(
@@ -217,7 +217,7 @@ def test_a_limit_holds_until_it_is_raised_or_the_queue_is_gone(
     wait_for(cluster, 3, 0)
     cluster.kubectl("delete", "queue", "red")
     wait_for(cluster, 4, 0)
-    assert bayplan.holds_what_the_api_server_has()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
 @pytest.mark.usefixtures("bayplan")
