@@ -21,6 +21,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import kopf
@@ -132,7 +133,9 @@ class Operator:
         if self._elector is not None:
             self._elector.start()
         try:
-            asyncio.run(self._operate())
+            # In the main thread kopf would take the handlers of signals from us.
+            with ThreadPoolExecutor(1, "kopf") as thread:
+                thread.submit(asyncio.run, self._operate()).result()
         finally:
             self._stop.set()
             if self._elector is not None:
@@ -165,14 +168,11 @@ class Operator:
             liveness_endpoint=f"http://0.0.0.0:{self._port}/healthz" if self._port else None,
         )
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(operator)
+            tasks.create_task(operator)
             others = [
-                tasks.create_task(work)
-                for work in (self._write_always(kinds), self._resync(), self._until_more(kinds))
+                tasks.create_task(work) for work in (self._write_always(kinds), self._resync())
             ]
-            await asyncio.wait([watching, others[-1]], return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():  # by SIGTERM or SIGINT: while it runs, kopf has the handlers
-                self._stop.set()
+            await self._until_more(kinds)
             end.set()
             for task in others:
                 task.cancel()
