@@ -134,7 +134,7 @@ class Part:
             raise LookupError(f"{self.name} was not started")
         return self._process.pid
 
-    def start(self, timeout: float = 60.0) -> Self:
+    def start(self, timeout: float = 300.0) -> Self:
         """Start the process, wait until it is ready, and return self.
 
         Raises:
