@@ -194,6 +194,19 @@ def test_when_the_group_is_deleted_others_are_let_in_at_once(reserved: Machine) 
     assert reserved.reservations == []
 
 
+def test_once_the_group_has_its_nodes_they_are_kept_no_longer(reserved: Machine) -> None:
+    """Not even for a moment: whoever is kept off by what is over is not tried again."""
+    for name in ("one", "four"):
+        reserved.delete(name)
+    reserved.tick()
+    assert {"g-0", "g-1"} <= reserved.ran.keys()
+    reserved.submit(waits := small("waits"))
+    assert "2 Insufficient cpu" in reserved.cluster.message(waits)
+    reserved.delete("g-0")
+    reserved.submit(small("late"))
+    assert "late" in reserved.ran
+
+
 def test_a_group_that_can_never_fit_gets_nothing() -> None:
     machine = Machine(2)
     machine.submit(small("one"), seconds=500)

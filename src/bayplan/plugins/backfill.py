@@ -72,8 +72,6 @@ from bayplan.preemption.units import Units
 DURATION = "bayplan.dev/expected-duration"
 """Annotation of a Pod: how long it runs, as ``1h30m``."""
 KEY = "Backfill"
-CHECK_SECONDS = 1.0
-"""Seconds between two looks whether reservations are over, at least."""
 _DAEMON_SET = "apps/v1/DaemonSet"
 
 
@@ -120,7 +118,6 @@ class Backfill(Plugin):
         self._reserve_after = args.reserve_after
         self._in_tree = handle
         self._reservations: dict[str, Reservation] = {}
-        self._next_check = 0.0
 
     # Who is kept off
 
@@ -232,10 +229,6 @@ class Backfill(Plugin):
         return queues.excess(queue, np.sum(requests, axis=0)) is not None
 
     def _end_those_over(self) -> None:
-        now = self._in_tree.monotonic()
-        if now < self._next_check:
-            return
-        self._next_check = now + CHECK_SECONDS
         for uid, reservation in list(self._reservations.items()):
             waiting = sum(map(self._waits, reservation.pods))
             if waiting < reservation.minimum:
@@ -273,7 +266,6 @@ class Backfill(Plugin):
 
     def _is_free(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
         """Room that gets free may be on another node: then the reservation may have moved, too."""
-        self._next_check = 0.0
         left = old is not None and new is None and bool(old.node_name)
         return Hint.QUEUE if left or not self._kept_from(pod) else Hint.SKIP
 
