@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from bayplan.framework.cluster_events import Hint
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import FilterFailure, NodeStatuses
 from bayplan.framework.status import SKIP, Code, Status
+from bayplan.plugins.dynamic_resources import claim_writes
 from bayplan.testing import make_pod
 
 USER = {"resource": "pods", "name": "p", "uid": "pod-uid"}
@@ -239,6 +241,54 @@ def test_a_claim_that_is_reserved_for_the_pod_is_not_written() -> None:
     assert world.api.log == []
 
 
+def test_a_claim_that_an_earlier_attempt_has_left_meanwhile_is_written_again() -> None:
+    world, pod = one_gpu(), pod_with("c")
+    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    # The watch is behind: the claim in the store still has the user.
+    world.api.store(allocated(claim(), "a"))
+    assert world.pre_bind(world.reserve(pod), pod) is None
+    assert world.stored().reserved_by("pod-uid")
+
+
+def test_a_claim_is_not_used_before_an_earlier_attempt_has_left_it() -> None:
+    world, pod = one_gpu(), pod_with("c")
+    first = world.reserve(pod)
+    assert world.pre_bind(first, pod) is None
+    world.see()
+    # The binding fails, and so does every request for a while.
+    world.api.later = []
+    world.plugin.unreserve(first, pod, "n1")
+    again = world.reserve(pod)
+    with ThreadPoolExecutor(1) as worker:
+        bound = worker.submit(world.pre_bind, again, pod)
+        assert not wait([bound], timeout=0.2).done
+        (leave,) = world.api.later
+        leave()
+        assert bound.result(timeout=60) is None
+    assert world.stored().reserved_by("pod-uid")
+
+
+def test_a_write_of_an_earlier_attempt_without_end_ends_the_binding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claim_writes, "LEAVE_SECONDS", 0.01)
+    world, pod = one_gpu(), pod_with("c")
+    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.api.later = []
+    world.plugin.unreserve(world.reserve(pod), pod, "n1")
+    text = "claim ns/c is still used by an earlier attempt"
+    assert world.pre_bind(world.reserve(pod), pod) == Status.error(text)
+
+
+def test_a_claim_that_was_replaced_meanwhile_is_not_used() -> None:
+    world, pod = one_gpu(), pod_with("c")
+    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    other = allocated(generated(name="c", uid="other"), "a", reservedFor=[USER])
+    world.api.store(other)
+    text = "claim ns/c was replaced in the meantime"
+    assert world.pre_bind(world.reserve(pod), pod) == Status.error(text)
+
+
 def test_a_conflict_is_tried_again_with_the_current_claim() -> None:
     world, pod = one_gpu(), pod_with("c")
     state = world.reserve(pod)
@@ -256,7 +306,7 @@ def conflict() -> ApiError:
     [
         (allocated(claim(), "z"), "claim ns/c got allocated elsewhere in the meantime"),
         (
-            generated(name="c", deletionTimestamp="2026-01-01T00:00:00Z"),
+            generated(name="c", uid="c", deletionTimestamp="2026-01-01T00:00:00Z"),
             "claim ns/c got deleted in the meantime",
         ),
     ],

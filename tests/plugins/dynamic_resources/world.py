@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -31,12 +32,14 @@ class ApiServer(RefusingWriter):
         stored: claims as JSON by path.
         log: paths that were patched, in order.
         failures: raised by the next patches, first come first served; None lets one pass.
+        later: what `patch_later` was given, if it is to be carried out later; None if at once.
     """
 
     def __init__(self) -> None:
         self.stored: dict[str, dict[str, Any]] = {}
         self.log: list[str] = []
         self.failures: list[ApiError | None] = []
+        self.later: list[Callable[[], None]] | None = None
 
     def store(self, claim: ResourceClaim) -> None:
         path = RESOURCE_CLAIM.path(claim.namespace, claim.name)
@@ -76,8 +79,14 @@ class ApiServer(RefusingWriter):
         return json.dumps(stored).encode()
 
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
-        self.patch(path, body, content_type)
-        on_done(None)
+        def patch() -> None:
+            self.patch(path, body, content_type)
+            on_done(None)
+
+        if self.later is None:
+            patch()
+        else:
+            self.later.append(patch)
 
 
 def merge(status: dict[str, Any], name: str, value: Any) -> None:

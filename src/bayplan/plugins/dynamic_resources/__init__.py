@@ -60,11 +60,7 @@ from bayplan.framework.points import (
     Unreserve,
 )
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.dynamic_resources.binding import (
-    BindError,
-    deallocation_patch,
-    release_patch,
-)
+from bayplan.plugins.dynamic_resources.binding import BindError
 from bayplan.plugins.dynamic_resources.claim_sorter import ClaimSorter
 from bayplan.plugins.dynamic_resources.claim_writes import ClaimWrites
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -246,9 +242,7 @@ class DynamicResources(Plugin):
             users = [user.uid for user in claim.status.reserved_for]
             if users in ([], [pod.uid]) and any(s.plugin == self.name for s in statuses):
                 if not state.dry_run:
-                    self._writes.patch_status(
-                        claim, deallocation_patch(claim), "deallocate a claim"
-                    )
+                    self._writes.deallocate(claim)
                 done = Status.unschedulable("deallocation of ResourceClaim completed")
                 return PostFilterResult(done)
         return _NOTHING_TO_DO
@@ -317,7 +311,7 @@ class DynamicResources(Plugin):
             if state.dry_run:
                 continue
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
-                self._writes.patch_status(claim, release_patch(claim, pod), "leave a claim")
+                self._writes.leave(claim, pod)
             if created:
                 self._writes.delete(claim)
         mine.reserved.clear()

@@ -71,12 +71,23 @@ def bind_claim(
         except _ConflictError as conflict:
             if not tries_left:
                 raise BindError(str(conflict)) from None
-        try:
-            claim = RESOURCE_CLAIM.decode(writer.read(claim_path(claim)))
-        except ApiError as error:
-            text = f"get updated claim {claim.key} after conflict: {error}"
-            raise BindError(text) from None
+        claim = read_claim(writer, claim, "after conflict")
     raise AssertionError("the last try returns or raises")
+
+
+def read_claim(writer: ClusterWriter, claim: ResourceClaim, when: str) -> ResourceClaim:
+    """The claim as it is stored now; errors say ``when`` it is read. On workers only.
+
+    Raises:
+        BindError: it cannot be read, or is another one of that name.
+    """
+    try:
+        stored = RESOURCE_CLAIM.decode(writer.read(claim_path(claim)))
+    except ApiError as error:
+        raise BindError(f"get updated claim {claim.key} {when}: {error}") from None
+    if stored.uid != claim.uid:
+        raise BindError(f"claim {claim.key} was replaced in the meantime")
+    return stored
 
 
 def wait_until_ready(

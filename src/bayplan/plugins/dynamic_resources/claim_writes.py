@@ -14,7 +14,10 @@ from bayplan.plugins.dynamic_resources.binding import (
     bind_claim,
     claim_path,
     create_claim,
+    deallocation_patch,
     name_claim,
+    read_claim,
+    release_patch,
     status_path,
     unprotect_patch,
     wait_outcome,
@@ -23,6 +26,9 @@ from bayplan.plugins.dynamic_resources.binding import (
 from bayplan.plugins.dynamic_resources.conditions import allocated_devices
 from bayplan.plugins.dynamic_resources.state import PodDevices
 from bayplan.plugins.shared.device_tracker import IN_MEMORY, DeviceTracker, is_special
+
+LEAVE_SECONDS = 30.0
+"""How long an attempt waits for the end of an earlier one's last write; it takes one request."""
 
 
 class ClaimWrites:
@@ -53,15 +59,32 @@ class ClaimWrites:
             body = unprotect_patch(claim)
             writer.patch_later(claim_path(claim), body, STRATEGIC_MERGE_PATCH, unprotected)
 
-    def patch_status(self, claim: ResourceClaim, body: bytes, what: str) -> None:
-        """Patch the status; ``what`` it is for stands in the log if it fails."""
+    def deallocate(self, claim: ResourceClaim) -> None:
+        """Take the claim's devices away."""
 
         def done(error: Exception | None) -> None:
             if error is not None:
-                self._handle.logger.error(f"Could not {what}", claim=claim.key, error=str(error))
+                text = "Could not deallocate a claim"
+                self._handle.logger.error(text, claim=claim.key, error=str(error))
 
         if self._handle.writer is not None:
-            path = status_path(claim)
+            path, body = status_path(claim), deallocation_patch(claim)
+            self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
+
+    def leave(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Take the Pod out of the claim's users; `store` waits until that is over."""
+        key, over = (claim.uid, pod.uid), threading.Event()
+
+        def done(error: Exception | None) -> None:
+            self._tracker.leaving.pop(key, None)
+            over.set()
+            if error is not None:
+                text = "Could not leave a claim"
+                self._handle.logger.error(text, claim=claim.key, error=str(error))
+
+        if self._handle.writer is not None:
+            self._tracker.leaving[key] = over
+            path, body = status_path(claim), release_patch(claim, pod)
             self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
 
     # Binding worker
@@ -69,13 +92,22 @@ class ClaimWrites:
     def store(self, mine: PodDevices, index: int, pod: Pod) -> None:
         """Store one claim, unless it says already that the Pod uses it.
 
+        A claim that said so when the attempt began may have been left since, by the end of an
+        earlier attempt: it is read again.
+
         Raises:
             BindError: it cannot be stored.
         """
         writer = self._handle.writer
         assert writer is not None, "without a cluster nothing is bound"
-        if mine.claims[index].reserved_by(pod.uid):
-            return
+        claim = mine.claims[index]
+        leaving = self._tracker.leaving.get((claim.uid, pod.uid))
+        if leaving is not None and not leaving.wait(LEAVE_SECONDS):
+            raise BindError(f"claim {claim.key} is still used by an earlier attempt")
+        if claim.reserved_by(pod.uid):
+            mine.claims[index] = read_claim(writer, claim, "before binding")
+            if mine.claims[index].reserved_by(pod.uid):
+                return
         if mine.claims[index].name == IN_MEMORY:
             mine.claims[index] = self._created(writer, mine.claims[index], pod)
         allocation, now = mine.allocations.get(index), self._handle.now()

@@ -16,6 +16,7 @@ here, logged and counted; `gives_way` says whether a claim has to give its devic
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -82,6 +83,8 @@ class DeviceTracker:
 
     Attributes:
         fleet: the devices.
+        leaving: by the uids of a claim and a Pod that is being taken out of its users, what is set
+            when that is over.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class DeviceTracker:
         self._made_for: dict[str, str] = {}  # by uid of a claim: the Pod we allocated it for
         self._written: dict[str, ResourceClaim] = {}
         self._extended: dict[str, str] = {}  # by uid of the Pod: the claim's key
+        self.leaving: dict[tuple[str, str], threading.Event] = {}
         self.fleet = Fleet(nodes, lambda name: objects.get(DEVICE_CLASS, name), monotonic)
         objects.on_change(RESOURCE_SLICE, self._slice_changed)
         objects.on_change(DEVICE_TAINT_RULE, self._rule_changed)
