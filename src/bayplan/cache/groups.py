@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
-from bayplan.api.meta import Object, ObjectReference
+from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
@@ -172,9 +172,6 @@ def _inferred(
 ) -> Group:
     """A group; without ``kind`` its owner has several, so events are about a Pod."""
     meta = owner.metadata
-    subject = None
-    if kind is not None:
-        subject = ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)
     created = meta.creation_timestamp
     return Group(
         key,
@@ -184,5 +181,5 @@ def _inferred(
         None,
         None if created is None else created.timestamp(),
         topology_of(meta.annotations, levels),
-        subject=subject,
+        subject=None if kind is None else kind.reference(owner),
     )

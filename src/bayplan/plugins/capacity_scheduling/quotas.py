@@ -18,7 +18,7 @@ from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.cache.cache import CountedPods
 from bayplan.cache.objects import ObjectStore
-from bayplan.framework.object_faults import ObjectFault, reference
+from bayplan.framework.object_faults import ObjectFault
 from bayplan.plugins.capacity_scheduling.amounts import (
     UNLIMITED,
     Amounts,
@@ -139,7 +139,7 @@ class Quotas:
         faults = self._adopt(oldest_first[0]) if oldest_first else []
         for younger in oldest_first[1:]:
             text = f"only the oldest ElasticQuota of a namespace counts: {oldest_first[0].name}"
-            faults.append(ObjectFault(reference(ELASTIC_QUOTA, younger), "Ignored", text))
+            faults.append(ObjectFault(ELASTIC_QUOTA.reference(younger), "Ignored", text))
         if self._faults.get(namespace, []) != faults:
             self._faults[namespace] = faults
             self.faults = [fault for some in self._faults.values() for fault in some]
@@ -150,7 +150,7 @@ class Quotas:
 
     def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
         """From now on it counts, unless it cannot be read; says what is wrong with it."""
-        spec, namespace, about = quota.spec, quota.namespace, reference(ELASTIC_QUOTA, quota)
+        spec, namespace, about = quota.spec, quota.namespace, ELASTIC_QUOTA.reference(quota)
         try:
             minimum = counted(spec.min or {})
             maximum = dict.fromkeys(CORE, UNLIMITED) if spec.max is None else counted(spec.max)
