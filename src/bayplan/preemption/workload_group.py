@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
@@ -92,8 +93,7 @@ class WorkloadPreemption:
         seen: set[str] = set()
         for info in self._nodes:
             for pod in info.pods:
-                key = workload_group_key(pod)
-                group = find_workload_group(self._objects, key) if key else None
+                key, group = workload_group_key(pod), self._group_of(pod)
                 own = pod.priority if group is None else group.priority
                 if own >= priority:
                     continue
@@ -104,9 +104,12 @@ class WorkloadPreemption:
                     yield _Unit(own, tuple(self._members.scheduled(key)), is_group=True)
 
     def _priority(self, pod: Pod) -> int:
-        key = workload_group_key(pod)
-        group = find_workload_group(self._objects, key) if key else None
+        group = self._group_of(pod)
         return pod.priority if group is None else group.priority
+
+    def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
+        key = workload_group_key(pod)
+        return find_workload_group(self._objects, key) if key else None
 
     def _protected_first(self, units: list[_Unit]) -> list[_Unit]:
         violators = self._budgets.violations(pod for unit in units for pod in unit.pods)
