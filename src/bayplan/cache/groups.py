@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import (
@@ -25,9 +25,6 @@ from bayplan.cache.pod_groups import (
     only_itself,
     topology_of,
 )
-
-if TYPE_CHECKING:
-    from bayplan.cache.cache import CountedPods
 
 
 class Groups:
@@ -146,12 +143,12 @@ class Groups:
         return self._nodes.get(key, {})
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         if key := self.key_of(pod):
             self._nodes.setdefault(key, Counter())[pod.node_name] += 1
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         key = self.key_of(pod)
         nodes = self._nodes.get(key) if key else None
         if nodes is None:

@@ -16,7 +16,7 @@ from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.pod import Pod
 from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
-from bayplan.cache.cache import CountedPods
+from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.objects import ObjectStore
 from bayplan.framework.object_faults import ObjectFault
 from bayplan.plugins.capacity_scheduling.amounts import (
@@ -104,11 +104,11 @@ class Quotas:
     # Pods
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         self._count(pod, 1)
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
