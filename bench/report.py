@@ -133,7 +133,7 @@ def _range(batch: list[Comparison]) -> str:
 
 def _versions(found: list[Comparison]) -> str:
     runs = (run for c in found for runs in c.runs.values() for run in runs)
-    return ", ".join(sorted({run.kubernetes for run in runs}))
+    return ", ".join(sorted({run.kubernetes for run in runs if run.kubernetes}))
 
 
 def _name(found: Comparison) -> str:

@@ -105,7 +105,7 @@ class Comparison(msgspec.Struct):
 
     def median(self, scheduler: str, figure: str) -> float | None:
         """The median of a figure over the rounds; None where nobody measured it."""
-        values = [getattr(run, figure) for run in self.runs.get(scheduler, ())]
+        values = [getattr(run, figure) for run in self.runs.get(scheduler, ()) if run.pods_per_s]
         known = [v for v in values if v is not None]
         return float(statistics.median(known)) if known else None
 

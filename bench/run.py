@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from e2e.provider import StartError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bayplan.client.errors import ApiError
 from bench.plot import plot
 from bench.results import Comparison, Run, machine, now
 from bench.schedulers import SCHEDULERS
@@ -90,11 +92,20 @@ def _round(plan: Plan, comparison: Comparison, number: int, progress: Progress) 
     names = list(comparison.runs)
     # Who goes first changes, in case the machine gets slower or faster meanwhile.
     for name in names if number % 2 == 0 else names[::-1]:
-        run = Trial(plan, name, progress).run()
+        run = _run(plan, name, progress)
         comparison.runs[name].append(run)
         console.print(_line(f"{plan.workload.name} {number + 1}", name, run), soft_wrap=True)
         comparison.finished = now()
         comparison.save()
+
+
+def _run(plan: Plan, name: str, progress: Progress) -> Run:
+    """One trial; where it breaks, which must not end a run of many, the error is its fault."""
+    try:
+        return Trial(plan, name, progress).run()
+    except (StartError, ApiError, OSError, RuntimeError, TimeoutError) as error:
+        fault = f"{type(error).__name__}: {error}"
+        return Run(total=plan.workload.measured.count, faults=[fault])
 
 
 def _comparison(plan: Plan, variant: str, names: list[str]) -> Comparison:
