@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from bayplan.plugins.capacity_scheduling.amounts import UNLIMITED, Amounts, request, room
+from bayplan.plugins.capacity_scheduling.amounts import (
+    UNLIMITED,
+    Amounts,
+    exceeds,
+    request,
+    room,
+)
 from bayplan.testing import make_pod
 
 
@@ -71,3 +77,4 @@ def test_what_a_limit_leaves(
     limit: Amounts, used: Amounts, more: Amounts, unnamed: int, expected: Amounts
 ) -> None:
     assert room(limit, used, more, unnamed) == expected
+    assert exceeds(limit, used, more, unnamed) is (min(expected.values()) < 0)

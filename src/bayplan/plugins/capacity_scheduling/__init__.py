@@ -71,7 +71,8 @@ class CapacityScheduling(PreemptionPlugin):
         """Reject a Pod that would go above the maximum of its quota, or the sum of minimums."""
         if pod.namespace not in self._quotas.by_namespace:
             return SKIP
-        admission = Admission(self._quotas, pod, self._nominated(pod, nodes))
+        nominated = self._nominated(pod, nodes) if self._nominator.nominated_nodes() else ()
+        admission = Admission(self._quotas, pod, nominated)
         state.write(KEY, admission)
         if admission.above_maximum:
             why = f"ElasticQuota {pod.namespace} is more than Max"

@@ -20,8 +20,9 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.plugins.capacity_scheduling.amounts import Amounts, add, request, room
+from bayplan.plugins.capacity_scheduling.amounts import Amounts, add, exceeds, request, room
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+from bayplan.plugins.shared.resource_names import CORE
 
 _NO_LIMIT = 2**62
 _LARGEST = 2**55
@@ -53,11 +54,11 @@ class Admission:
                 add(total, request(other))
         self._quotas = quotas
         self._request = request(pod)
-        self._room_beside_nominated = self._room(own, total)
-        self.above_maximum = min(self._room_beside_nominated[0].values()) < 0
-        self.above_total = min(self._room_beside_nominated[1].values()) < 0
-        self._own = own
-        self._names = tuple(self._room_beside_nominated[1])
+        self._own, self._total = own, total
+        self.above_maximum = self.quota.exceeds_maximum_with(own)
+        self.above_total = exceeds(
+            quotas.total_minimum, quotas.total_used, self._with_all_names(total), 0
+        )
         self._vectors: dict[int, IntArray] = {}
         self._moved: IntArray | None = None
 
@@ -66,28 +67,33 @@ class Admission:
         """Whether the namespace would be above its minimum with the Pod; preemption asks."""
         return self.quota.exceeds_minimum_with(self._own)
 
-    def _room(self, own: Amounts, total: Amounts) -> tuple[Amounts, Amounts]:
-        quotas = self._quotas
-        everything = {**dict.fromkeys(quotas.total_used, 0), **total}
-        below = room(quotas.total_minimum, quotas.total_used, everything, 0)
-        return self.quota.room_below_maximum(own), below
+    def _with_all_names(self, total: Amounts) -> Amounts:
+        """The sum is compared for everything that is in use, whether the Pod asks for it or not."""
+        return {**dict.fromkeys(self._quotas.total_used, 0), **total}
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The columns of a row, twice."""
+        return tuple(dict.fromkeys((*CORE, *self._with_all_names(self._total))))
 
     @cached_property
     def _rooms(self) -> tuple[IntArray, IntArray]:
         """The room beside nominated Pods, and without them; few Pods need these."""
-        alone = self._room(self._request, self._request)
-        return self._row(*self._room_beside_nominated), self._row(*alone)
+        return self._row(self._own, self._total), self._row(self._request, self._request)
 
     def _row(self, own: Amounts, total: Amounts) -> IntArray:
-        left = [own.get(name, _NO_LIMIT) for name in self._names]
-        left += [total.get(name, _NO_LIMIT) for name in self._names]
+        quotas = self._quotas
+        own_room = self.quota.room_below_maximum(own)
+        everything = self._with_all_names(total)
+        total_room = room(quotas.total_minimum, quotas.total_used, everything, 0)
+        left = [own_room.get(name, _NO_LIMIT) for name in self._names]
+        left += [total_room.get(name, _NO_LIMIT) for name in self._names]
         return np.array([max(-_NO_LIMIT, min(amount, _NO_LIMIT)) for amount in left])
 
     def what_if(self, rows: IntArray) -> Self:
         """A copy for a table of only ``rows``; see `bayplan.framework.cycle_state`."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy._rooms = self._rooms
+        copy.__dict__.update(self.__dict__, _names=self._names, _rooms=self._rooms)
         size = len(rows), 2 * len(self._names)
         copy._moved = np.zeros(size, np.int64) if self._moved is None else self._moved[rows]
         return copy

@@ -46,3 +46,14 @@ def room(limit: Amounts, used: Amounts, more: Amounts, unnamed: int) -> dict[str
         if name not in left:
             left[name] = limit.get(name, unnamed) - used.get(name, 0) - amount
     return left
+
+
+def exceeds(limit: Amounts, used: Amounts, more: Amounts, unnamed: int) -> bool:
+    """Whether `room` leaves less than nothing of any resource; most Pods ask only that."""
+    for name in CORE:
+        if used.get(name, 0) + more.get(name, 0) > limit.get(name, 0):
+            return True
+    for name, amount in more.items():
+        if name not in CORE and used.get(name, 0) + amount > limit.get(name, unnamed):
+            return True
+    return False

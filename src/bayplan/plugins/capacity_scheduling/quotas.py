@@ -16,13 +16,14 @@ from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.pod import Pod
 from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
-from bayplan.cache.counted_pods import CountedPods
+from bayplan.cache.cache import CountedPods
 from bayplan.cache.objects import ObjectStore
-from bayplan.framework.object_faults import ObjectFault
+from bayplan.framework.object_faults import ObjectFault, reference
 from bayplan.plugins.capacity_scheduling.amounts import (
     UNLIMITED,
     Amounts,
     add,
+    exceeds,
     request,
     room,
 )
@@ -54,11 +55,15 @@ class Quota:
 
     def exceeds_minimum_with(self, more: Amounts) -> bool:
         """Whether the namespace would be above its minimum with ``more``."""
-        return min(room(self.minimum, self.used, more, 0).values()) < 0
+        return exceeds(self.minimum, self.used, more, 0)
 
     def exceeds_minimum(self, used: Amounts | None = None) -> bool:
         """Whether the namespace is above its minimum, or would be if it used ``used``."""
-        return min(room(self.minimum, {}, self.used if used is None else used, 0).values()) < 0
+        return exceeds(self.minimum, {}, self.used if used is None else used, 0)
+
+    def exceeds_maximum_with(self, more: Amounts) -> bool:
+        """Whether the namespace would be above its maximum with ``more``."""
+        return exceeds(self.maximum, self.used, more, UNLIMITED)
 
 
 class Quotas:
@@ -104,18 +109,19 @@ class Quotas:
     # Pods
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
+        """See `bayplan.cache.cache.PodListener`."""
         self._count(pod, 1)
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
+        """See `bayplan.cache.cache.PodListener`."""
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
         namespace = pod.namespace
-        add(self._used[namespace], request(pod), sign)
+        amounts = request(pod)
+        add(self._used[namespace], amounts, sign)
         if namespace in self.by_namespace:
-            add(self.total_used, request(pod), sign)
+            add(self.total_used, amounts, sign)
 
     def _sums(self) -> defaultdict[str, dict[str, int]]:
         used: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -139,7 +145,7 @@ class Quotas:
         faults = self._adopt(oldest_first[0]) if oldest_first else []
         for younger in oldest_first[1:]:
             text = f"only the oldest ElasticQuota of a namespace counts: {oldest_first[0].name}"
-            faults.append(ObjectFault(ELASTIC_QUOTA.reference(younger), "Ignored", text))
+            faults.append(ObjectFault(reference(ELASTIC_QUOTA, younger), "Ignored", text))
         if self._faults.get(namespace, []) != faults:
             self._faults[namespace] = faults
             self.faults = [fault for some in self._faults.values() for fault in some]
@@ -150,7 +156,7 @@ class Quotas:
 
     def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
         """From now on it counts, unless it cannot be read; says what is wrong with it."""
-        spec, namespace, about = quota.spec, quota.namespace, ELASTIC_QUOTA.reference(quota)
+        spec, namespace, about = quota.spec, quota.namespace, reference(ELASTIC_QUOTA, quota)
         try:
             minimum = counted(spec.min or {})
             maximum = dict.fromkeys(CORE, UNLIMITED) if spec.max is None else counted(spec.max)
