@@ -27,6 +27,7 @@ from bayplan.framework.handle import (
 )
 from bayplan.framework.what_if import WhatIf
 from bayplan.queue.nominator import Nominator
+from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry.instrument import Instrument
 
 
@@ -92,6 +93,7 @@ def make_handle(
     objects = objects if objects is not None else ObjectStore()
     instrument, nominator = Instrument(), Nominator()
     events: Any = NoEvents()
+    queue = SchedulingQueue(lambda: 0.0)
     return InTreeHandle(
         nodes=nodes,
         objects=objects,
@@ -106,8 +108,8 @@ def make_handle(
         gates=gates,
         extenders=Extenders(),
         instrument=instrument,
-        queues=QueueTree(Cache(), tuple),
-        is_queued=lambda _: False,
+        queues=QueueTree(Cache(), queue),
+        queued=queue,
         what_if=WhatIf(nominator),
         writer=writer,
         logger=plugin_logger("test", "test"),

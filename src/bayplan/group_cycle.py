@@ -18,12 +18,12 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.attempt.group import refusal_of
+from bayplan.attempt.group import Planner, refusal_of
 from bayplan.attempt.group_report import GroupReport, reason_of
 from bayplan.attempt.levels import Domain
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.attempt.room import RoomMaker
 from bayplan.attempt.workload_group import Placed
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
@@ -65,14 +65,15 @@ class GroupCycle:
         self,
         cache: Cache,
         queue: SchedulingQueue,
-        placers: Placers,
+        planner: Planner,
+        rooms: RoomMaker,
         binder: Binder,
         report: GroupReport,
         instrument: Instrument,
         clock: Callable[[], float],
     ) -> None:
         self._cache, self._queue = cache, queue
-        self._planner, self._rooms = placers.planner, placers.rooms
+        self._planner, self._rooms = planner, rooms
         self._binder = binder
         self._report = report
         self._instrument = instrument

@@ -6,9 +6,8 @@ depends on the configuration, so a reload does not change it; see `bayplan.profi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from bayplan.api.pod import Pod
 from bayplan.attempt.node_backoff import NodeBackoff
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
@@ -47,21 +46,17 @@ class World:
         self.nominator = Nominator()
         self.waiting = WaitingPods(clock)
         self.preparing = PreparingPods()
-        self.queues = QueueTree(self.cache, self._waiting_pods)
         self.queue = SchedulingQueue(
             clock,
             nominator=self.nominator,
             instrument=instrument,
-            queues=self.queues,
             group_of=self.cache.groups.key_of,
         )
+        self.queues = QueueTree(self.cache, self.queue)
         self.handlers = Handlers(self.cache, self.queue, self.waiting)
         self.overcommit = Overcommit(self.cache.nodes, clock)
         self.node_backoff = NodeBackoff(clock)
         self.conflicts: Conflicts | None = None
-
-    def _waiting_pods(self) -> Iterator[Pod]:
-        return self.queue.waiting_pods()
 
     def adopt(self, profiles: Profiles) -> None:
         """These profiles decide from now on."""

@@ -6,8 +6,8 @@ import numpy as np
 from tests.core_harness import Cluster, uid_of
 from tests.groups import group_cluster, members, nodes, pod_group, show
 
+from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
@@ -15,8 +15,8 @@ from bayplan.cache.pod_groups import Group
 
 def planner(cluster: Cluster) -> Planner:
     """A planner beside the one of the scheduler."""
-    placers = Placers(cluster.world.cache, cluster.world.nominator, cluster.core.placers.selector)
-    return placers.planner
+    commit = Commit(cluster.world.cache, cluster.world.nominator)
+    return Planner(cluster.world.cache, commit, cluster.core.selector)
 
 
 def group(cluster: Cluster, name: str) -> Group:

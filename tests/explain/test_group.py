@@ -13,7 +13,7 @@ from bayplan.testing import PodBuilder, make_pod
 
 def explainer(cluster: Cluster) -> GroupExplainer:
     """One that sees the groups of the cluster."""
-    return GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.placers)
+    return GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.selector)
 
 
 def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:

@@ -32,7 +32,7 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
         "extenders",
         "instrument",
         "queues",
-        "is_queued",
+        "queued",
         "what_if",
         "gates",
         "groups",

@@ -132,6 +132,11 @@ def test_a_group_gets_its_turn_however_many_small_pods_come(*, reserve: bool) ->
         assert machine.reservations == []
 
 
+def reserved_nodes(machine: Machine) -> float:
+    labels = {"plugin": "Backfill", "name": "reserved_nodes"}
+    return machine.cluster.metric("bayplan_plugin_value", **labels)
+
+
 @pytest.fixture
 def reserved() -> Machine:
     """Two nodes: n0 is free for a Pod of three CPUs, n1 is full; both are kept for a group."""
@@ -145,6 +150,7 @@ def reserved() -> Machine:
     machine.tick()
     (reservation,) = machine.reservations
     assert reservation.nodes == {"n0", "n1"}
+    assert reserved_nodes(machine) == 2
     assert reservation.until == BEGIN + 500
     return machine
 
@@ -181,7 +187,7 @@ def test_the_group_is_there_when_it_was_promised(reserved: Machine) -> None:
         reserved.tick()
     assert reserved.ran["g-0"] <= BEGIN + 500
     assert sum(name.startswith("fill") for name in reserved.ran) > 5
-    assert reserved.cluster.metric("bayplan_plugin_value", plugin="Backfill") == 0
+    assert reserved_nodes(reserved) == 0
 
 
 def test_when_the_group_is_deleted_others_are_let_in_at_once(reserved: Machine) -> None:
@@ -205,6 +211,16 @@ def test_once_the_group_has_its_nodes_they_are_kept_no_longer(reserved: Machine)
     reserved.delete("g-0")
     reserved.submit(small("late"))
     assert "late" in reserved.ran
+
+
+def test_a_plan_that_fails_ends_nothing(reserved: Machine) -> None:
+    """Of two members, one finds its node and is taken from it again."""
+    reserved.delete("one")
+    reserved.submit(small("late", 3))
+    (reservation,) = reserved.reservations
+    assert reservation.waiting == reservation.pods
+    assert "late" not in reserved.ran
+    assert [event.reason for event in reserved.cluster.events].count("Reserved") == 1
 
 
 def test_a_group_that_can_never_fit_gets_nothing() -> None:

@@ -16,7 +16,6 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.attempt.workload_group_report import GroupStatusWriter
@@ -116,12 +115,12 @@ class Core:
 
     Attributes:
         world: what it knows of the cluster.
-        placers: decide about Pods and groups.
+        selector: chooses nodes; for simulations, which make no full attempts.
         scheduler: runs the cycles.
     """
 
     world: World
-    placers: Placers
+    selector: NodeChooser
     scheduler: Scheduler
 
     @property
@@ -147,7 +146,6 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
             ports.instrument,
         )
     selector = NodeChooser(world.cache.nodes, ports.extenders, world.node_backoff, ports.tie_break)
-    placers = Placers(world.cache, world.nominator, selector)
     binder = Binder(
         ports.binding_workers,
         ports.inbox,
@@ -159,7 +157,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
     scheduler = Scheduler(
         world,
         make_profiles(config, registry, world, ports),
-        placers,
+        selector,
         ports.inbox,
         binder,
         Report(ports.events, ports.statuses),
@@ -169,7 +167,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.instrument,
         ports.clock,
     )
-    return Core(world, placers, scheduler)
+    return Core(world, selector, scheduler)
 
 
 def make_profiles(
@@ -239,7 +237,7 @@ def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> In
         extenders=ports.extenders,
         instrument=ports.instrument,
         queues=world.queues,
-        is_queued=lambda uid: world.queue.get(uid) is not None,
+        queued=world.queue,
         what_if=WhatIf(world.nominator),
         writer=ports.writer,
         logger=plugin_logger("", profile),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
-from bayplan.api.meta import Object
+from bayplan.api.meta import Object, ObjectReference
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import (
@@ -25,6 +25,9 @@ from bayplan.cache.pod_groups import (
     only_itself,
     topology_of,
 )
+
+if TYPE_CHECKING:
+    from bayplan.cache.cache import CountedPods
 
 
 class Groups:
@@ -143,12 +146,12 @@ class Groups:
         return self._nodes.get(key, {})
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
+        """See `bayplan.cache.cache.PodListener`."""
         if key := self.key_of(pod):
             self._nodes.setdefault(key, Counter())[pod.node_name] += 1
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.counted_pods.PodListener`."""
+        """See `bayplan.cache.cache.PodListener`."""
         key = self.key_of(pod)
         nodes = self._nodes.get(key) if key else None
         if nodes is None:
@@ -169,6 +172,9 @@ def _inferred(
 ) -> Group:
     """A group; without ``kind`` its owner has several, so events are about a Pod."""
     meta = owner.metadata
+    subject = None
+    if kind is not None:
+        subject = ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)
     created = meta.creation_timestamp
     return Group(
         key,
@@ -178,5 +184,5 @@ def _inferred(
         None,
         None if created is None else created.timestamp(),
         topology_of(meta.annotations, levels),
-        subject=None if kind is None else kind.reference(owner),
+        subject=subject,
     )

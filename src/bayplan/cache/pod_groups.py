@@ -129,7 +129,13 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
         None if created is None else created.timestamp(),
         topology_of(pod_group.metadata.annotations, levels),
         fault,
-        POD_GROUP.reference(pod_group),
+        ObjectReference(
+            POD_GROUP.name,
+            pod_group.namespace,
+            pod_group.name,
+            pod_group.uid,
+            POD_GROUP.api_version,
+        ),
     )
 
 

@@ -27,6 +27,8 @@ from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
 from bayplan.cache.pod_groups import label_key
 from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queued_pods import QueueListener
+from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.controllers.statuses import (
     Status,
     elastic_quota_status,
@@ -61,7 +63,8 @@ class Watched:
         self._groups: dict[str, set[str]] = defaultdict(set)
         self._by_namespace: dict[str, set[str]] = defaultdict(set)
         self._statuses: dict[Written, Status] = {}
-        self._tree = QueueTree(self._cache, self._waiting_pods)
+        self._listeners: Subscribers[QueueListener] = Subscribers()
+        self._tree = QueueTree(self._cache, self)
 
     def put(self, kind: Kind[Any], raw: Mapping[str, object]) -> None:
         """An object is there, or has changed.
@@ -87,14 +90,19 @@ class Watched:
         if key := label_key(pod.shape):
             self._groups[key].add(pod.uid)
         if pod.node_name and pod.status.phase not in _ENDED:
-            self._tree.pod_left(pod.uid)
+            self._left(pod.uid)
             self._cache.add(pod)
             return
         self._cache.remove(pod.uid)
         if self._waits(pod):
-            self._tree.pod_waits(pod)
+            for listener in self._listeners:
+                listener.pod_waits(pod)
         else:
-            self._tree.pod_left(pod.uid)
+            self._left(pod.uid)
+
+    def _left(self, uid: str) -> None:
+        for listener in self._listeners:
+            listener.pod_left(uid)
 
     def _waits(self, pod: Pod) -> bool:
         return (
@@ -104,8 +112,19 @@ class Watched:
             and pod.spec.scheduler_name in self._scheduler_names
         )
 
-    def _waiting_pods(self) -> Iterator[Pod]:
+    # The Pods that wait, as `bayplan.cache.queued_pods.QueuedPods`
+
+    def waiting_pods(self) -> Iterator[Pod]:
+        """All of them."""
         return filter(self._waits, list(self._pods.values()))
+
+    def __contains__(self, uid: str) -> bool:
+        pod = self._pods.get(uid)
+        return pod is not None and self._waits(pod)
+
+    def listen(self, listener: QueueListener) -> Subscription:
+        """Tell ``listener`` of every Pod that comes, changes and goes."""
+        return self._listeners.add(listener)
 
     def remove(self, kind: Kind[Any], uid: str, key: str) -> None:
         """An object is gone; one that was replaced under the same name stays."""
@@ -129,7 +148,7 @@ class Watched:
             self._groups[key].discard(uid)
             if not self._groups[key]:
                 del self._groups[key]
-        self._tree.pod_left(uid)
+        self._left(uid)
         self._cache.remove(uid)
 
     @property

@@ -13,10 +13,10 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Committed
+from bayplan.attempt.commit import Choice, Commit, Committed
 from bayplan.attempt.outcome import Placement, Rejection
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import cut_note, skip_note
+from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
@@ -51,7 +51,7 @@ class ExplainsFilter(Protocol):
         """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
 
 
-def explain(framework: Framework, placers: Placers, pod: Pod) -> Verdict:
+def explain(framework: Framework, selector: NodeChooser, commit: Commit, pod: Pod) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere."""
     verdict: Verdict = {"pod": pod.key}
     gate = gate_status(framework, pod)
@@ -62,11 +62,10 @@ def explain(framework: Framework, placers: Placers, pod: Pod) -> Verdict:
         verdict["message"] = skip_note(pod)
         return verdict
     state = CycleState(dry_run=True)
-    outcome = attempt(framework, placers.selector, state, pod)
+    outcome = attempt(framework, selector, state, pod)
     if isinstance(outcome, Placement):
         _add_placement(verdict, framework, state, pod, outcome)
-        choice = Choice(framework, state, pod, outcome.node_name)
-        _add_commit(verdict, placers.commit.rehearse(choice))
+        _add_commit(verdict, commit.rehearse(Choice(framework, state, pod, outcome.node_name)))
     elif isinstance(outcome.fault, AttemptFault):
         _add_fault(verdict, framework, pod, outcome.fault)
     else:

@@ -15,13 +15,14 @@ import structlog
 
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
-from bayplan.cache.counted_pods import CountedPods
+from bayplan.cache.cache import CountedPods
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
 from bayplan.telemetry.instrument import Instrument
 
@@ -297,7 +298,7 @@ class InTreeHandle(Handle):
         extenders: webhooks; DefaultPreemption asks them.
         instrument: where preemptions are reported.
         queues: what each tenant uses and is entitled to.
-        is_queued: whether the queue has the Pod of that uid, in flight or not.
+        queued: the Pods in the queue. Scheduling thread only.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
             the profile are made, before the first Pod.
     """
@@ -310,7 +311,7 @@ class InTreeHandle(Handle):
     extenders: PreemptionExtenders
     instrument: Instrument
     queues: QueueTree
-    is_queued: Callable[[str], bool]
+    queued: QueuedPods
     what_if: WhatIf
 
     def for_user(self, plugin: str) -> Handle:

@@ -188,7 +188,7 @@ class PluginSet:
         )
         grouping = [p for p in self.all if isinstance(p, GroupsPods)]
         self.grouping = tuple(sorted(grouping, key=lambda p: not p.workload_api))
-        self.turns = next((p for p in self.all if isinstance(p, TakesTurns)), None)
+        self.turns = next((p.tenant_turns for p in self.all if isinstance(p, TakesTurns)), None)
         self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
         self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))
         self.local = {p.name: p.reads for p in self.all if is_local(p)}

@@ -2,16 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.framework.points import Named
 
+K = TypeVar("K", int, str)
 
-@runtime_checkable
-class TakesTurns(Named, Protocol):
-    """A plugin that decides from which tenant the next Pod comes. In-tree only.
+_SPARE = 64
+
+
+class Ranking(Generic[K]):
+    """Keys by rank, the lowest first, of equal ranks the lowest key. A change costs O(log n).
+
+    An entry of the heap that has not the rank of its key is stale. It is dropped when it comes up,
+    and all of them at once when they outnumber the keys.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[K, float] = {}
+        self._heap: list[tuple[float, K]] = []
+
+    def put(self, key: K, rank: float) -> None:
+        """The key has this rank from now on."""
+        heap = self._heap
+        self._ranks[key] = rank
+        if heap and heap[0][1] == key:
+            heapreplace(heap, (rank, key))
+            return
+        heappush(heap, (rank, key))
+        if len(heap) > 2 * len(self._ranks) + _SPARE:
+            self.rerank(self._ranks.__getitem__)
+
+    def rerank(self, rank: Callable[[K], float]) -> None:
+        """Every key has another rank."""
+        self._ranks = {key: rank(key) for key in self._ranks}
+        self._heap = [(rank, key) for key, rank in self._ranks.items()]
+        heapify(self._heap)
+
+    def discard(self, key: K) -> None:
+        """The key is gone, if it was there."""
+        self._ranks.pop(key, None)
+
+    def first(self) -> K:
+        """The key with the lowest rank.
+
+        Raises:
+            IndexError: there is none.
+        """
+        heap, ranks = self._heap, self._ranks
+        while ranks.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][1]
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+
+class Turns(Protocol):
+    """Decides from which tenant the next Pod comes.
 
     A tenant is a number. The queue says who has Pods to be tried (`enters`, `leaves`), and asks
     for whom it is (`next_tenant`). Within a tenant it orders Pods itself.
@@ -54,3 +106,12 @@ class TakesTurns(Named, Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
+
+
+@runtime_checkable
+class TakesTurns(Named, Protocol):
+    """A plugin that lets tenants take turns. In-tree only."""
+
+    @property
+    def tenant_turns(self) -> Turns:
+        """Whose turn it is."""

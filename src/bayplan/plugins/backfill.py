@@ -59,8 +59,9 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import Plugin
+from bayplan.framework.object_faults import reference
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodGroupPostFilter, PreFilter
 from bayplan.framework.room import NoRoom, RoomRequest, Taker
 from bayplan.framework.status import SKIP, Status
@@ -85,6 +86,7 @@ class Reservation(NamedTuple):
         queue: the row of its queue.
         nodes: by name.
         until: when there is room, in seconds since the epoch; infinite where nobody knows.
+        waiting: those of ``pods`` that still wait; kept up to date.
     """
 
     key: str
@@ -94,6 +96,7 @@ class Reservation(NamedTuple):
     queue: int
     nodes: frozenset[str]
     until: float
+    waiting: set[str]
 
     @property
     def text(self) -> str:
@@ -116,7 +119,10 @@ class Backfill(Plugin):
         super().__init__(args, handle)
         self._reserve_after = args.reserve_after
         self._in_tree = handle
+        self._metrics = PluginMetrics(handle.instrument, self.name)
         self._reservations: dict[str, Reservation] = {}
+        handle.pods.listen(self)
+        handle.queued.listen(self)
 
     # Who is kept off
 
@@ -144,7 +150,7 @@ class Backfill(Plugin):
         )
 
     def _kept_from(self, pod: Pod) -> Iterable[Reservation]:
-        if not self._reservations:
+        if not self._reservations or pod.shape.owner[0] == _DAEMON_SET:
             return ()
         self._end_those_over()
         now, duration = self._in_tree.now(), duration_of(pod)
@@ -155,7 +161,6 @@ class Backfill(Plugin):
             if pod.uid not in reservation.pods
             and reservation.key not in groups
             and pod.priority <= reservation.priority
-            and pod.shape.owner[0] != _DAEMON_SET
             and (reservation.until == inf or now + duration > reservation.until)
         ]
 
@@ -205,14 +210,16 @@ class Backfill(Plugin):
         if not length:
             return None
         names = (nodes.names[row] for row, _ in capacity.fill(length))
+        members = frozenset(pod.uid for pod in taker.pods)
         return Reservation(
             taker.key,
-            frozenset(pod.uid for pod in taker.pods),
+            members,
             taker.minimum,
             taker.priority,
             queue,
             frozenset(name for name in names if name is not None),
             float(ends[order[length - 1]]),
+            set(filter(self._waits, members)),
         )
 
     def _queue_of(self, taker: Taker) -> int:
@@ -225,21 +232,43 @@ class Backfill(Plugin):
         if queue == NO_QUEUE:
             return False
         requests = [queues.requests(pod) for pod in taker.pods[: taker.minimum]]
-        return queues.excess(queue, np.sum(requests, axis=0)) is not None
+        together = [sum(amounts) for amounts in zip(*requests, strict=True)]
+        return queues.excess(queue, together) is not None
 
     def _end_those_over(self) -> None:
+        """A plan that places members may be undone: it ends nothing."""
+        if self._in_tree.nodes.tentative:
+            return
         for uid, reservation in list(self._reservations.items()):
-            waiting = sum(map(self._waits, reservation.pods))
-            if waiting < reservation.minimum:
+            if len(reservation.waiting) < reservation.minimum:
                 del self._reservations[uid]
                 self._count()
 
+    def pod_counted(self, pod: Pod) -> None:
+        """It has a node: see `bayplan.cache.cache.PodListener`."""
+        self.pod_left(pod.uid)
+
+    def pod_uncounted(self, pod: Pod) -> None:
+        """It has none any more, and may be back in the queue."""
+        self.pod_waits(pod)
+
+    def pod_waits(self, pod: Pod) -> None:
+        """See `bayplan.cache.queued_pods.QueueListener`."""
+        for reservation in self._reservations.values():
+            if pod.uid in reservation.pods and self._waits(pod.uid):
+                reservation.waiting.add(pod.uid)
+
+    def pod_left(self, uid: str) -> None:
+        """See `bayplan.cache.queued_pods.QueueListener`."""
+        for reservation in self._reservations.values():
+            reservation.waiting.discard(uid)
+
     def _waits(self, uid: str) -> bool:
-        return self._in_tree.is_queued(uid) and self._in_tree.pods.pod(uid) is None
+        return uid in self._in_tree.queued and self._in_tree.pods.pod(uid) is None
 
     def _count(self) -> None:
         nodes = sum(len(reservation.nodes) for reservation in self._reservations.values())
-        self._in_tree.metrics.set("reserved_nodes", nodes)
+        self._metrics.set("reserved_nodes", nodes)
 
     def _tell(self, taker: Taker, reservation: Reservation) -> None:
         note = f"Reserved: {len(reservation.nodes)} nodes {reservation.text}"
@@ -250,7 +279,7 @@ class Backfill(Plugin):
         for kind in (POD_GROUP, WORKLOAD_POD_GROUP):
             group = self._in_tree.objects.get(kind, taker.key)
             if group is not None:
-                return kind.reference(group)
+                return reference(kind, group)
         return taker.pods[0]
 
     # Who is tried again

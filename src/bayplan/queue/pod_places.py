@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from bayplan.cache.queue_tree import QueueTree
-from bayplan.framework.turns import TakesTurns
+from bayplan.api.pod import Pod
+from bayplan.cache.queued_pods import QueueListener
+from bayplan.cache.subscription import Subscribers
+from bayplan.framework.turns import Turns
 from bayplan.queue.active import ActiveQueue
 from bayplan.queue.backoff import BackoffQueue
 from bayplan.queue.heap import Key
@@ -54,6 +56,7 @@ class PodPlaces:
         pods: by uid.
         active, backoff, unschedulable, gated, grouped, in_flight: the parts. Read them; Pods get in
             and out by `move`, `pop` and `leave`.
+        listeners: are told who is in it.
     """
 
     def __init__(
@@ -63,7 +66,6 @@ class PodPlaces:
         settings: QueueSettings,
         instrument: Instrument,
         wait_keys: WaitKeys = by_plugin,
-        queues: QueueTree | None = None,
     ) -> None:
         self.pods: dict[str, QueuedPod] = {}
         self.active: ActiveQueue | TurnQueue = ActiveQueue(sort_key)
@@ -81,9 +83,9 @@ class PodPlaces:
             Place.IN_FLIGHT: self.in_flight,
         }
         self._instrument = instrument
-        self._queues = queues
+        self.listeners: Subscribers[QueueListener] = Subscribers()
 
-    def reorder(self, sort_key: Key, turns: TakesTurns | None, settings: QueueSettings) -> None:
+    def reorder(self, sort_key: Key, turns: Turns | None, settings: QueueSettings) -> None:
         """Order Pods by this key, and let them back off by these times, from now on.
 
         With ``turns``, tenants take turns.
@@ -101,14 +103,19 @@ class PodPlaces:
         assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
         if came_from is Place.OUTSIDE:
             self.pods[queued.uid] = queued
-            if self._queues is not None and self._queues.active and _is_pod(queued):
-                self._queues.pod_waits(queued.pod)
+            if self.listeners and _is_pod(queued):
+                self.changed(queued.pod)
         else:
             self.parts[came_from].discard(queued)
         queued.place = to
         self.parts[to].add(queued)
         if to is not came_from:
             self._instrument.incoming(to.label, event, queued.pod)
+
+    def changed(self, pod: Pod) -> None:
+        """The Pod is new, or another version of the one that is there."""
+        for listener in self.listeners:
+            listener.pod_waits(pod)
 
     def pop(self, early_event: str) -> QueuedPod | None:
         """The first active Pod, else the first that backs off after a rejection, takes off.
@@ -141,8 +148,9 @@ class PodPlaces:
         self.parts[queued.place].discard(queued)
         queued.place = Place.OUTSIDE
         del self.pods[queued.uid]
-        if self._queues is not None and self._queues.active:
-            self._queues.pod_left(queued.uid)
+        if self.listeners:
+            for listener in self.listeners:
+                listener.pod_left(queued.uid)
 
     def rejected(self, queued: QueuedPod) -> None:
         """The Pod in flight has failed and comes back: its rejectors count again."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.framework.groups import GroupsPods
-from bayplan.framework.turns import TakesTurns
+from bayplan.framework.turns import Turns
 from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import Key
 from bayplan.queue.hints import HintTable
@@ -33,7 +33,7 @@ class QueuePolicy:
     settings: QueueSettings = field(default_factory=QueueSettings)
     groups: Mapping[str, Sequence[GroupsPods]] = field(default_factory=dict)
     inferred_groups: Collection[str] = ()
-    turns: TakesTurns | None = None
+    turns: Turns | None = None
 
 
 NO_POLICY = QueuePolicy(lambda queued: queued.timestamp, HintTable({}), {})

@@ -22,7 +22,8 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queued_pods import QueueListener
+from bayplan.cache.subscription import Subscription
 from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.framework.status import Status
 from bayplan.queue import update_events
@@ -61,7 +62,6 @@ class SchedulingQueue:
         *,
         nominator: Nominator | None = None,
         instrument: Instrument | None = None,
-        queues: QueueTree | None = None,
         group_of: Callable[[Pod], str] = lambda _: "",
     ) -> None:
         """An empty queue.
@@ -71,7 +71,6 @@ class SchedulingQueue:
             policy: how Pods are ordered, held back and woken; see `adopt`.
             nominator: nominated Pods, where plugins that exist before the queue see them, too.
             instrument: gets moves and rejections.
-            queues: is told who waits.
             group_of: the key of a Pod's group; "" for none.
         """
         self._settings = policy.settings
@@ -79,14 +78,12 @@ class SchedulingQueue:
         self._hints = policy.hints
         self._gate = Gate(policy.pre_enqueue)
         self.groups = QueuedGroups(policy.groups, group_of)
-        self._queues = queues
         self._places = PodPlaces(
             policy.sort_key,
             clock,
             self._settings,
             instrument or Instrument(),
             self._wait_keys,
-            queues,
         )
         self._next_leftover = clock() + LEFTOVER_PERIOD
         self.nominator = nominator if nominator is not None else Nominator()
@@ -159,7 +156,9 @@ class SchedulingQueue:
         if flight.latest is None:
             self._places.leave(queued)
             return queued.place
-        queued.pod = flight.latest
+        if queued.pod is not flight.latest:
+            queued.pod = flight.latest
+            self._places.changed(queued.pod)
         queued.attempt_failed(
             self._clock(), unschedulable_plugins, pending_plugins, full_backoff=full_backoff
         )
@@ -236,9 +235,8 @@ class SchedulingQueue:
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         self.nominator.update(queued.pod, pod)
-        if self._queues is not None and queued.pod.shape is not pod.shape:
-            self._queues.pod_waits(pod)
         queued.pod = pod
+        self._places.changed(pod)
 
     def delete(self, pod: Pod, *, bound: bool = False) -> None:
         """The Pod was deleted, or ``bound`` by any scheduler: it must not be tried any more.
@@ -567,6 +565,13 @@ class SchedulingQueue:
 
     # Looking in
 
+    def listen(self, listener: QueueListener) -> Subscription:
+        """See `bayplan.cache.queued_pods.QueuedPods`."""
+        return self._places.listeners.add(listener)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._places.pods
+
     def get(self, uid: str) -> QueuedPod | None:
         """The Pod, wherever it is."""
         return self._places.pods.get(uid)
@@ -582,10 +587,6 @@ class SchedulingQueue:
     def counts(self) -> dict[str, int]:
         """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
         return self._places.counts()
-
-    def in_flight_events(self) -> dict[str, int]:
-        """The metric scheduler_inflight_events by its label ``event``; any thread may ask."""
-        return self._places.in_flight.event_counts()
 
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""

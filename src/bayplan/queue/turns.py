@@ -10,7 +10,8 @@ place: tenant > priority > namespace > heap. A plugin says which tenant is next
 - Of one priority, namespaces take turns, and in each of them QueueSort decides. Or, if the tenant
   wants that, the oldest Pod goes first.
 
-A Pod is found by its uid, so adding and removing costs as much as in the heap itself.
+A Pod is found by its uid, so adding and removing costs as much as in the heap itself. A turn costs
+O(log n), of tenants as of namespaces (`bayplan.framework.turns.Ranking`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import chain
 from typing import Any
 
 from bayplan.api.queues import Order
-from bayplan.framework.turns import TakesTurns
+from bayplan.framework.turns import Ranking, Turns
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
@@ -30,56 +31,73 @@ Lane = tuple[int, int, str]
 
 
 class _Level:
-    """The Pods of one tenant with one priority, by namespace.
-
-    Attributes:
-        heaps: by namespace.
-    """
+    """The Pods of one tenant with one priority, by namespace; never empty."""
 
     def __init__(self) -> None:
-        self.heaps: dict[str, PodHeap] = {}
-        self._turns: dict[str, int] = {}
+        self._heaps: dict[str, PodHeap] = {}
+        self._tried: dict[str, int] = {}
+        self._turns: Ranking[str] = Ranking()
 
-    def heap(self, namespace: str, key: Key) -> PodHeap:
-        """The heap of a namespace; a new one waits for its turn like the others."""
-        heap = self.heaps.get(namespace)
+    def add(self, queued: QueuedPod, namespace: str, key: Key) -> None:
+        """Put a Pod in; a new namespace waits for its turn like the others."""
+        heap = self._heaps.get(namespace)
         if heap is None:
-            present = [self._turns[name] for name in self.heaps]
-            heap = self.heaps[namespace] = PodHeap(key)
-            self._turns[namespace] = max(self._turns.get(namespace, 0), min(present, default=0))
-        return heap
-
-    @property
-    def next_namespace(self) -> str:
-        """Whose turn it is."""
-        return min(self.heaps, key=lambda name: (self._turns[name], name))
+            heap = self._heaps[namespace] = PodHeap(key)
+            least = self._tried[self._turns.first()] if len(self._turns) else 0
+            tried = self._tried[namespace] = max(self._tried.get(namespace, 0), least)
+            self._turns.put(namespace, tried)
+        heap.add(queued)
 
     def first(self) -> QueuedPod:
         """The Pod whose turn it is."""
-        queued = self.heaps[self.next_namespace].peek()
+        queued = self._heaps[self._turns.first()].peek()
         assert queued is not None
         return queued
 
-    def tried(self, namespace: str, pods: int) -> None:
-        """So many Pods of the namespace are being tried."""
-        self._turns[namespace] += pods
+    def pop(self) -> tuple[QueuedPod, int]:
+        """Take out the Pod whose turn it is; and how many Pods are being tried with it."""
+        namespace = self._turns.first()
+        heap = self._heaps[namespace]
+        queued = heap.pop()
+        assert queued is not None
+        pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
+        tried = self._tried[namespace] = self._tried[namespace] + pods
+        if heap:
+            self._turns.put(namespace, tried)
+        else:
+            self._remove(namespace)
+        return queued, pods
+
+    def discard(self, queued: QueuedPod, namespace: str) -> None:
+        """Take a Pod out."""
+        heap = self._heaps[namespace]
+        heap.discard(queued)
+        if not heap:
+            self._remove(namespace)
+
+    def _remove(self, namespace: str) -> None:
+        del self._heaps[namespace]
+        self._turns.discard(namespace)
+
+    def __len__(self) -> int:
+        return len(self._heaps)
 
 
 class TurnQueue:
     """Pods to try next; see the module's docstring."""
 
-    def __init__(self, key: Key, turns: TakesTurns) -> None:
+    def __init__(self, key: Key, turns: Turns) -> None:
         self._key = key
         self._turns = turns
         self._begin()
 
     def _begin(self) -> None:
+        self._turns.restart()
         self._version = self._turns.version
         self._active = self._turns.active
         self._plain = PodHeap(self._key)
         self._lanes: dict[str, tuple[Lane, QueuedPod]] = {}
         self._tenants: dict[int, dict[int, _Level]] = {}
-        self._turns.restart()
 
     def _oldest_first(self, queued: QueuedPod) -> tuple[float, Any]:
         return _created(queued, 0.0), self._key(queued)
@@ -117,8 +135,10 @@ class TurnQueue:
         if levels is None:
             levels = self._tenants[tenant] = {}
             self._turns.enters(tenant)
-        level = levels.setdefault(priority, _Level())
-        level.heap(namespace, key).add(queued)
+        level = levels.get(priority)
+        if level is None:
+            level = levels[priority] = _Level()
+        level.add(queued, namespace, key)
         self._lanes[queued.uid] = lane, queued
 
     def update(self, queued: QueuedPod) -> None:
@@ -135,17 +155,18 @@ class TurnQueue:
         if kept is None:
             return self._plain.discard(queued)
         tenant, priority, namespace = kept[0]
-        levels = self._tenants[tenant]
-        heaps = levels[priority].heaps
-        heaps[namespace].discard(queued)
-        if not heaps[namespace]:
-            del heaps[namespace]
-            if not heaps:
-                del levels[priority]
-                if not levels:
-                    del self._tenants[tenant]
-                    self._turns.leaves(tenant)
+        level = self._tenants[tenant][priority]
+        level.discard(queued, namespace)
+        if not level:
+            self._remove(tenant, priority)
         return True
+
+    def _remove(self, tenant: int, priority: int) -> None:
+        levels = self._tenants[tenant]
+        del levels[priority]
+        if not levels:
+            del self._tenants[tenant]
+            self._turns.leaves(tenant)
 
     def pop(self) -> QueuedPod | None:
         """Take out the Pod whose turn it is."""
@@ -154,22 +175,26 @@ class TurnQueue:
             return self._plain.pop()
         one = len(self._tenants) == 1
         tenant = next(iter(self._tenants)) if one else self._turns.next_tenant()
-        level = self._next_level(self._tenants[tenant])
-        queued = level.first()
-        pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
-        level.tried(self._lanes[queued.uid][0][2], pods)
+        levels = self._tenants[tenant]
+        priority = self._next_priority(levels)
+        level = levels[priority]
+        queued, pods = level.pop()
+        del self._lanes[queued.uid]
         self._turns.tried(tenant, pods)
-        self.discard(queued)
+        if not level:
+            self._remove(tenant, priority)
         return queued
 
-    def _next_level(self, levels: dict[int, _Level]) -> _Level:
-        ranks = sorted(levels, reverse=True)[:2]
-        highest = levels[ranks[0]]
-        if len(ranks) == 1 or not self._turns.ageing:
+    def _next_priority(self, levels: dict[int, _Level]) -> int:
+        if len(levels) == 1:
+            return next(iter(levels))
+        highest = max(levels)
+        if not self._turns.ageing:
             return highest
-        below, now = levels[ranks[1]], self._turns.now()
-        since, rival = _created(below.first(), now), _created(highest.first(), now)
-        return below if since <= now - self._turns.ageing and since < rival else highest
+        second = max(priority for priority in levels if priority != highest)
+        below, now = levels[second], self._turns.now()
+        since, rival = _created(below.first(), now), _created(levels[highest].first(), now)
+        return second if since <= now - self._turns.ageing and since < rival else highest
 
     def __len__(self) -> int:
         return len(self._lanes) + len(self._plain)

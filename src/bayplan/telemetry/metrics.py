@@ -20,10 +20,13 @@ from prometheus_client import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.telemetry.histogram import Histogram, exponential
+from bayplan.telemetry.histogram import Histogram
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.polled import Collector, Polled, Values
-from bayplan.telemetry.preemption import PreemptionMetrics
+
+
+def _exponential(start: float, factor: float, count: int) -> list[float]:
+    return [start * factor**i for i in range(count)]
 
 
 class Metrics(Instrument):
@@ -47,7 +50,7 @@ class Metrics(Instrument):
             registry.register(family)
             return family
 
-        seconds = exponential(0.001, 2, 15)
+        seconds = _exponential(0.001, 2, 15)
         self._attempts = counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule Pods, by result: scheduled, unschedulable or error.",
@@ -73,13 +76,13 @@ class Metrics(Instrument):
             "scheduler_pod_scheduling_attempts",
             "Attempts that a Pod needed.",
             (),
-            exponential(1, 2, 5),
+            _exponential(1, 2, 5),
         ).labels()
         self._sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a Pod's entry into the queue to its binding, over all attempts.",
             ("attempts",),
-            exponential(0.01, 2, 20),
+            _exponential(0.01, 2, 20),
         )
         self._after_flush = counter(
             "scheduler_pod_scheduled_after_flush_total",
@@ -89,13 +92,13 @@ class Metrics(Instrument):
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of all plugins of an extension point.",
             ("extension_point", "status", "profile"),
-            exponential(0.0001, 2, 12),
+            _exponential(0.0001, 2, 12),
         )
         self._call_seconds = histogram(
             "bayplan_plugin_call_duration_seconds",
             "Duration of a call of a user's plugin.",
             ("plugin", "extension_point"),
-            exponential(0.00001, 3, 14),
+            _exponential(0.00001, 3, 14),
         )
         self._incoming = counter(
             "scheduler_queue_incoming_pods_total",
@@ -119,6 +122,12 @@ class Metrics(Instrument):
             ("plugin", "profile"),
             registry=registry,
         )
+        self._victims = histogram(
+            "scheduler_preemption_victims",
+            "Victims of a preemption.",
+            (),
+            _exponential(1, 2, 7),
+        ).labels()
         self._group_attempts = counter(
             "bayplan_group_attempts_total",
             "Attempts to place groups, by result (scheduled, unschedulable or error) and reason.",
@@ -145,13 +154,13 @@ class Metrics(Instrument):
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Duration of attempts to place PodGroups of Kubernetes, by result.",
             ("result", "profile"),
-            exponential(0.001, 2, 15),
+            _exponential(0.001, 2, 15),
         )
         self._workload_group_plan_seconds = histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Duration of the search for nodes for all Pods of a PodGroup of Kubernetes.",
             (),
-            exponential(0.001, 2, 15),
+            _exponential(0.001, 2, 15),
         ).labels()
         self._generated_placements = counter(
             "scheduler_generated_placements_total",
@@ -167,14 +176,16 @@ class Metrics(Instrument):
             "scheduler_placement_evaluation_duration_seconds",
             "Duration of trying one set of nodes for a PodGroup of Kubernetes, by result.",
             ("result", "profile"),
-            exponential(0.001, 2, 15),
+            _exponential(0.001, 2, 15),
         )
         self._reclaimed = counter(
             "bayplan_queue_evictions_total",
             "Pods evicted where Queues are, by their Queue and rule: priority, guaranteed, share.",
             ("queue", "rule"),
         )
-        self._preemption = PreemptionMetrics(counter, histogram)
+        self._preemptions = counter(
+            "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
+        )
         self._claims = counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
             "Attempts to create ResourceClaims, by status, admin access and kind of the owner.",
@@ -189,7 +200,7 @@ class Metrics(Instrument):
             "scheduler_dra_bindingconditions_wait_duration_seconds",
             "Time that bindings waited for binding conditions, for each device of the Pod.",
             ("profile", "driver", "status"),
-            exponential(0.1, 2, 14),
+            _exponential(0.1, 2, 14),
         )
         self._failures = counter(
             "bayplan_plugin_failures_total",
@@ -352,14 +363,8 @@ class Metrics(Instrument):
         """See `Instrument`."""
         self._reclaimed.labels(queue, rule).inc(pods)
 
-    def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
-        """See `Instrument`."""
-        self._preemption.tried(preemptor, result, seconds)
-
-    def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
-        """See `Instrument`."""
-        self._preemption.began(preemptor, victims, groups, violations)
-
-    def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
-        """See `Instrument`."""
-        self._preemption.ended(preemptor, success=success, seconds=seconds)
+    def preemption(self, victims: int) -> None:
+        """A preemption was tried; with ``victims`` > 0 it found some."""
+        self._preemptions.inc()
+        if victims:
+            self._victims.observe(victims)

@@ -18,6 +18,7 @@ from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
 from bayplan.app.sources import Sources
+from bayplan.attempt.commit import Commit
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config import EffectiveConfig, parse_config, parse_feature_gates
 from bayplan.explain.explanation import explain
@@ -206,7 +207,8 @@ class Cluster:
         else:
             judged = self.world.handlers.pods[_key(pod)]
         framework = self.core.profiles[judged.spec.scheduler_name]
-        return explain(framework, self.core.placers, judged)
+        commit = Commit(self.world.cache, self.world.nominator)
+        return explain(framework, self.core.selector, commit, judged)
 
     @property
     def events(self) -> list[RecordedEvent]:

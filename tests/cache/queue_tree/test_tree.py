@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.core_harness import Cluster
 from tests.queues import demand, hide, name_space, pod, queue, queue_cluster, show, used
 
+from bayplan.cache.queue_tree.shares import UNLIMITED
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -73,6 +74,25 @@ def test_a_pod_counts_while_its_node_is_gone() -> None:
     cluster.run()
     cluster.cache.remove_node("n")
     assert used(cluster, "a") == 1000
+
+
+def test_a_pod_that_changes_while_it_is_tried_counts_as_it_is_now() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    big = pod("big", "x", "9")
+    cluster.add(big)
+    queued = cluster.queue.pop()
+    assert queued is not None
+    cluster.add(big.label("kueue.x-k8s.io/managed", "true"))
+    cluster.queue.add_unschedulable_if_not_present(queued, {"NodeResourcesFit"})
+    assert demand(cluster, "a") == 0
+    assert cluster.world.queues.recount() == {}
+
+
+def test_sums_of_absurd_requests_stop_at_the_largest_number() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(*(pod(name, "x").req(memory="8Ei") for name in "abc"))
+    assert demand(cluster, "a", "memory") == UNLIMITED
+    cluster.run()
 
 
 class Sums(RuleBasedStateMachine):

@@ -1,6 +1,24 @@
 """Queues: the tree of tenants, what each of them uses, waits for, and is entitled to."""
 
 from bayplan.cache.queue_tree.structure import Fault, Structure
-from bayplan.cache.queue_tree.tree import NO_QUEUE, Excess, QueueTree, Sums, Waiting
+from bayplan.cache.queue_tree.tree import (
+    NO_QUEUE,
+    Excess,
+    QueueTree,
+    Rows,
+    Sums,
+    Waiting,
+    add_amounts,
+)
 
-__all__ = ["NO_QUEUE", "Excess", "Fault", "QueueTree", "Structure", "Sums", "Waiting"]
+__all__ = [
+    "NO_QUEUE",
+    "Excess",
+    "Fault",
+    "QueueTree",
+    "Rows",
+    "Structure",
+    "Sums",
+    "Waiting",
+    "add_amounts",
+]

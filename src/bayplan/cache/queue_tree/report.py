@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -51,18 +52,20 @@ def states(tree: QueueTree, now: float) -> list[QueueState]:
     """
     sums = tree.refresh_shares()
     structure = sums.structure
+    pending: Counter[int] = Counter()
     oldest: dict[int, float] = {}
     for waiting in tree.waiting():
         created = waiting.pod.created
-        if created is not None:
-            for row in structure.chains[waiting.row].tolist():
+        for row in structure.links[waiting.row]:
+            pending[row] += 1
+            if created is not None:
                 oldest[row] = min(created.timestamp(), oldest.get(row, now))
     return [
         QueueState(
             structure.name(row),
-            len(structure.chains[row]) - 1,
+            len(structure.links[row]) - 1,
             dict(amounts(sums, row)),
-            int(sums.waiting[row]),
+            pending[row],
             now - oldest[row] if row in oldest else None,
         )
         for row in _in_tree_order(sums, -1)
@@ -79,8 +82,8 @@ def amounts(sums: Sums, row: int) -> Iterator[tuple[str, Amounts]]:
             Amounts(
                 int(structure.guaranteed[row, column]),
                 None if limit == UNLIMITED else limit,
-                int(sums.used[row, column]),
-                int(sums.used[row, column] + sums.pending[row, column]),
+                sums.used_rows[row][column],
+                sums.demand_rows[row][column],
                 int(sums.share[row, column]),
             ),
         )

@@ -77,18 +77,19 @@ def fair_shares(
         ``capacity``, and nobody has more than it needs.
     """
     share = np.zeros_like(need)
+    r = len(capacity)
     for rows in levels:
-        group = parent[rows] + 1
-        for column in range(len(capacity)):
-            room = np.concatenate([capacity[column : column + 1], share[:, column]])
-            share[rows, column] = _divide(
-                room,
-                group,
-                need[rows, column],
-                guaranteed[rows, column],
-                weight[rows],
-                priority[rows],
-            )
+        # Siblings are one group for each resource.
+        group = (parent[rows, None] + 1) * r + np.arange(r)
+        shares = _divide(
+            np.concatenate([capacity, share.ravel()]),
+            group.ravel(),
+            need[rows].ravel(),
+            guaranteed[rows].ravel(),
+            np.repeat(weight[rows], r),
+            np.repeat(priority[rows], r),
+        )
+        share[rows] = shares.reshape(len(rows), r)
     return share
 
 
@@ -139,9 +140,9 @@ def fill(room: IntArray, want: IntArray, weight: IntArray, group: IntArray) -> I
         group: (n,) an index into ``room``.
     """
     order = np.lexsort((want / weight, group))
-    wants, weights, groups = want[order], weight[order].astype(np.float64), group[order]
+    wants, weights, groups = want[order], weight[order], group[order]
     first = np.searchsorted(groups, groups)
-    before = _before(wants.astype(np.float64), first)
+    before = _before(wants, first)
     total = np.bincount(groups, weights, len(room))
     standing = total[groups] - _before(weights, first)
     # Multiplied out: a division would round.
@@ -155,7 +156,11 @@ def fill(room: IntArray, want: IntArray, weight: IntArray, group: IntArray) -> I
     return shares
 
 
-def _before(amounts: FloatArray, first: IntArray) -> FloatArray:
-    """The sum of what comes before each element in its group, which begins at ``first``."""
+def _before(amounts: IntArray, first: IntArray) -> FloatArray:
+    """The sum of what comes before each element in its group, which begins at ``first``.
+
+    In whole numbers: other groups count bytes, beside which single devices would be rounded away.
+    """
     running = np.cumsum(amounts) - amounts
-    return running - running[first]
+    before: FloatArray = (running - running[first]).astype(np.float64)
+    return before

@@ -4,8 +4,7 @@ A Pod belongs to the leaf of the tree whose namespaceSelector selects its namesp
 and counts there and in all ancestors::
 
     used      requests of the Pods that count on nodes, assumed ones included (`bayplan.cache`)
-    pending   requests of the Pods that wait for a node (`bayplan.queue`)
-    demand    both
+    demand    these, and requests of the Pods that wait for a node (`bayplan.queue`)
     share     what the queue is entitled to (`bayplan.cache.queue_tree.shares`)
 
 Both sums are added to and subtracted from: a Pod costs a few microseconds, however many queues and
@@ -13,15 +12,16 @@ Pods there are. When Queues or the labels of namespaces change, everything is co
 next question. `recount` says whether the sums still equal a count from scratch.
 
 - Without Queue objects the tree listens to nothing and costs nothing.
-- A Pod in the queue that counts on a node (assumed, being bound) is used, not pending.
-- Pods with scheduling gates are not pending: they ask for nothing yet.
+- A Pod that is in the queue and counts on a node (assumed, being bound) is demand once. So demand
+  stays as it is when a Pod is assumed, and when it is bound.
+- Pods with scheduling gates are no demand: they ask for nothing yet.
 - Pods that Kueue admits belong to no queue.
 - Scheduling thread only, except `latest`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +32,9 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.queues import Queue
 from bayplan.api.workloads import Namespace
 from bayplan.cache.cache import Cache
-from bayplan.cache.queue_tree.shares import IntArray, fair_shares, needs
+from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray, fair_shares, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Fault, Structure
+from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import Requests, pod_requests
 from bayplan.cache.subscription import Subscription
 
@@ -42,6 +43,11 @@ NO_QUEUE = -1
 
 _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
 _VECTORS_KEPT = 4096
+
+Amounts = Sequence[int]
+"""(r,) by resource."""
+Rows = Sequence[list[int]]
+"""(q, r) sums in lists: a single Pod changes them at a fraction of what arrays cost."""
 
 
 class Excess(NamedTuple):
@@ -73,30 +79,38 @@ class Sums:
 
     Attributes:
         structure: what the rows and columns are.
-        used, pending, share: (q, r).
-        waiting: (q,) how many Pods wait.
+        used_rows, demand_rows: see `used` and `demand`.
+        share: (q, r).
     """
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         shape = len(structure), len(structure.resources)
-        self.used: IntArray = np.zeros(shape, np.int64)
-        self.pending: IntArray = np.zeros(shape, np.int64)
+        self.used_rows: Rows = _zeros(shape)
+        self.demand_rows: Rows = _zeros(shape)
         self.share: IntArray = np.zeros(shape, np.int64)
-        self.waiting: IntArray = np.zeros(len(structure), np.int64)
+
+    @property
+    def used(self) -> IntArray:
+        """(q, r) what counts on nodes, as of now."""
+        return _array(self.used_rows, self.share.shape)
 
     @property
     def demand(self) -> IntArray:
-        """(q, r) what runs and what waits."""
-        return self.used + self.pending
+        """(q, r) what counts on nodes or waits for one, as of now."""
+        return _array(self.demand_rows, self.share.shape)
+
+    def zeros(self) -> Rows:
+        """Other sums of this shape, see `add_amounts`."""
+        return _zeros(self.share.shape)
 
 
 class Waiting(NamedTuple):
-    """A Pod that waits for a node, and where and how it is counted."""
+    """A Pod that waits for a node, the row of its leaf, and what it requests, ``(r,)``."""
 
     pod: Pod
     row: int
-    requests: IntArray
+    requests: Amounts
 
 
 class QueueTree:
@@ -108,18 +122,18 @@ class QueueTree:
         difference: how many sums differed from a count from scratch, at the last `recount`.
     """
 
-    def __init__(self, cache: Cache, waiting_pods: Callable[[], Iterable[Pod]]) -> None:
-        self._cache = cache
+    def __init__(self, cache: Cache, queue: QueuedPods) -> None:
+        self._cache, self._queue = cache, queue
         self._objects = cache.objects
-        self._waiting_pods = waiting_pods
-        self._subscription: Subscription | None = None
+        self._subscriptions: Sequence[Subscription] = ()
         self._extra: dict[str, None] = {}
         self._stale = False
         self._sums = Sums(Structure(()))
         self._leaves: dict[str, int] = {}
         self._faults: tuple[Fault, ...] = ()
-        self._vectors: dict[int, tuple[Requests, IntArray]] = {}
+        self._vectors: dict[int, tuple[Requests, Amounts]] = {}
         self._waiting: dict[str, Waiting] = {}
+        self._capacity: tuple[object, IntArray] = (None, np.zeros(0, np.int64))
         self.active = False
         self.version = 0
         self.difference = 0
@@ -131,13 +145,14 @@ class QueueTree:
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
         if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
             return
-        self._stale = True
+        self._outdate()
         self.active = bool(self._objects.all(QUEUE))
-        if self.active and self._subscription is None:
-            self._subscription = self._cache.listen(self)
-        elif not self.active and self._subscription is not None:
-            self._subscription.close()
-            self._subscription = None
+        if self.active and not self._subscriptions:
+            self._subscriptions = self._cache.listen(self), self._queue.listen(self)
+        elif not self.active:
+            for subscription in self._subscriptions:
+                subscription.close()
+            self._subscriptions = ()
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         namespace = new or old
@@ -145,19 +160,16 @@ class QueueTree:
             return
         leaf = self._leaves.pop(namespace.name, None)
         if leaf is not None and leaf != self._leaf_of(namespace.name):
-            self._stale = True
+            self._outdate()
+
+    def _outdate(self) -> None:
+        self._stale = True
+        self.version += 1
 
     @property
     def latest(self) -> Sums:
         """The columns as they were counted last; any thread may ask."""
         return self._sums
-
-    @property
-    def current_version(self) -> int:
-        """`version`, with all changes so far taken in."""
-        if self._stale:
-            self._count_anew()
-        return self.version
 
     @property
     def structure(self) -> Structure:
@@ -208,7 +220,7 @@ class QueueTree:
             self._faults += tuple(fault for fault in shared if fault.queue not in known)
         return rows[0] if rows else NO_QUEUE
 
-    def requests(self, pod: Pod) -> IntArray:
+    def requests(self, pod: Pod) -> Amounts:
         """(r,) what ``pod`` requests. Shared: do not change."""
         requests = pod_requests(pod)
         kept = self._vectors.get(id(requests))
@@ -218,16 +230,27 @@ class QueueTree:
             kept = self._vectors[id(requests)] = requests, self._vector(requests)
         return kept[1]
 
-    def _vector(self, requests: Requests) -> IntArray:
+    def _vector(self, requests: Requests) -> Amounts:
         names, amounts = self._sums.structure.resources, requests.amounts | {"pods": 1}
         unknown = [n for n, amount in requests.amounts.items() if amount and n not in names]
         if unknown:
             self._extra |= dict.fromkeys(unknown)
-            self._stale = True
-        return np.array([amounts.get(name, 0) for name in names], np.int64)
+            self._outdate()
+        return [amounts.get(name, 0) for name in names]
+
+    def charge(self, pod: Pod) -> tuple[int, Amounts]:
+        """`leaf` and `requests` of ``pod``; of one that waits, without computing them again."""
+        if self._stale:
+            self._count_anew()
+        waiting = self._waiting.get(pod.uid)
+        if waiting is not None:
+            same = waiting.pod
+            if same.shape is pod.shape and same.status is pod.status:
+                return waiting.row, waiting.requests
+        return self.leaf(pod), self.requests(pod)
 
     def pod_counted(self, pod: Pod) -> None:
-        """``pod`` counts on a node from now on; see `bayplan.cache.counted_pods.PodListener`."""
+        """``pod`` counts on a node from now on; see `bayplan.cache.cache.PodListener`."""
         self._move(pod, 1)
 
     def pod_uncounted(self, pod: Pod) -> None:
@@ -235,19 +258,25 @@ class QueueTree:
         self._move(pod, -1)
 
     def _move(self, pod: Pod, sign: int) -> None:
-        row = NO_QUEUE if self._stale else self.leaf(pod)
-        if row == NO_QUEUE:
+        if self._stale:
             return
-        requests = self.requests(pod)
-        change = requests if sign > 0 else -requests
-        for link in self._sums.structure.links[row]:
-            self._sums.used[link] += change
-        waiting = self._waiting.get(pod.uid)
-        if waiting is not None:
-            self._count_waiting(waiting, -sign)
+        row, requests = self.charge(pod)
+        sums, waiting = self._sums, self._waiting.get(pod.uid)
+        links = sums.structure.links_of(row)
+        add_amounts(sums.used_rows, links, requests, sign)
+        if waiting is None:
+            add_amounts(sums.demand_rows, links, requests, sign)
+        elif waiting.row != row or waiting.requests is not requests:
+            # It asks for something else than what it waits with.
+            add_amounts(sums.demand_rows, links, requests, sign)
+            self._add_waiting(waiting, -sign)
+
+    def _add_waiting(self, waiting: Waiting, sign: int) -> None:
+        links = self._sums.structure.links[waiting.row]
+        add_amounts(self._sums.demand_rows, links, waiting.requests, sign)
 
     def pod_waits(self, pod: Pod) -> None:
-        """``pod`` is in the queue from now on, or has changed there."""
+        """See `bayplan.cache.queued_pods.QueueListener`."""
         if not self.active or self._stale:
             return
         self.pod_left(pod.uid)
@@ -256,19 +285,13 @@ class QueueTree:
             return
         waiting = self._waiting[pod.uid] = Waiting(pod, row, self.requests(pod))
         if self._cache.pod(pod.uid) is None:
-            self._count_waiting(waiting, 1)
+            self._add_waiting(waiting, 1)
 
     def pod_left(self, uid: str) -> None:
-        """The Pod is not in the queue any more."""
+        """See `bayplan.cache.queued_pods.QueueListener`."""
         waiting = self._waiting.pop(uid, None)
         if waiting is not None and self._cache.pod(uid) is None:
-            self._count_waiting(waiting, -1)
-
-    def _count_waiting(self, waiting: Waiting, sign: int) -> None:
-        change = waiting.requests if sign > 0 else -waiting.requests
-        for link in self._sums.structure.links[waiting.row]:
-            self._sums.pending[link] += change
-            self._sums.waiting[link] += sign
+            self._add_waiting(waiting, -1)
 
     def waits(self, uid: str) -> bool:
         """Whether that Pod is in the queue, and belongs to a Queue."""
@@ -286,7 +309,6 @@ class QueueTree:
         """A Pod may ask for a resource that has no column yet: then once more, with that column."""
         while self._stale:
             self._stale = False
-            self.version += 1
             self._sums = Sums(Structure(self._objects.all(QUEUE), self._extra))
             self._faults = tuple(self._sums.structure.faults)
             self._leaves.clear()
@@ -294,7 +316,7 @@ class QueueTree:
             self._waiting.clear()
             for pod in self._cache.pods():
                 self._move(pod, 1)
-            for pod in self._waiting_pods():
+            for pod in self._queue.waiting_pods():
                 self.pod_waits(pod)
 
     def recount(self) -> dict[str, int]:
@@ -315,16 +337,14 @@ class QueueTree:
             return {"rows": 1}
         different = {
             name: int((getattr(kept, name) != getattr(anew, name)).sum())
-            for name in ("used", "pending", "waiting")
+            for name in ("used", "demand")
         }
         self.difference = sum(different.values())
         return {name: number for name, number in different.items() if number}
 
     # Limits
 
-    def excess(
-        self, row: int, requests: IntArray, promised: IntArray | None = None
-    ) -> Excess | None:
+    def excess(self, row: int, requests: Amounts, promised: Rows | None = None) -> Excess | None:
         """Which limit of the queue at ``row`` or above would be exceeded by ``requests`` more.
 
         A resource that is not requested holds nothing back, however much of it is used.
@@ -336,10 +356,9 @@ class QueueTree:
         """
         sums = self.sums
         for link, column, limit in sums.structure.limits[row]:
-            requested = requests.item(column)
-            used = sums.used.item(link, column)
+            requested, used = requests[column], sums.used_rows[link][column]
             if promised is not None:
-                used += promised.item(link, column)
+                used += promised[link][column]
             if requested and used + requested > limit:
                 name = sums.structure.name(link)
                 return Excess(name, sums.structure.resources[column], used, requested, limit)
@@ -348,14 +367,18 @@ class QueueTree:
     # Shares
 
     def capacity(self) -> IntArray:
-        """(r,) what all nodes have."""
-        nodes = self._cache.nodes
-        exists = nodes.exists
-        names = self.structure.resources
-        amounts = [
-            nodes.allowed_pods if name == "pods" else nodes.allocatable(name) for name in names
-        ]
-        return np.array([int(amount[exists].sum()) for amount in amounts], np.int64)
+        """(r,) what all nodes have; summed up again when a node has changed."""
+        nodes, sums = self._cache.nodes, self.sums
+        seen = sums, nodes.node_journal.position
+        if self._capacity[0] != seen:
+            exists = nodes.exists
+            amounts = [
+                nodes.allowed_pods if name == "pods" else nodes.allocatable(name)
+                for name in sums.structure.resources
+            ]
+            capacity = np.array([int(amount[exists].sum()) for amount in amounts], np.int64)
+            self._capacity = seen, capacity
+        return self._capacity[1]
 
     def refresh_shares(self) -> Sums:
         """The columns with shares as of now; a few milliseconds for a thousand queues."""
@@ -376,6 +399,27 @@ class QueueTree:
             structure.priority,
         )
         return sums
+
+
+def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts, sign: int = 1) -> None:
+    """Add to the sums of these rows, or with ``sign`` -1 subtract from them."""
+    for link in links:
+        sums = rows[link]
+        for column, amount in enumerate(amounts):
+            if amount:
+                sums[column] += sign * amount
+
+
+def _zeros(shape: tuple[int, ...]) -> Rows:
+    q, r = shape
+    return [[0] * r for _ in range(q)]
+
+
+def _array(rows: Rows, shape: tuple[int, ...]) -> IntArray:
+    try:
+        return np.array(rows, np.int64).reshape(shape)
+    except OverflowError:
+        return np.array([[min(amount, UNLIMITED) for amount in row] for row in rows], np.int64)
 
 
 def _is_of_kueue(shape: PodShape) -> bool:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.queues import Order
 from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
@@ -32,7 +31,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.groups import AdmitsGroups
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
-from bayplan.framework.object_faults import FindsFaults, ObjectFault
+from bayplan.framework.object_faults import FindsFaults, ObjectFault, reference
 from bayplan.framework.points import (
     EnqueueExtensions,
     PodGroupPostFilter,
@@ -45,7 +44,7 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.framework.turns import TakesTurns
 from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
-from bayplan.plugins.fair_share.turns import Turns
+from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.executor import Executor
 from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.plugin import WAITING
@@ -74,7 +73,7 @@ class FairShare(Plugin):
         self._queues, self._objects = handle.queues, handle.objects
         self._known: Sequence[Fault] = ()
         self._faults: Sequence[ObjectFault] = ()
-        self._turns = Turns(handle.queues, args.attempt_share)
+        self.tenant_turns = QueueTurns(handle.queues, args.attempt_share, args.ageing, handle.now)
         self._held = HeldPods(handle.queues)
         self._verdicts: dict[PodShape, _Verdict] = {}
         self._nodes, self._activate = handle.nodes, handle.activate
@@ -84,15 +83,16 @@ class FairShare(Plugin):
         self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
         self._reclaim = GroupPreemption(handle, self._rule, self._executor)
         self._what_if, self._instrument = handle.what_if, handle.instrument
-        self.ageing = args.ageing
-        self.now = handle.now
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
         """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
         queues = self._queues
-        if not queues.active or (row := queues.leaf(pod)) == NO_QUEUE:
+        if not queues.active:
             return SKIP
-        excess = queues.excess(row, queues.requests(pod))
+        row, requests = queues.charge(pod)
+        if row == NO_QUEUE:
+            return SKIP
+        excess = queues.excess(row, requests)
         if excess is None:
             self._held.discard(pod)
             return SKIP
@@ -108,7 +108,7 @@ class FairShare(Plugin):
         queues = self._queues
         if not queues.active or (row := queues.leaf(pods[0])) == NO_QUEUE:
             return None
-        together = sum(map(queues.requests, pods[1:]), queues.requests(pods[0]))
+        together = [sum(amounts) for amounts in zip(*map(queues.requests, pods), strict=True)]
         excess = queues.excess(row, together)
         if excess is None:
             return None
@@ -153,7 +153,7 @@ class FairShare(Plugin):
         if self._nominator.nominated_node(pod.uid):
             return self._take(PodRequest(self._what_if, state, pod, failure))
         journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
-        seen = journals, self._queues.current_version, self._executor.evicted
+        seen = journals, self._queues.version, self._executor.evicted
         verdict = self._verdicts.get(pod.shape)
         now = self._monotonic()
         if verdict is not None and verdict.seen == seen and now < verdict.until:
@@ -208,47 +208,7 @@ class FairShare(Plugin):
         for name, reason, message in known:
             queue = self._objects.get(QUEUE, name)
             if queue is not None:
-                yield ObjectFault(QUEUE.reference(queue), reason, message)
-
-    # Turns, see `bayplan.framework.turns.TakesTurns`
-
-    @property
-    def active(self) -> bool:
-        """Whether there are Queues."""
-        return self._queues.active
-
-    @property
-    def version(self) -> int:
-        """Changes with Queues and the labels of namespaces."""
-        return self._queues.current_version
-
-    def tenant(self, pod: Pod) -> int:
-        """The row of the Pod's queue."""
-        return self._queues.leaf(pod)
-
-    def order(self, tenant: int) -> Order | None:
-        """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
-        return self._turns.order(tenant)
-
-    def restart(self) -> None:
-        """Begin anew."""
-        self._turns.restart()
-
-    def enters(self, tenant: int) -> None:
-        """The queue has Pods to be tried."""
-        self._turns.enters(tenant)
-
-    def leaves(self, tenant: int) -> None:
-        """It has none any more."""
-        self._turns.leaves(tenant)
-
-    def next_tenant(self) -> int:
-        """Whose turn it is."""
-        return self._turns.next_row()
-
-    def tried(self, tenant: int, pods: int) -> None:
-        """So many Pods are being tried."""
-        self._turns.tried(tenant, pods)
+                yield ObjectFault(reference(QUEUE, queue), reason, message)
 
     def events_to_register(self) -> list[EventRegistration]:
         """A Pod that a limit holds back waits for others of its tree to leave, or for a change."""

@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-import numpy as np
-
 from bayplan.api.pod import Pod
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Rows, add_amounts
 
 _LEAST_SWEEP = 1024
 """Pods that are held anew before those are forgotten that are gone."""
@@ -31,7 +29,7 @@ class HeldPods:
         self._held: dict[str, dict[str, Pod]] = defaultdict(dict)
         self._added = 0
         self._event: tuple[object, object, int] = (None, None, -1)
-        self._promised = np.zeros((0, 0), np.int64)
+        self._promised: Rows = []
 
     def add(self, pod: Pod) -> None:
         """A limit holds the Pod back."""
@@ -57,15 +55,15 @@ class HeldPods:
             return True
         if self._event[0] is not old or self._event[1] is not new or self._is_outdated():
             self._event = old, new, queues.version
-            self._promised = np.zeros_like(queues.sums.used)
+            self._promised = queues.sums.zeros()
         requests = queues.requests(pod)
         if queues.excess(row, requests, self._promised) is not None:
             return False
-        self._promised[queues.structure.chains[row]] += requests
+        add_amounts(self._promised, queues.structure.links[row], requests)
         return True
 
     def _is_outdated(self) -> bool:
-        return self._event[2] != self._queues.current_version
+        return self._event[2] != self._queues.version
 
     def next_after(self, pod: Pod) -> Pod | None:
         """A held Pod of the same namespace, in place of one that fits on no node."""

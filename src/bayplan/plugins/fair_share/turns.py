@@ -14,107 +14,139 @@ the others: nobody saves up attempts.
 
 Pods without a queue are one more queue, of weight 1, that is never saturated.
 
-Saturations are a little old: they are computed when there was nothing to try, and again after as
-many attempts as there are queues.
+Saturations are a little old: they are computed when there was nothing to try, and again after twice
+as many attempts as there are queues.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray, IntArray
+from bayplan.framework.turns import Ranking
 
-LEAST_REFRESH = 64
+LEAST_REFRESH = 256
 """Attempts between two computations of the shares, at least."""
 IDLE_WEIGHT = 0.1
 """What a weight of 0 means for attempts: such a queue is tried seldom, but it is tried."""
 WITHOUT_SHARE = 1e6
 """The saturation of a queue that uses something and is entitled to nothing."""
+_ROOT = -1
+"""The parent of queues without parent: the last element of what is listed by row."""
 
 
-class Turns:
-    """Whose turn it is; see the module's docstring. The last element of each column is NO_QUEUE's.
+class QueueTurns:
+    """Whose turn it is; see the module's docstring, and `bayplan.framework.turns.Turns`.
+
+    A tenant is the row of a leaf, or the number of rows for Pods without a queue.
 
     Args:
         queues: the tree.
         attempt_share: percent of a share that an attempt counts as.
+        ageing: see `bayplan.framework.turns.Turns`.
+        now: seconds since the epoch.
     """
 
-    def __init__(self, queues: QueueTree, attempt_share: int) -> None:
+    def __init__(
+        self, queues: QueueTree, attempt_share: int, ageing: float, now: Callable[[], float]
+    ) -> None:
         self._queues = queues
         self._step = attempt_share / 100
+        self.ageing = ageing
+        self.now = now
         self.restart()
+
+    @property
+    def active(self) -> bool:
+        """Whether there are Queues."""
+        return self._queues.active
+
+    @property
+    def version(self) -> int:
+        """Changes with Queues and the labels of namespaces."""
+        return self._queues.version
 
     def restart(self) -> None:
         """Begin anew, for the tree as it is now."""
         structure = self._queues.structure
-        n = len(structure)
+        n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
-        self._cost: FloatArray = self._step / np.concatenate([weights, [1.0]])
-        self._attempts: FloatArray = np.zeros(n + 1)
-        self._saturation: FloatArray = np.zeros(n + 1)
-        self._ready: IntArray = np.zeros(n + 1, np.int64)
-        self._reached: FloatArray = np.zeros(n + 1)
-        """Of each parent, the attempts of the child that was tried last; roots' in the last one."""
-        self._rank: FloatArray = np.full(n + 1, np.inf)
-        """Of those that have Pods to be tried; infinite for the others."""
-        self._parent = [*structure.parent.tolist(), NO_QUEUE]
-        self._links = [*structure.links, (NO_QUEUE,)]
+        self._cost: list[float] = [*(self._step / weights).tolist(), self._step]
+        self._attempts = [0.0] * (n + 1)
+        self._saturation = [0.0] * (n + 1)
+        self._ready = [0] * (n + 1)
+        """How many leaves below have Pods to be tried."""
+        self._parent = [*structure.parent.tolist(), _ROOT]
+        self._links = [*structure.links, (n,)]
         self._orders: list[Order | None] = [*(q.spec.order for q in structure.queues), None]
-        children = [np.flatnonzero(structure.parent == row) for row in range(n)]
-        self._children = [*children, np.append(np.flatnonzero(structure.parent < 0), NO_QUEUE)]
+        self._reached = [0.0] * (n + 2)
+        """Of each parent, the attempts of the child that was tried last."""
+        self._children: list[Ranking[int]] = [Ranking() for _ in range(n + 2)]
+        """Of each parent, those that have Pods to be tried."""
+        parents = set(self._parent)
+        self._is_leaf = [row not in parents for row in range(n + 1)]
         self._until_refresh = 0
 
-    def order(self, row: int) -> Order | None:
-        """The order within the queue."""
-        return self._orders[row]
+    def tenant(self, pod: Pod) -> int:
+        """The leaf that the Pod belongs to."""
+        row = self._queues.leaf(pod)
+        return self._without_queue if row == NO_QUEUE else row
 
-    def enters(self, row: int) -> None:
+    def order(self, tenant: int) -> Order | None:
+        """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
+        return self._orders[tenant]
+
+    def enters(self, tenant: int) -> None:
         """The queue has Pods to be tried."""
-        if not self._ready.any():
+        if not self._children[_ROOT]:
             self._until_refresh = 0
-        for link in self._links[row]:
+        for link in self._links[tenant]:
             if self._ready[link] == 0:
-                reached = self._reached[self._parent[link]]
-                self._attempts[link] = max(self._attempts[link], reached)
-                self._rank[link] = self._attempts[link] + self._saturation[link]
+                parent = self._parent[link]
+                self._attempts[link] = max(self._attempts[link], self._reached[parent])
+                self._children[parent].put(link, self._rank(link))
             self._ready[link] += 1
 
-    def leaves(self, row: int) -> None:
+    def leaves(self, tenant: int) -> None:
         """It has none any more."""
-        for link in self._links[row]:
+        for link in self._links[tenant]:
             self._ready[link] -= 1
             if self._ready[link] == 0:
-                self._rank[link] = np.inf
+                self._children[self._parent[link]].discard(link)
 
-    def next_row(self) -> int:
+    def next_tenant(self) -> int:
         """The leaf whose turn it is."""
         if self._until_refresh <= 0:
             self._refresh()
-        parent = row = NO_QUEUE
-        while True:
-            children = self._children[parent]
-            row = int(children[self._rank[children].argmin()])
-            if row == NO_QUEUE or not len(self._children[row]):
-                return row
-            parent = row
+        row = self._children[_ROOT].first()
+        while not self._is_leaf[row]:
+            row = self._children[row].first()
+        return row
 
-    def tried(self, row: int, pods: int) -> None:
+    def tried(self, tenant: int, pods: int) -> None:
         """So many Pods of the leaf are being tried."""
         self._until_refresh -= pods
-        for link in self._links[row]:
-            self._reached[self._parent[link]] = self._attempts[link]
-            self._attempts[link] += pods * self._cost[link]
-            self._rank[link] = self._attempts[link] + self._saturation[link]
+        for link in self._links[tenant]:
+            parent, before = self._parent[link], self._attempts[link]
+            self._reached[parent] = before
+            attempts = self._attempts[link] = before + pods * self._cost[link]
+            self._children[parent].put(link, attempts + self._saturation[link])
+
+    def _rank(self, row: int) -> float:
+        return self._attempts[row] + self._saturation[row]
 
     def _refresh(self) -> None:
         sums = self._queues.refresh_shares()
-        self._saturation[:-1] = np.minimum(saturation(sums.used, sums.share), WITHOUT_SHARE)
-        rank = self._attempts + self._saturation
-        self._rank = np.where(self._ready > 0, rank, np.inf)
-        self._until_refresh = max(LEAST_REFRESH, len(self._attempts))
+        saturations = np.minimum(saturation(sums.used, sums.share), WITHOUT_SHARE)
+        self._saturation[: len(saturations)] = saturations.tolist()
+        for children in filter(None, self._children):
+            children.rerank(self._rank)
+        self._until_refresh = max(LEAST_REFRESH, 2 * self._without_queue)
 
 
 def saturation(used: IntArray, share: IntArray) -> FloatArray:
