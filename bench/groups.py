@@ -23,6 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.app.assembly import Core
+from bayplan.attempt.commit import Commit
+from bayplan.attempt.group import Planner
 from bayplan.attempt.plan import Plan
 from bayplan.cache.pod_groups import POD_GROUP_LABEL, REQUIRED_TOPOLOGY
 from bayplan.config import parse_config
@@ -114,7 +116,8 @@ def measure(case: Case, nodes: int, *, profile: bool = False) -> tuple[str, ...]
 
 def _plan_all(core: Core) -> float:
     """Plan every group that waits, and drop the plan; CPU seconds of the plans."""
-    planner = core.placers.planner
+    commit = Commit(core.world.cache, core.world.queue.nominator)
+    planner = Planner(core.world.cache, commit, core.selector)
     seconds = 0.0
     for entry in core.world.queue.groups:
         group, framework = entry.group, core.profiles[entry.profile]

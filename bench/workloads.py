@@ -38,7 +38,6 @@ class NodeGroup(Data, frozen=True):
 
     Attributes:
         prefix: what the names of the others begin with; one group of them is enough for most.
-        rack: so many nodes, one after the other, have the same value of the rack label; 0: none.
         beside: templates of objects that every node has beside it, of the same name.
     """
 
@@ -46,7 +45,6 @@ class NodeGroup(Data, frozen=True):
     count: int = 1
     name: str = ""
     prefix: str = "node-"
-    rack: int = 0
     zones: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
@@ -57,7 +55,6 @@ class PodBatch(Data, frozen=True):
     Attributes:
         beside: templates of objects that every Pod has beside it, of the same name.
         app: what $APP stands for.
-        group: the template of a PodGroup for every ``members`` Pods, created before them.
     """
 
     count: int
@@ -66,13 +63,6 @@ class PodBatch(Data, frozen=True):
     namespaces: int = 0
     beside: tuple[str, ...] = ()
     app: str = "bench"
-    group: str = ""
-    members: int = 1
-
-    def resized(self, count: int) -> PodBatch:
-        """About ``count`` Pods: of whole groups, or one smaller group where that is less."""
-        members = min(self.members, max(1, count))
-        return msgspec.structs.replace(self, count=count - count % members, members=members)
 
     def namespace_of(self, index: int) -> str:
         """The namespace of the Pod with that index."""
@@ -95,23 +85,15 @@ class Workload(Data, frozen=True):
     nodes: tuple[NodeGroup, ...]
     measured: PodBatch
     namespaces: tuple[Namespaces, ...] = ()
-    gates: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     placed: tuple[PodBatch, ...] = ()
     gated: tuple[PodBatch, ...] = ()
     churn: tuple[Churn, ...] = ()
     controllers: tuple[str, ...] = ()
     fill: str = "plain"
-    arrival: float = 0.0
-    waiting: int = 0
     aim: float = 0.0
     since: Literal["start", "first binding"] = "first binding"
     name: str = ""
-
-    @property
-    def gate_flag(self) -> str:
-        """The feature gates as a flag of API server and schedulers."""
-        return "--feature-gates=" + ",".join(f"{gate}=true" for gate in self.gates)
 
     @property
     def node_count(self) -> int:
@@ -132,19 +114,16 @@ class Workload(Data, frozen=True):
         Pods of the template ``fill``; when there are too many, groups are cut from the end.
         """
         factor = nodes / self.reference if nodes else 1.0
-        wanted = _scaled(self.measured.count, factor) if pods is None else pods
-        measured = self.measured.resized(wanted)
-        before = tuple(_resized(group, factor) for group in self.placed)
+        measured = _scaled(self.measured, factor)
+        if pods is not None:
+            measured = msgspec.structs.replace(measured, count=pods)
+        before = tuple(_scaled(group, factor) for group in self.placed)
         return msgspec.structs.replace(
             self,
-            nodes=tuple(
-                g if g.name else msgspec.structs.replace(g, count=_scaled(g.count, factor))
-                for g in self.nodes
-            ),
+            nodes=tuple(g if g.name else _scaled(g, factor) for g in self.nodes),
             placed=before if placed is None else self._with_placed(before, placed),
-            gated=tuple(_resized(group, factor) for group in self.gated),
+            gated=tuple(_scaled(group, factor) for group in self.gated),
             measured=measured,
-            waiting=round(self.waiting * measured.count / self.measured.count),
         )
 
     @property
@@ -155,17 +134,12 @@ class Workload(Data, frozen=True):
     def _with_placed(self, groups: Sequence[PodBatch], placed: int) -> tuple[PodBatch, ...]:
         kept, left = [], placed
         for group in groups:
-            kept.append(group.resized(min(group.count, left)))
-            left -= kept[-1].count
+            count = min(group.count, left)
+            kept.append(msgspec.structs.replace(group, count=count))
+            left -= count
         namespace = groups[0] if groups else self.measured
         filler = msgspec.structs.replace(
-            namespace,
-            template=self.fill,
-            count=left,
-            beside=(),
-            app=self.measured.app,
-            group="",
-            members=1,
+            namespace, template=self.fill, count=left, beside=(), app=self.measured.app
         )
         return (*kept, filler)
 
@@ -184,16 +158,14 @@ class Catalog(Data, frozen=True):
     templates: dict[str, dict[str, Any]]
     mixes: dict[str, Mix]
     workloads: dict[str, Workload]
-    sets: dict[str, list[str]]
 
     def select(self, names: str) -> list[Workload]:
-        """The workloads named in a comma-separated list, which may name sets; or "all".
+        """The workloads named in a comma-separated list, or "all".
 
         Raises:
             LookupError: there is no workload of such a name.
         """
-        given = list(self.workloads) if names == "all" else names.split(",")
-        wanted = [name for word in given for name in self.sets.get(word, [word])]
+        wanted = list(self.workloads) if names == "all" else names.split(",")
         unknown = [name for name in wanted if name not in self.workloads]
         if unknown:
             known = ", ".join(self.workloads)
@@ -211,9 +183,6 @@ def load_catalog() -> Catalog:
     return msgspec.convert(document, Catalog)
 
 
-def _scaled(count: int, factor: float) -> int:
-    return max(1, round(count * factor)) if count else 0
-
-
-def _resized(batch: PodBatch, factor: float) -> PodBatch:
-    return batch.resized(_scaled(batch.count, factor))
+def _scaled(group: Any, factor: float) -> Any:
+    count = max(1, round(group.count * factor)) if group.count else 0
+    return msgspec.structs.replace(group, count=count)
