@@ -26,7 +26,8 @@ from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
 from bayplan.attempt.plan import Plan
-from bayplan.cache.pod_groups import POD_GROUP_LABEL, REQUIRED_TOPOLOGY
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.sub_groups import REQUIRED_TOPOLOGY, SUB_GROUP_LABEL, SUB_GROUPS
 from bayplan.config import parse_config
 from bayplan.framework.registry import Registry
 from bench.core import PROFILE_LINES, quiet_collector
@@ -51,13 +52,17 @@ console = Console()
 
 
 class Case(NamedTuple):
-    """``groups`` groups of ``size`` Pods of ``cpu`` each; ``level`` is required where it is set."""
+    """``groups`` groups of ``size`` Pods of ``cpu`` each; ``level`` is required where it is set.
+
+    With ``parts`` each group has so many sub-groups of equal size, and these require the level.
+    """
 
     name: str
     groups: int
     size: int
     cpu: str = "100m"
     level: str = ""
+    parts: int = 0
 
 
 CASES = (
@@ -65,6 +70,7 @@ CASES = (
     Case("3 gangs of 1,000", 3, 1000),
     Case("1 gang of 10,000", 1, 10_000),
     Case("3 gangs of 1,000, each in a zone", 3, 1000, level=ZONE),
+    Case("3 gangs of 1,000 in 10 parts, each in a zone", 3, 1000, level=ZONE, parts=10),
     Case("a gang of 10 that does not fit", 1, 10, cpu=str(CPU_OF_ALL + 1)),
     Case("a gang of 1,000 that does not fit", 1, 1000, cpu=str(CPU_OF_ALL + 1)),
     Case("a gang of 30,000 that does not fit", 1, 30_000, cpu="1"),
@@ -135,13 +141,19 @@ def _items(case: Case) -> Iterator[Item]:
     prefix = case.name.replace(" ", "-").replace(",", "")
     for group in range(case.groups):
         name = f"{prefix}-{group}"
-        annotations = {REQUIRED_TOPOLOGY: case.level} if case.level else {}
+        annotations = {REQUIRED_TOPOLOGY: case.level} if case.level and not case.parts else {}
+        if case.parts:
+            each = {"minMember": case.size // case.parts, "requiredTopology": case.level}
+            listed = [{"name": f"part-{part}", **each} for part in range(case.parts)]
+            annotations = {SUB_GROUPS: json.dumps(listed)}
         yield _item("PodGroup", name, {"annotations": annotations}, {"minMember": case.size})
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": case.cpu}}}
-        labels = {"labels": {POD_GROUP_LABEL: name}}
         spec = {"schedulerName": "default-scheduler", "containers": [container]}
         for number in range(case.size):
-            yield _item("Pod", f"{name}-{number}", labels, spec)
+            labels = {POD_GROUP_LABEL: name}
+            if case.parts:
+                labels[SUB_GROUP_LABEL] = f"part-{number % case.parts}"
+            yield _item("Pod", f"{name}-{number}", {"labels": labels}, spec)
 
 
 def _item(kind: str, name: str, metadata: dict[str, Any], spec: dict[str, Any]) -> Item:

@@ -10,7 +10,13 @@ from tests.core_harness import Cluster
 
 from bayplan.api.kinds import POD_GROUP
 from bayplan.api.scheduling import PodGroup
-from bayplan.cache.pod_groups import POD_GROUP_LABEL, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.sub_groups import (
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    SUB_GROUP_LABEL,
+    SUB_GROUPS,
+)
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 from bayplan.testing.builder import Json
@@ -53,6 +59,11 @@ def topology(required: str = "", preferred: str = "") -> Json:
     return {key: value for key, value in pairs.items() if value}
 
 
+def sub_groups(*items: Json) -> Json:
+    """The annotation of a PodGroup that lists its sub-groups."""
+    return {SUB_GROUPS: msgspec.json.encode(items).decode()}
+
+
 def show(cluster: Cluster, *groups: PodGroup) -> None:
     """These PodGroups are new or have changed."""
     cluster.tell(*(Changed(POD_GROUP, group) for group in groups))
@@ -63,12 +74,16 @@ def hide(cluster: Cluster, *groups: PodGroup) -> None:
     cluster.tell(*(Removed(POD_GROUP, group) for group in groups))
 
 
-def members(group: str, number: int, cpu: str = "1", first: int = 0) -> list[PodBuilder]:
-    """Pods of a group, called GROUP-0 and so on."""
-    return [
-        make_pod(f"{group}-{i}").label(POD_GROUP_LABEL, group).req(cpu=cpu)
+def members(
+    group: str, number: int, cpu: str = "1", first: int = 0, sub_group: str = ""
+) -> list[PodBuilder]:
+    """Pods of a group, called GROUP-0 and so on, or GROUP-SUB_GROUP-0."""
+    name = f"{group}-{sub_group}" if sub_group else group
+    pods = [
+        make_pod(f"{name}-{i}").label(POD_GROUP_LABEL, group).req(cpu=cpu)
         for i in range(first, first + number)
     ]
+    return [pod.label(SUB_GROUP_LABEL, sub_group) for pod in pods] if sub_group else pods
 
 
 def nodes(number: int, cpu: str = "4", prefix: str = "n") -> list[NodeBuilder]:

@@ -11,6 +11,7 @@ and Bind; how their bindings end is told to `ended`. When the last one has:
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,8 +20,7 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt.group import Planner, refusal_of
-from bayplan.attempt.group_report import GroupReport, reason_of
-from bayplan.attempt.levels import Domain
+from bayplan.attempt.group_report import Domains, GroupReport, reason_of
 from bayplan.attempt.outcome import Reason
 from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.attempt.room import RoomMaker
@@ -29,6 +29,7 @@ from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
 from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.room import Room
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
@@ -51,7 +52,7 @@ class _Flight:
     entry: QueuedGroup
     framework: Framework
     started: float
-    domain: Domain | None = None
+    domains: Domains = field(default_factory=dict)
     bindings: dict[str, Binding] = field(default_factory=dict)
     bound: int = 0
     failure: str = ""
@@ -87,7 +88,8 @@ class GroupCycle:
         """One attempt to place one group; returns what is to be bound, nothing where it failed."""
         group = entry.group
         pods = [pod for pod in entry.pods if not self._cache.is_assumed(pod.uid)]
-        if group is None or len(pods) < group.minimum:
+        counts = Counter(sub_group_of(pod.shape) for pod in pods)
+        if group is None or group.short(counts):
             self._queue.group_rejected(entry, (), (entry.plugin.name,))
             return []
         if logs.enabled(3):
@@ -98,7 +100,7 @@ class GroupCycle:
             self._fail(entry, framework, outcome)
             return []
         barrier = Barrier(len(outcome.members), self._clock() + self._patience(entry))
-        flight = self._flights[barrier] = _Flight(entry, framework, started, outcome.domain)
+        flight = self._flights[barrier] = _Flight(entry, framework, started, outcome.domains)
         return self._bindings(flight, barrier, outcome)
 
     def _plan(
@@ -200,7 +202,7 @@ class GroupCycle:
             self._queue.group_ended(entry)
             seconds = time.perf_counter() - flight.started
             self._instrument.group_attempt(profile, "scheduled", "Scheduled", seconds)
-            self._report.scheduled(entry, profile, flight.bound, flight.domain, flight.failure)
+            self._report.scheduled(entry, profile, flight.bound, flight.domains, flight.failure)
             if logs.enabled(2):
                 log.info("Successfully bound group", v=2, group=entry.key, pods=flight.bound)
             return

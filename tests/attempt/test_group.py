@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from tests.core_harness import Cluster, uid_of
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes
 
 from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
-from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.attempt.group_search import GroupSearch
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 
@@ -31,50 +31,56 @@ def rows(cluster: Cluster, *names: str) -> BoolArray:
     return np.array([name in names for name in cluster.nodes.names])
 
 
-def test_a_plan_within_a_domain_uses_no_other_node_and_is_dropped_without_a_trace() -> None:
+def search(cluster: Cluster) -> GroupSearch:
+    """A search for Pods, beside the one of the scheduler."""
+    commit = Commit(cluster.world.cache, cluster.world.nominator)
+    return GroupSearch(cluster.framework, cluster.core.selector, commit, dry_run=True)
+
+
+def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_trace() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(3))
-    show(cluster, pod_group("g", minMember=3))
     pods = [builder.obj() for builder in members("g", 3)]
-    plans, asked = planner(cluster), group(cluster, "g")
-    plan = plans.plan_within(cluster.framework, asked, pods, rows(cluster, "n1"), dry_run=True)
-    assert isinstance(plan, Plan)
-    assert {member.pod.node_name for member in plan.members} == {"n1"}
-    assert plan.left == ()
-    plans.drop(plan)
-    assert all(cluster.world.cache.pod(pod.uid) is None for pod in pods)
+    found = search(cluster)
+    assert found.run(pods, rows(cluster, "n1")) == []
+    assert {member.pod.node_name for member in found.members} == {"n1"}
+    found.undo(1)
+    assert [cluster.world.cache.pod(pod.uid) is not None for pod in pods] == [True, False, False]
+    found.undo()
     assert cluster.nodes.requested("cpu").sum() == 0
+    assert found.placements == []
+
+
+def test_a_search_for_no_more_than_so_many_leaves_the_others_untried() -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(3))
+    found = search(cluster)
+    assert found.run([builder.obj() for builder in members("g", 5)], most=2) == []
+    assert [member.pod.name for member in found.members] == ["g-0", "g-1"]
+    assert found.attempts == 2
 
 
 def test_nodes_outside_of_the_domain_are_rejected_by_name() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(3))
-    show(cluster, pod_group("g", minMember=5))
-    pods = [builder.obj() for builder in members("g", 5)]
-    outcome = planner(cluster).plan_within(
-        cluster.framework, group(cluster, "g"), pods, rows(cluster, "n0"), dry_run=True
+    found = search(cluster)
+    ((pod, rejection),) = found.run(
+        [builder.obj() for builder in members("g", 6)], rows(cluster, "n0")
     )
-    assert isinstance(outcome, GroupRejection)
-    assert outcome.fit == 4
-    assert outcome.sentence == (
-        "NoRoom: 4 of 5 fit, short by cpu. default/g-4: 0/3 nodes are available: 1 Insufficient "
-        "cpu, 2 node(s) were outside of the group's topology domain."
+    assert len(found.members) == 4
+    assert pod.name == "g-4"
+    assert found.attempts == 5
+    assert rejection.message == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were outside of the group's "
+        "topology domain."
     )
-    assert outcome.plugins == {"NodeResourcesFit"}
 
 
 def test_a_nomination_outside_of_the_domain_does_not_count() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(2))
-    show(cluster, pod_group("g", minMember=1))
     (pod,) = members("g", 1)
-    plan = planner(cluster).plan_within(
-        cluster.framework,
-        group(cluster, "g"),
-        [pod.nominated("n0").obj()],
-        rows(cluster, "n1"),
-        dry_run=True,
-    )
-    assert isinstance(plan, Plan)
-    assert plan.members[0].pod.node_name == "n1"
-    assert uid_of(pod) == plan.members[0].pod.uid
+    found = search(cluster)
+    assert found.run([pod.nominated("n0").obj()], rows(cluster, "n1")) == []
+    assert found.members[0].pod.node_name == "n1"
+    assert uid_of(pod) == found.members[0].pod.uid

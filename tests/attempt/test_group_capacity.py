@@ -6,12 +6,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attempt.test_group import group, planner
+from tests.attempt.test_group import group, planner, search
 from tests.groups import group_cluster, members, nodes, pod_group, show
 from tests.scripted import scripted
 
 from bayplan.attempt.group_capacity import MOST_KINDS, GroupCapacity
-from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.attempt.plan import GroupRejection
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 SAME = {"matchLabels": {"app": "a"}}
@@ -92,13 +92,10 @@ def test_the_bound_is_never_below_what_is_placed(data: Any) -> None:
         column.values[code]: (column.codes == code, holds[code]) for code in range(len(holds))
     }
     for rows, most in [(None, bound), *domains.values()]:
-        plans = planner(cluster)
-        outcome = plans.plan_within(
-            cluster.framework, group(cluster, "g"), pods, rows, dry_run=True
-        )
-        if isinstance(outcome, Plan):
-            assert len(outcome.members) <= most
-            plans.drop(outcome)
+        found = search(cluster)
+        found.run(pods, rows)
+        assert len(found.members) <= most
+        found.undo()
 
 
 def test_a_group_that_cannot_fit_is_rejected_before_any_of_it_is_placed() -> None:

@@ -204,6 +204,21 @@ def test_a_level_that_nodes_get_later_wakes_the_group() -> None:
     assert len(names_of(cluster, "g")) == 2
 
 
+def test_an_empty_value_of_the_label_is_a_domain_like_any_other() -> None:
+    cluster = cluster_of(*racks(2), *(node.label("rack", "") for node in racks(0, 3)))
+    show(cluster, pod_group("g", topology(required="rack"), minMember=3))
+    cluster.add(*members("g", 3))
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r1"}
+    assert last_note(cluster) == 'Bound: 3 Pods, of which 3 are needed, in rack ""'
+    show(cluster, pod_group("h", topology(required="rack"), minMember=3))
+    cluster.add(*members("h", 3))
+    cluster.run()
+    assert last_note(cluster) == (
+        'NoDomain: no rack holds the group: best is r0 with 2 of 3, short by cpu; next "" with 0'
+    )
+
+
 def test_levels_may_come_from_a_topology_of_kueue() -> None:
     cluster = cluster_of(*racks(2, 2, 3, 3), levels=[])
     body = (

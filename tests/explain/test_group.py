@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import (
+    group_cluster,
+    members,
+    nodes,
+    pod_group,
+    racks,
+    show,
+    sub_groups,
+    topology,
+)
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
@@ -36,6 +45,19 @@ def test_the_plan_of_a_group_that_fits_is_shown_and_holds_nothing() -> None:
     assert cluster.nodes.pod_count.sum() == 0
     cluster.run()
     assert cluster.bound == [("g-0", "n0"), ("g-1", "n0")]
+
+
+def test_the_domain_of_each_sub_group_is_shown() -> None:
+    cluster = group_cluster()
+    asked = sub_groups({"name": "a", "requiredTopology": "rack"}, {"name": "b"})
+    show(cluster, pod_group("g", topology("zone") | asked))
+    pods = [*members("g", 1, sub_group="a"), *members("g", 1, sub_group="b")]
+    cluster.add(*racks(2), *pods)
+    verdict = explained(cluster, *pods)
+    assert verdict["minimum"] == 2
+    assert verdict["domain"] == {"level": "zone", "value": "z0"}
+    assert verdict["subGroups"] == {"a": {"level": "rack", "value": "r0"}}
+    assert cluster.nodes.requested("cpu").sum() == 0
 
 
 def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:

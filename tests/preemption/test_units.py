@@ -48,7 +48,7 @@ def units_of(
     def group_of(shape: PodShape) -> Group | None:
         name = shape.labels.get(POD_GROUP_LABEL, "")
         least = (minimum or {}).get(name)
-        return None if least is None else Group(name, name, least, {}, None, None)
+        return None if least is None else Group(key=name, uid=name, minimum=least)
 
     return make_units(
         running,

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group, racks, show, sub_groups
 
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import PodBuilder, make_pod
@@ -54,6 +54,21 @@ def test_a_group_that_gathers_says_what_is_missing() -> None:
         "WaitingForMembers 2/3",
         "WaitingForMembers 2/3",
     ]
+
+
+def test_sub_groups_are_placed_together_and_what_goes_beyond_them_singly() -> None:
+    cluster = group_cluster()
+    cluster.add(*racks(2, 2))
+    parts = [{"name": n, "minMember": 2, "requiredTopology": "rack"} for n in ("a", "b")]
+    show(cluster, pod_group("g", sub_groups(*parts)))
+    pods = [*members("g", 3, sub_group="a"), *members("g", 2, sub_group="b")]
+    cluster.add(*pods)
+    *placed, left = simulated(cluster, *pods)
+    nodes_of = {result["pod"]: result["node"] for result in placed}
+    assert {node[:2] for pod, node in nodes_of.items() if "-a-" in pod} == {"r0"}
+    assert {node[:2] for pod, node in nodes_of.items() if "-b-" in pod} == {"r1"}
+    assert left["node"] is None
+    assert "were outside of the group's topology domain" in left["message"]
 
 
 @settings(max_examples=25, deadline=None)

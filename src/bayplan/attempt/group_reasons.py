@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.group_capacity import GroupCapacity
-from bayplan.attempt.levels import Domain
+from bayplan.attempt.levels import Domain, shown
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.plan import GroupRejection
+from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import SubGroup
 from bayplan.framework.status import Status
+
+_INSUFFICIENT = "Insufficient "
 
 
 def short_by(names: Sequence[str]) -> str:
@@ -37,21 +42,55 @@ def no_min_resources(group: Group, short: Sequence[str], pods: Sequence[Pod]) ->
     names = [text.partition(" ")[0] for text in short]
     return GroupRejection(
         f"NoRoom: minResources are not free: {', '.join(short)}",
-        f"the group {group.key} does not fit at once{short_by(names)}",
+        f"{_named(group, group)} does not fit at once{short_by(names)}",
         pods=tuple(pods[:1]),
     )
 
 
-def too_few_copies(group: Group, capacity: GroupCapacity) -> GroupRejection:
-    """The bound says that it does not fit, wherever its Pods go."""
-    fit, short = capacity.at_most(), short_by(capacity.short_of())
+def too_few_copies(
+    group: Group, part: SubGroup, capacity: GroupCapacity, within: BoolArray | None
+) -> GroupRejection:
+    """The bound says that a part of the group does not fit, wherever its Pods go."""
+    rows = slice(None) if within is None else within
+    fit, short = capacity.at_most(rows), short_by(capacity.short_of(rows))
     return GroupRejection(
-        f"NoRoom: at most {fit} of {group.minimum} fit{short}",
-        f"the group {group.key} does not fit at once{short}",
+        f"NoRoom: at most {fit} of {part.minimum}{_of(part)} fit{short}",
+        f"{_named(group, part)} does not fit at once{short}",
         plugins=capacity.plugins,
         pods=capacity.pods,
         fit=fit,
     )
+
+
+def too_few_nodes(
+    group: Group, part: SubGroup, placed: int, told: Sequence[tuple[Pod, Rejection]]
+) -> GroupRejection:
+    """Only ``placed`` Pods of a part of the group got nodes; what others were ``told``."""
+    for pod, rejection in told:
+        if rejection.reason is Reason.SCHEDULER_ERROR:
+            return failed(group, pod, rejection)
+    rejections = [rejection for _, rejection in told]
+    short = short_by(_insufficient(rejections))
+    first = "".join(f". {pod.key}: {rejection.message}" for pod, rejection in told[:1])
+    return GroupRejection(
+        f"NoRoom: {placed} of {part.minimum}{_of(part)} fit{short}{first}",
+        f"{_named(group, part)} does not fit at once{short}",
+        plugins=frozenset().union(*(r.unschedulable_plugins for r in rejections)),
+        pods=tuple(pod for pod, _ in told),
+        fit=placed,
+    )
+
+
+def _insufficient(rejections: Sequence[Rejection]) -> list[str]:
+    """The resources that nodes lack, those that most nodes lack first."""
+    counts: Counter[str] = Counter()
+    for rejection in rejections:
+        groups = rejection.diagnosis.groups() if rejection.diagnosis is not None else []
+        for status, rows in groups:
+            for reason in status.reasons:
+                if reason.startswith(_INSUFFICIENT):
+                    counts[reason.removeprefix(_INSUFFICIENT)] += len(rows)
+    return [name for name, _ in counts.most_common()]
 
 
 def bad_topology(group: Group, fault: str, pods: Sequence[Pod]) -> GroupRejection:
@@ -62,34 +101,68 @@ def bad_topology(group: Group, fault: str, pods: Sequence[Pod]) -> GroupRejectio
 
 def no_domain(
     group: Group,
+    part: SubGroup,
     level: str,
     domains: Sequence[Domain],
     tried: Sequence[tuple[Domain, GroupRejection]],
     capacity: GroupCapacity,
 ) -> GroupRejection:
-    """No domain of the level that the group requires holds its minimum.
+    """No domain of the level that a part of the group requires holds its minimum.
 
     Args:
         group: the group.
+        part: of it, or the group itself.
         level: the node label.
         domains: all there are.
         tried: those that seemed to hold it, with what came of each, the narrower levels' too.
-        capacity: of the group.
+        capacity: of the part.
     """
-    found = {domain.value: rejection.fit for domain, rejection in tried if domain.level == level}
-    holds = sorted((-found.get(d.value, d.holds), d.value) for d in domains)
-    best = next(domain for domain in domains if domain.value == holds[0][1])
-    short = short_by(capacity.short_of(best.rows))
-    text = f"best is {best.value} with {-holds[0][0]} of {group.minimum}{short}"
-    if len(holds) > 1:
-        text += f"; next {holds[1][1]} with {-holds[1][0]}"
+    found = {domain.value: rejection for domain, rejection in tried if domain.level == level}
+    fit = max((found[d.value].fit if d.value in found else d.holds for d in domains), default=0)
+    if not domains:
+        text = "there is none"
+    elif part.parts and found:
+        value, rejection = next(iter(found.items()))
+        text = f"in {shown(value)}, {rejection.sentence.partition(': ')[2]}"
+    else:
+        text = _best(part, domains, found, capacity)
     rejections = [rejection for _, rejection in tried]
+    what = f"the sub-group {part.name}" if part.name else "the group"
     return GroupRejection(
-        f"NoDomain: no {level} holds the group: {text}",
-        f"the group {group.key} does not fit into one {level}",
+        f"NoDomain: no {level} holds {what}: {text}",
+        f"{_named(group, part)} does not fit into one {level}",
         plugins=capacity.plugins.union(*(r.plugins for r in rejections)),
         pods=capacity.pods,
-        fit=-holds[0][0],
+        fit=fit,
+    )
+
+
+def _best(
+    part: SubGroup,
+    domains: Sequence[Domain],
+    found: Mapping[str, GroupRejection],
+    capacity: GroupCapacity,
+) -> str:
+    """The two domains that hold most of the part."""
+    holds = sorted(
+        (-(found[d.value].fit if d.value in found else d.holds), d.value) for d in domains
+    )
+    (fit, value), *others = holds
+    best = next(domain for domain in domains if domain.value == value)
+    rows = slice(None) if best.rows is None else best.rows
+    short = short_by(capacity.short_of(rows))
+    text = f"best is {shown(value)} with {-fit} of {part.minimum}{short}"
+    return f"{text}; next {shown(others[0][1])} with {-others[0][0]}" if others else text
+
+
+def _of(part: SubGroup) -> str:
+    return f" of the sub-group {part.name}" if part.name else ""
+
+
+def _named(group: Group, part: SubGroup) -> str:
+    """For the condition of Pods, which does not say what the event is about."""
+    return (
+        f"the group {group.key}" if not part.name else f"the sub-group {part.name} of {group.key}"
     )
 
 

@@ -10,7 +10,7 @@ is tried again and again writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
@@ -19,6 +19,9 @@ from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import StatusWriter, cut_note
 from bayplan.framework.handle import EventRecorder
 from bayplan.queue.queued_group import QueuedGroup
+
+Domains = Mapping[str, Domain]
+"""By sub-group, the topology domain that it is in; "" is the group itself."""
 
 
 class GroupReport:
@@ -29,14 +32,14 @@ class GroupReport:
         self._statuses = statuses
 
     def scheduled(
-        self, entry: QueuedGroup, profile: str, bound: int, domain: Domain | None, failure: str
+        self, entry: QueuedGroup, profile: str, bound: int, domains: Domains, failure: str
     ) -> None:
-        """So many Pods are bound, in that domain; ``failure`` says why another is not."""
+        """So many Pods are bound, in these domains; ``failure`` says why another is not."""
         group = entry.group
         minimum = group.minimum if group is not None else bound
         note = f"Bound: {bound} Pods, of which {minimum} are needed"
-        if domain is not None:
-            note += f", in {domain}"
+        for name, domain in sorted(domains.items()):
+            note += f", {name} in {domain}" if name else f", in {domain}"
         if failure:
             note += f"; another one goes singly: {failure}"
         self._event(entry, "Warning" if failure else "Normal", "Scheduled", note, profile)

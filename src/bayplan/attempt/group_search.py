@@ -10,83 +10,90 @@ attempt more than fit. Groups do not preempt here: PostFilter is not asked.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from bayplan.api.pod import Pod, PodShape, SpecPart
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Commit, Member
-from bayplan.attempt.group_reasons import failed, short_by
-from bayplan.attempt.outcome import Placement, Reason, Rejection
-from bayplan.attempt.plan import GroupRejection
+from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import BoolArray
-from bayplan.cache.pod_groups import Group
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import PodPart
 from bayplan.framework.runtime import Framework
 
-_INSUFFICIENT = "Insufficient "
 Parts = tuple[SpecPart, SpecPart]
+Told = tuple[Pod, Rejection]
+"""A Pod, and why it has no node."""
 
 
 class GroupSearch:
-    """One search, within some of the nodes.
+    """Places Pods of one profile.
 
     Args:
-        framework: the profile of the Pods.
+        framework: the profile.
         selector: chooses their nodes.
-        commit: has them count there; what `run` took is the caller's to undo.
-        domain: ``(n,)`` the rows that may be used; None for all.
+        commit: has them count there.
         dry_run: see `CycleState`.
 
     Attributes:
         members: the Pods that were placed.
         placements: the attempts behind them, in the same order.
-        rejections: what the others were told, one of those that are alike.
+        attempts: how many there were in all.
     """
 
     def __init__(
-        self,
-        framework: Framework,
-        selector: NodeChooser,
-        commit: Commit,
-        domain: BoolArray | None = None,
-        *,
-        dry_run: bool = False,
+        self, framework: Framework, selector: NodeChooser, commit: Commit, *, dry_run: bool = False
     ) -> None:
         self._framework, self._selector, self._commit = framework, selector, commit
-        self._domain, self._dry_run = domain, dry_run
+        self._dry_run = dry_run
         self.members: list[Member] = []
         self.placements: list[Placement] = []
-        self.rejections: dict[Parts | PodShape, tuple[Pod, Rejection]] = {}
+        self.attempts = 0
 
-    def run(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Place as many as fit; returns the others."""
-        left = list(pods)
+    def run(
+        self, pods: Sequence[Pod], domain: BoolArray | None = None, most: int | None = None
+    ) -> list[Told]:
+        """Place as many as fit.
+
+        Args:
+            pods: in the order in which they are tried.
+            domain: ``(n,)`` the rows that may be used; None for all.
+            most: no more than so many; None for all.
+
+        Returns:
+            What those were told that fit nowhere, one of those that are alike.
+        """
+        left, told = list(pods), list[Told]()
         mixed = len({pod.shape for pod in pods}) > 1
-        while left:
+        end = len(self.members) + (len(left) if most is None else most)
+        while left and len(self.members) < end:
             before = len(self.members)
-            left = self._pass(left)
+            left, told = self._pass(left, domain, end)
             if not mixed or len(self.members) == before:
                 break
-        return left
+        return told
 
-    def _pass(self, pods: Sequence[Pod]) -> list[Pod]:
+    def undo(self, mark: int = 0) -> None:
+        """Only the first ``mark`` members count from now on."""
+        self._commit.undo(self.members[mark:])
+        del self.members[mark:], self.placements[mark:]
+
+    def _pass(
+        self, pods: Sequence[Pod], domain: BoolArray | None, end: int
+    ) -> tuple[list[Pod], list[Told]]:
         left: list[Pod] = []
-        self.rejections.clear()
+        rejections: dict[Parts | PodShape, Told] = {}
         for pod in pods:
-            if not self._is_like_a_rejected_one(pod):
-                rejection = self._place(pod)
+            if len(self.members) == end:
+                break
+            if pod.shape not in rejections and _parts(pod) not in rejections:
+                rejection = self._place(pod, domain)
                 if rejection is None:
                     continue
-                self.rejections[self._alike(pod, rejection)] = pod, rejection
+                rejections[self._alike(pod, rejection)] = pod, rejection
             left.append(pod)
-        return left
-
-    def _is_like_a_rejected_one(self, pod: Pod) -> bool:
-        rejections = self.rejections
-        return bool(rejections) and (pod.shape in rejections or _parts(pod) in rejections)
+        return left, list(rejections.values())
 
     def _alike(self, pod: Pod, rejection: Rejection) -> Parts | PodShape:
         """What other Pods share that would be rejected for the same reason.
@@ -98,8 +105,9 @@ class GroupSearch:
         seen = all(local.get(name, PodPart.SHAPE) is not PodPart.SHAPE for name in plugins)
         return _parts(pod) if plugins and seen else pod.shape
 
-    def _place(self, pod: Pod) -> Rejection | None:
-        state = CycleState(dry_run=self._dry_run, domain=self._domain)
+    def _place(self, pod: Pod, domain: BoolArray | None) -> Rejection | None:
+        self.attempts += 1
+        state = CycleState(dry_run=self._dry_run, domain=domain)
         outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
         if isinstance(outcome, Rejection):
             return outcome
@@ -110,35 +118,6 @@ class GroupSearch:
         self.placements.append(outcome)
         return None
 
-    def rejection(self, group: Group) -> GroupRejection:
-        """Why the minimum was not reached."""
-        for pod, rejection in self.rejections.values():
-            if rejection.reason is Reason.SCHEDULER_ERROR:
-                return failed(group, pod, rejection)
-        pods = tuple(pod for pod, _ in self.rejections.values())
-        rejections = [rejection for _, rejection in self.rejections.values()]
-        of = short_by(_short(rejections))
-        first = f"{pods[0].key}: {rejections[0].message}"
-        return GroupRejection(
-            f"NoRoom: {len(self.members)} of {group.minimum} fit{of}. {first}",
-            f"the group {group.key} does not fit at once{of}",
-            plugins=frozenset().union(*(r.unschedulable_plugins for r in rejections)),
-            pods=pods,
-            fit=len(self.members),
-        )
-
 
 def _parts(pod: Pod) -> Parts:
     return pod.shape.constraints, pod.shape.requests
-
-
-def _short(rejections: Sequence[Rejection]) -> list[str]:
-    """The resources that nodes lack, those that most nodes lack first."""
-    counts: Counter[str] = Counter()
-    for rejection in rejections:
-        groups = rejection.diagnosis.groups() if rejection.diagnosis is not None else []
-        for status, rows in groups:
-            for reason in status.reasons:
-                if reason.startswith(_INSUFFICIENT):
-                    counts[reason.removeprefix(_INSUFFICIENT)] += len(rows)
-    return [name for name, _ in counts.most_common()]

@@ -1,10 +1,11 @@
 """Levels: the topology domains in which a group may be placed, the best one first.
 
 A level is a node label, such as that of the zone or the rack. Its domains are the nodes that have
-the same value; `LiveNodeTable.label` has them as a column of codes. A group may require one domain
-of a level for all of its Pods, or prefer one (`bayplan.cache.pod_groups.GroupTopology`).
+the same value, an empty one too; `LiveNodeTable.label` has them as a column of codes. A group, and
+each sub-group of it, may require one domain of a level for all of its Pods, or prefer one
+(`bayplan.cache.sub_groups.GroupTopology`).
 
-The Planner tries one level after the other: the preferred one, then those above it, up to the
+`DomainSearch` tries one level after the other: the preferred one, then those above it, up to the
 required one; without that, all nodes at last. Within a level it tries the domains that hold the
 whole group, the tightest first, so that large domains stay free for large groups; then those that
 hold its minimum, the roomiest first. Which hold it is a bound (`GroupCapacity`): a domain may turn
@@ -18,51 +19,78 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.group_capacity import GroupCapacity
-from bayplan.cache.node_table import BoolArray, NodeTable
-from bayplan.cache.pod_groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, GroupTopology
+from bayplan.cache.node_table import BoolArray, CodeArray, IntArray, NodeTable
+from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import (
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    GroupTopology,
+    SubGroup,
+    sub_group_of,
+)
 from bayplan.framework.runtime import Framework
 
 MOST_TRIES = 8
-"""Domains of one level that are tried for one group."""
+"""Domains of one level that are tried for one group or sub-group."""
 
 
 class Domain(NamedTuple):
-    """One domain of a level.
+    """One domain of a level, or the part of it that lies within another domain.
 
     Attributes:
-        level: the node label.
+        level: the node label; "" for the whole of what it lies within.
         value: its value.
-        rows: ``(n,)`` bool, the nodes.
-        holds: how many Pods of the group fit there, at most.
+        codes: ``(n,)`` the domain of each row; None where all rows are in this one.
+        code: that of this domain.
+        holds: how many Pods of the group or sub-group fit there, at most.
     """
 
     level: str
     value: str
-    rows: BoolArray
+    codes: CodeArray | None
+    code: int
     holds: int
 
+    @property
+    def rows(self) -> BoolArray | None:
+        """``(n,)`` the nodes; None for all."""
+        return None if self.codes is None else self.codes == self.code
+
     def __str__(self) -> str:
-        return f"{self.level} {self.value}"
+        return f"{self.level} {shown(self.value)}"
 
 
-def fault(nodes: NodeTable, topology: GroupTopology) -> str:
+def shown(value: str) -> str:
+    """The value of a label, for people."""
+    return value or '""'
+
+
+def fault(nodes: NodeTable, group: SubGroup) -> str:
     """Why the group cannot be placed as it asks, whatever is free; empty when it can."""
+    for part in group.walk():
+        if part.topology is not None and (text := _fault_of(nodes, part, part.topology)):
+            return text
+    return ""
+
+
+def _fault_of(nodes: NodeTable, part: SubGroup, topology: GroupTopology) -> str:
     required, preferred, levels = topology.required, topology.preferred, topology.levels
+    names = REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY
+    if part.name:
+        names = f"{part.name}'s requiredTopology", f"{part.name}'s preferredTopology"
     if required and preferred and preferred not in levels[levels.index(required) :]:
-        return (
-            f"{PREFERRED_TOPOLOGY} {preferred} is not a level below {REQUIRED_TOPOLOGY} {required}"
-        )
+        return f"{names[1]} {preferred} is not a level below {names[0]} {required}"
     if not required:
         return ""
     if not (nodes.label(required).codes >= 0).any():
-        return f"no node has the label {required}, which {REQUIRED_TOPOLOGY} names"
+        return f"no node has the label {required}, which {names[0]} names"
     above = levels[: levels.index(required) + 1]
     return next((text for pair in pairwise(above) if (text := _not_nested(nodes, *pair))), "")
 
@@ -78,30 +106,78 @@ def _not_nested(nodes: NodeTable, upper: str, lower: str) -> str:
     if not len(wrong):
         return ""
     code = child[wrong[0]]
-    names = sorted({parents.values[parent[wrong[0]]], parents.values[last[code]]})
-    return f"{lower} {children.values[code]} is in {upper} {' and '.join(names)}"
+    values = sorted({parents.values[parent[wrong[0]]], parents.values[last[code]]})
+    return (
+        f"{lower} {shown(children.values[code])} is in {upper} {' and '.join(map(shown, values))}"
+    )
 
 
-def domains(nodes: NodeTable, level: str, capacity: GroupCapacity) -> list[Domain]:
-    """The domains of ``level``, those first that hold most Pods, and of these the tightest."""
-    column = nodes.label(level)
-    holds, room = capacity.by_domain(column.codes, len(column.values))
-    present = np.unique(column.codes[column.codes >= 0]).tolist()
-    order = sorted(present, key=lambda c: (-holds[c], room[c], column.values[c]))
-    return [Domain(level, column.values[c], column.codes == c, int(holds[c])) for c in order]
+def domains(
+    nodes: NodeTable, level: str, capacity: GroupCapacity, within: BoolArray | None
+) -> list[Domain]:
+    """The domains of ``level`` in ``within``, those first that hold most Pods, then the tightest.
+
+    Args:
+        nodes: the table.
+        level: a node label; "" for ``within`` as a whole.
+        capacity: of the Pods.
+        within: ``(n,)`` bool; None for all nodes.
+    """
+    values = nodes.label(level).values if level else [""]
+    codes = _codes(nodes, level, within)
+    fit, free = room(nodes, level, capacity, within)
+    present = np.unique(codes[codes >= 0]).tolist() if codes is not None else [0]
+    order = sorted(present, key=lambda c: (-fit[c], free[c], values[c]))
+    return [Domain(level, values[c], codes, c, int(fit[c])) for c in order]
+
+
+def room(
+    nodes: NodeTable, level: str, capacity: GroupCapacity, within: BoolArray | None
+) -> tuple[IntArray, IntArray]:
+    """How many Pods fit in each domain at most, and how much room it has: `by_domain`."""
+    codes = _codes(nodes, level, within)
+    if codes is None:
+        codes = np.zeros(len(nodes), np.int32)
+    return capacity.by_domain(codes, len(nodes.label(level).values) if level else 1)
+
+
+def _codes(nodes: NodeTable, level: str, within: BoolArray | None) -> CodeArray | None:
+    """(n,) the domain of each row, negative for none; None where all are one domain."""
+    codes = nodes.label(level).codes if level else None
+    if within is None:
+        return codes
+    return np.where(within, 0 if codes is None else codes, -1).astype(np.int32)
 
 
 def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[BoolArray | None]:
     """For a Pod whose group has begun: the rows to look at, one after the other; None for all.
 
-    The domains that most of the group's Pods are in, by its levels.
+    The domains that most Pods of its group, and most of its sub-group, are in, by their levels.
     """
     key = framework.groups.key_of(pod) if framework.plugins.grouping else ""
-    topology = _topology(framework, key) if key else None
-    if topology is None:
+    group = _group(framework, key) if key else None
+    if group is None:
         yield None
         return
-    members = framework.groups.nodes_of(key)
+    choices = [
+        list(_of_part(nodes, part.topology, framework.groups.nodes_of(key, part)))
+        for part in group.path(sub_group_of(pod.shape))
+        if part.topology is not None
+    ]
+    for masks in product(*choices):
+        limits = [mask for mask in masks if mask is not None]
+        yield np.logical_and.reduce(limits) if limits else None
+
+
+def _group(framework: Framework, key: str) -> Group | None:
+    groups = (plugin.find(key) for plugin in framework.plugins.grouping if not plugin.workload_api)
+    return next((group for group in groups if group is not None), None)
+
+
+def _of_part(
+    nodes: NodeTable, topology: GroupTopology, members: Mapping[str, int]
+) -> Iterator[BoolArray | None]:
+    """The domains of most of ``members``, Pods by node; None for all nodes."""
     found = False
     for level in topology.steps:
         mask = _of_most(nodes, level, members) if level else None
@@ -110,11 +186,6 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
             yield mask
     if not found:
         yield None
-
-
-def _topology(framework: Framework, key: str) -> GroupTopology | None:
-    groups = (plugin.find(key) for plugin in framework.plugins.grouping if not plugin.workload_api)
-    return next((group.topology for group in groups if group is not None), None)
 
 
 def _of_most(nodes: NodeTable, level: str, members: Mapping[str, int]) -> BoolArray | None:

@@ -6,6 +6,8 @@ reserved, from the moment it is made: it is then either bound or dropped (`Plann
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from bayplan.api.pod import Pod
@@ -22,13 +24,14 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         members: the Pods that have a node, through Permit.
         placements: the attempts behind them, in the same order.
         left: the Pods beyond the minimum that fit nowhere.
-        domain: the topology domain that all members are in; None where it was not limited to one.
+        domains: the topology domain that the members of each sub-group are in, where it was
+            limited to one; "" is the group itself.
     """
 
     members: tuple[Member, ...]
     placements: tuple[Placement, ...]
     left: tuple[Pod, ...]
-    domain: Domain | None = None
+    domains: Mapping[str, Domain] = {}
 
 
 class GroupRejection(msgspec.Struct, frozen=True, eq=False):

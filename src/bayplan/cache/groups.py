@@ -17,14 +17,8 @@ from bayplan.api.meta import Object, ObjectReference
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import (
-    Group,
-    Levels,
-    label_key,
-    of_pod_group,
-    only_itself,
-    topology_of,
-)
+from bayplan.cache.pod_groups import Group, label_key, of_pod_group, only_itself
+from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of, sub_group_of
 
 if TYPE_CHECKING:
     from bayplan.cache.cache import CountedPods
@@ -51,7 +45,8 @@ class Groups:
         self._jobs: dict[str, dict[str, Job]] = {}
         self._minimums: dict[str, int] = {}
         """By JobSet, until it or one of its Jobs changes: each Pod of a group asks for it."""
-        self._nodes: dict[str, Counter[str]] = {}
+        self._nodes: dict[str, dict[str, Counter[str]]] = {}
+        """By group and sub-group, on which nodes its Pods are."""
         self._follows = False
         objects.on_change(JOB, self._job_changed)
         objects.on_change(JOB_SET, self._job_set_changed)
@@ -141,26 +136,36 @@ class Groups:
         for pod in self._counted.values():
             self.pod_counted(pod)
 
-    def nodes_of(self, key: str) -> Mapping[str, int]:
-        """By node, how many Pods of the group count there; one that does not exist counts, too."""
-        return self._nodes.get(key, {})
+    def nodes_of(self, key: str, part: SubGroup | None = None) -> Mapping[str, int]:
+        """By node, how many Pods of the group count there; one that does not exist counts, too.
+
+        Those of ``part`` alone, unless it is None or the group itself.
+        """
+        nodes = self._nodes.get(key, {})
+        if part is None or not part.name:
+            return sum(nodes.values(), Counter())
+        return sum((nodes[below.name] for below in part.walk() if below.name in nodes), Counter())
 
     def pod_counted(self, pod: Pod) -> None:
         """See `bayplan.cache.cache.PodListener`."""
         if key := self.key_of(pod):
-            self._nodes.setdefault(key, Counter())[pod.node_name] += 1
+            nodes = self._nodes.setdefault(key, {})
+            nodes.setdefault(sub_group_of(pod.shape), Counter())[pod.node_name] += 1
 
     def pod_uncounted(self, pod: Pod) -> None:
         """See `bayplan.cache.cache.PodListener`."""
         key = self.key_of(pod)
-        nodes = self._nodes.get(key) if key else None
+        parts = self._nodes.get(key, {}) if key else {}
+        nodes = parts.get(name := sub_group_of(pod.shape))
         if nodes is None:
             return
         nodes[pod.node_name] -= 1
         if nodes[pod.node_name] <= 0:
             del nodes[pod.node_name]
             if not nodes:
-                del self._nodes[key]
+                del parts[name]
+                if not parts:
+                    del self._nodes[key]
 
 
 def _inferred(
@@ -176,13 +181,14 @@ def _inferred(
     if kind is not None:
         subject = ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)
     created = meta.creation_timestamp
+    parts, fault = parts_of(meta.annotations, levels)
     return Group(
-        key,
-        f"{meta.uid} {key}",
-        max(minimum, 1),
-        {},
-        None,
-        None if created is None else created.timestamp(),
-        topology_of(meta.annotations, levels),
+        key=key,
+        uid=f"{meta.uid} {key}",
+        minimum=least(minimum, parts),
+        topology=asked_of(meta.annotations, levels),
+        parts=parts,
+        created=None if created is None else created.timestamp(),
+        fault=fault,
         subject=subject,
     )

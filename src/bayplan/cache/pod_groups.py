@@ -8,9 +8,7 @@ of the label, together with groups for which there is no PodGroup.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import msgspec
+from collections.abc import Mapping
 
 from bayplan.api import quantity
 from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
@@ -19,63 +17,29 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-REQUIRED_TOPOLOGY = "bayplan.dev/required-topology"
-"""Annotation of a PodGroup: the node label of the level of which one domain has to hold it."""
-PREFERRED_TOPOLOGY = "bayplan.dev/preferred-topology"
-"""Annotation of a PodGroup: the node label of the level of which one domain should hold it."""
 
 
-Levels = Callable[[str], tuple[str, ...]]
-"""The hierarchy of node labels, the widest first, that a label belongs to; at least itself."""
-
-
-class GroupTopology(msgspec.Struct, frozen=True):
-    """Where the Pods of a group are to be together.
-
-    Attributes:
-        required: a node label: all Pods go to nodes with one value of it; "" for none.
-        preferred: a node label: likewise where possible; "" for none.
-        levels: the hierarchy of node labels that these belong to, the widest first.
-    """
-
-    required: str = ""
-    preferred: str = ""
-    levels: tuple[str, ...] = ()
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """The levels to try, one after the other; "" for all nodes."""
-        allowed = self.levels[self.levels.index(self.required) :] if self.required else self.levels
-        if self.preferred not in allowed:
-            return (self.required,)
-        steps = tuple(reversed(allowed[: allowed.index(self.preferred) + 1]))
-        return steps if self.required else (*steps, "")
-
-
-class Group(msgspec.Struct, frozen=True):
-    """What a group asks for.
+class Group(SubGroup, frozen=True, kw_only=True):
+    """What a group asks for; as a `SubGroup` it is the root of its tree.
 
     Attributes:
         key: ``namespace/name``.
         uid: metadata.uid of its object, or what no other group has.
-        minimum: as many Pods have to fit at once; at least 1.
         room: what all of them will need, by resource; milli-CPU, bytes or counts.
         timeout: seconds that its members may take to get ready to be bound; None for the default.
         created: seconds since the epoch; None where the object does not say.
-        topology: where its Pods are to be together; None for anywhere.
         fault: what its object says that cannot be; "" for nothing.
         subject: the object that events about the group are about; None for one of its Pods.
     """
 
     key: str
     uid: str
-    minimum: int
-    room: Mapping[str, int]
-    timeout: float | None
-    created: float | None
-    topology: GroupTopology | None = None
+    room: Mapping[str, int] = {}
+    timeout: float | None = None
+    created: float | None = None
     fault: str = ""
     subject: ObjectReference | None = None
 
@@ -101,11 +65,17 @@ def find_workload_group(objects: ObjectStore, key: str) -> WorkloadPodGroup | No
     return objects.get(WORKLOAD_POD_GROUP, key)
 
 
+def minimum_of(pod_group: PodGroup) -> int:
+    """``minMember``, and no less than its sub-groups need; 0 where the PodGroup says nothing."""
+    parts, _ = parts_of(pod_group.metadata.annotations, only_itself)
+    return max(pod_group.spec.min_member, sum(part.minimum for part in parts))
+
+
 def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
     """What a PodGroup of Kubernetes asks for, as far as the two APIs have it in common."""
     created = pod_group.metadata.creation_timestamp
     since = None if created is None else created.timestamp()
-    return Group(pod_group.key, pod_group.uid, pod_group.minimum, {}, None, since)
+    return Group(key=pod_group.key, uid=pod_group.uid, minimum=pod_group.minimum, created=since)
 
 
 def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
@@ -120,16 +90,19 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
     if (spec.schedule_timeout_seconds or 0) < 0:
         seconds = spec.schedule_timeout_seconds
         fault = f"spec.scheduleTimeoutSeconds is {seconds}; it must not be negative"
+    annotations = pod_group.metadata.annotations
+    parts, wrong = parts_of(annotations, levels)
     return Group(
-        pod_group.key,
-        pod_group.uid,
-        max(spec.min_member, 1),
-        room,
-        float(spec.schedule_timeout_seconds or 0) or None,
-        None if created is None else created.timestamp(),
-        topology_of(pod_group.metadata.annotations, levels),
-        fault,
-        ObjectReference(
+        key=pod_group.key,
+        uid=pod_group.uid,
+        minimum=least(spec.min_member, parts),
+        topology=asked_of(annotations, levels),
+        parts=parts,
+        room=room,
+        timeout=float(spec.schedule_timeout_seconds or 0) or None,
+        created=None if created is None else created.timestamp(),
+        fault=fault or wrong,
+        subject=ObjectReference(
             POD_GROUP.name,
             pod_group.namespace,
             pod_group.name,
@@ -151,15 +124,6 @@ def _room(amounts: Resources) -> tuple[dict[str, int], str]:
             if room[name] < 0:
                 fault = f"spec.minResources[{name}] is {amount}; it must not be negative"
     return room, fault
-
-
-def topology_of(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
-    """What the annotations of an object ask for; None for nothing."""
-    required = annotations.get(REQUIRED_TOPOLOGY, "")
-    preferred = annotations.get(PREFERRED_TOPOLOGY, "")
-    if not required and not preferred:
-        return None
-    return GroupTopology(required, preferred, levels(required or preferred))
 
 
 class WorkloadGroupMembers:

@@ -49,6 +49,8 @@ def print_group(console: Console, verdict: Verdict) -> None:
     where = f"; together in {domain['level']} {domain['value']}" if domain else ""
     line += Text(f" {len(members)} Pods wait{minimum}{where}", style="green" if plan else "yellow")
     console.print(line)
+    for name, part in verdict.get("subGroups", {}).items():
+        _indented(console, Text(f"{name} together in {part['level']} {part['value']}"))
     if message := verdict.get("message"):
         _indented(console, Text(message))
     nodes = Table("pod", "node, or why not", box=None, pad_edge=False, header_style="dim")

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from bayplan.api import quantity
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
+from bayplan.cache.pod_groups import minimum_of
 from bayplan.cache.queue_tree import Fault, QueueTree
 from bayplan.cache.queue_tree.report import states
 from bayplan.cache.requests import pod_requests
@@ -42,7 +43,7 @@ def pod_group_status(
     """
     if previous.get("phase") in FINAL:
         return previous
-    minimum = group.spec.min_member
+    minimum = minimum_of(group)
     counts = {
         name: sum(pod.status.phase == name for pod in pods)
         for name in ("Running", "Succeeded", "Failed")

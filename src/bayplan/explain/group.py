@@ -178,6 +178,7 @@ def _plan(plan: Plan) -> Verdict:
         "plan": {member.pod.key: member.pod.node_name for member in plan.members},
         "left": [pod.key for pod in plan.left],
     }
-    if plan.domain is not None:
-        verdict["domain"] = {"level": plan.domain.level, "value": plan.domain.value}
-    return verdict
+    domains = {name: {"level": d.level, "value": d.value} for name, d in plan.domains.items()}
+    if domain := domains.pop("", None):
+        verdict["domain"] = domain
+    return verdict | {"subGroups": dict(sorted(domains.items()))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
@@ -36,8 +36,13 @@ class GroupsPods(Named, Protocol):
     def find(self, key: str, /) -> Group | None:
         """The group called ``key``; None while its object does not exist."""
 
-    def missing(self, key: str, waiting: int, /) -> Status | None:
-        """What keeps the group from being tried, of which ``waiting`` Pods are there; or None."""
+    def missing(self, key: str, waiting: Mapping[str, int], /) -> Status | None:
+        """What keeps the group from being tried; None for nothing.
+
+        Args:
+            key: of the group.
+            waiting: by sub-group, how many of its Pods are there; "" for those that are in none.
+        """
 
     def order(self, queued: QueuedPod, /) -> Any:
         """The member's place among the others: lower ones are tried first."""

@@ -12,7 +12,7 @@ next one before its room is given away.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Protocol
 
 from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY, Kind
@@ -21,6 +21,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
 from bayplan.cache.inferred_groups import OWNERS, owner_of, says_something_about
 from bayplan.cache.pod_groups import Group, only_itself
+from bayplan.cache.sub_groups import SUB_GROUP_LABEL
 from bayplan.config.args import CoschedulingArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -79,16 +80,21 @@ class Coscheduling(Plugin):
                 return levels
         return only_itself(label)
 
-    def missing(self, key: str, waiting: int) -> Status | None:
-        """The PodGroup itself, or Pods."""
+    def missing(self, key: str, waiting: Mapping[str, int]) -> Status | None:
+        """The PodGroup itself, a sub-group that Pods name, or Pods."""
         group = self.find(key)
         if group is None:
             kind, name = owner_of(key) or (POD_GROUP.name, key)
             return Status.unresolvable(f"WaitingFor{kind}: there is no {kind} {name}")
         if group.fault:
             return Status.unresolvable(f"BadPodGroup: {group.fault}")
-        if waiting < group.minimum:
-            return Status.unresolvable(f"WaitingForMembers {waiting}/{group.minimum}")
+        if unknown := waiting.keys() - {part.name for part in group.walk()}:
+            text = f"Pods have the label {SUB_GROUP_LABEL}={min(unknown)}"
+            return Status.unresolvable(f"BadPodGroup: {text}, of which the group says nothing")
+        if short := group.short(waiting):
+            parts = [f"{p.name} {p.count(waiting)}/{p.minimum}" for p in short if p.name]
+            there = f"{group.count(waiting)}/{group.minimum}"
+            return Status.unresolvable(f"WaitingForMembers {', '.join([there, *parts])}")
         return None
 
     def order(self, queued: QueuedPod) -> tuple[int, str]:
@@ -141,7 +147,8 @@ class Coscheduling(Plugin):
 
     def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
-        return Hint.QUEUE if group is not None and group.topology is not None else Hint.SKIP
+        asks = group is not None and any(part.topology is not None for part in group.walk())
+        return Hint.QUEUE if asks else Hint.SKIP
 
     def _concerns(self, pod: Pod, old: PodGroup | None, new: PodGroup | None) -> Hint:
         pod_group = new or old

@@ -10,7 +10,7 @@ Brought up to date when it is asked, from the rows that changed; without groups 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP
@@ -18,6 +18,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.sub_groups import Surplus, sub_group_of
 
 
 class Gangs:
@@ -32,8 +33,9 @@ class Gangs:
         self._nodes = nodes
         self._groups = groups
         self._inferred = groups.version
-        self._running: Counter[str] = Counter()
-        self._by_row: dict[int, Counter[str]] = {}
+        self._running: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """By group and sub-group, how many Pods run."""
+        self._by_row: dict[int, Counter[tuple[str, str]]] = {}
         self._position = -1
         for kind in (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET):
             objects.on_change(kind, self._changed)
@@ -57,12 +59,14 @@ class Gangs:
 
     def _recount(self, row: int) -> None:
         staying = (pod for pod in self._nodes.pods[row].values() if pod.deleted is None)
-        counts = Counter(key for key in map(self._groups.key_of, staying) if key)
+        keys = ((self._groups.key_of(pod), sub_group_of(pod.shape)) for pod in staying)
+        counts = Counter(key for key in keys if key[0])
         before = self._by_row.get(row, Counter())
         if counts != before:
             self._by_row[row] = counts
-            self._running.update(counts)
-            self._running.subtract(before)
+            for key, sub_group in counts.keys() | before.keys():
+                more = counts[key, sub_group] - before[key, sub_group]
+                self._running[key][sub_group] += more
             self.version += 1
 
     def needed(self, pods: Iterable[Pod]) -> dict[str, str]:
@@ -73,17 +77,16 @@ class Gangs:
         """
         if not self._running:
             return {}
-        above: dict[str, int] = {}
+        surplus: dict[str, Surplus | None] = {}
         needed: dict[str, str] = {}
         for pod in reversed(list(pods)):
             key = self._groups.key_of(pod)
             if not key or pod.deleted is not None:
                 continue
-            if key not in above:
+            if key not in surplus:
                 group = self._groups.find(key)
-                minimum = group.minimum if group is not None else 0
-                above[key] = self._running[key] - minimum
-            above[key] -= 1
-            if above[key] < 0:
+                surplus[key] = Surplus(group, self._running[key]) if group is not None else None
+            spare = surplus[key]
+            if spare is not None and not spare.take(sub_group_of(pod.shape)):
                 needed[pod.uid] = key
         return needed

@@ -1,9 +1,9 @@
 """Units: who yields together, and in which order.
 
-A Pod alone is a unit. Of a group, the members above its minimum are units of their own; the rest is
-one unit, as no part of it is of use without the others. `Units.closed` keeps to this: where the
-minimum of a group goes, the members above it go, too. So no group is left running with fewer Pods
-than its minimum. The order:
+A Pod alone is a unit. Of a group, the members above its minimum are units of their own, unless a
+sub-group needs them; the rest is one unit, as no part of it is of use without the others.
+`Units.closed` keeps to this: where the minimum of a group goes, the members above it go, too. So no
+group is left running with fewer Pods than its minimum. The order:
 
 1. Pods that are leaving anyway: they cost nothing.
 2. The class that the rule gives a Pod (`bayplan.preemption.rule`).
@@ -29,6 +29,7 @@ import numpy as np
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.running_pods import RunningPods
 
@@ -150,21 +151,24 @@ class _Partition:
         """
         groups = [group_of(shape) for shape in running.shapes]
         grouped = np.array([group is not None for group in groups], np.bool_)
-        sizes: Counter[str] = Counter()
+        names = [sub_group_of(shape) for shape in running.shapes]
+        sizes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for code in running.codes[grouped[running.codes] & ~running.leaving].tolist():
-            sizes[_key(groups[code])] += 1
-        minimum = {group.key: group.minimum for group in groups if group is not None}
+            sizes[_key(groups[code])][names[code]] += 1
+        by_key = {group.key: group for group in groups if group is not None}
         members: dict[str, list[int]] = defaultdict(list)
         codes = running.codes[staying]
         for index in np.flatnonzero(grouped[codes]).tolist():
             members[_key(groups[codes[index]])].append(index)
         for key, indices in members.items():
-            above = max(sizes[key] - minimum[key], 0)
-            self.surplus[key], rest = indices[:above], indices[above:]
+            surplus = Surplus(by_key[key], sizes[key])
+            spare = {index for index in indices if surplus.take(names[codes[index]])}
+            rest = [index for index in indices if index not in spare]
+            self.surplus[key] = [index for index in indices if index in spare]
             self.kinds[self.surplus[key]] = SURPLUS
             self.kinds[rest] = REST
             self.unit[rest] = -1
-            if rest and len(indices) == sizes[key]:
+            if rest and len(indices) == sizes[key].total():
                 self.unit[rest] = rest[-1]
                 self.rest[rest[-1]] = key
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from bayplan.api.pod import Pod
+from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupsPods
 from bayplan.framework.status import Status
 from bayplan.queue.queued_group import QueuedGroup, group_uid
@@ -35,7 +36,8 @@ class QueuedGroups:
         self._key_of = key_of
         self._entries: dict[str, QueuedGroup] = {}
         self._by_key: dict[str, list[QueuedGroup]] = {}
-        self._bound: dict[str, set[str]] = {}
+        self._bound: dict[str, dict[str, set[str]]] = {}
+        """By group and sub-group, the uids of Pods with a node."""
         self._held: dict[str, dict[str, Status]] = {}
 
     def adopt(self, plugins: Mapping[str, Sequence[GroupsPods]]) -> None:
@@ -72,7 +74,10 @@ class QueuedGroups:
         return key not in self._bound
 
     def lacks(self, queued: QueuedPod) -> bool:
-        """Whether the Pod's group has begun, and fewer Pods of it have nodes than its minimum."""
+        """Whether the Pod's group has begun, and too few Pods have nodes without this one.
+
+        Too few for the minimum of the group, or of a sub-group that the Pod is in.
+        """
         if not self._bound or not self._plugins or isinstance(queued, QueuedGroup):
             return False
         plugin, key = self.group_of(queued.pod)
@@ -80,7 +85,11 @@ class QueuedGroups:
         if plugin is None or plugin.workload_api or bound is None:
             return False
         group = plugin.find(key)
-        return group is not None and len(bound) < group.minimum
+        if group is None:
+            return False
+        counts = {sub_group: len(uids) for sub_group, uids in bound.items()}
+        path = group.path(sub_group_of(queued.pod.shape))
+        return any(part.count(counts) < part.minimum for part in path)
 
     def entry_of(self, pod: Pod) -> QueuedGroup | None:
         """The entry of the Pod's group, where there is one."""
@@ -167,7 +176,7 @@ class QueuedGroups:
 
         An assumed Pod has its node once its binding has ended well, which it has if it was counted.
         """
-        counted = set().union(*self._bound.values())
+        counted = set().union(*(uids for parts in self._bound.values() for uids in parts.values()))
         self._bound.clear()
         for pod in pods:
             if not assumed(pod.uid) or pod.uid in counted:
@@ -178,7 +187,8 @@ class QueuedGroups:
         key = self._key_of(pod)
         if key:
             if pod.deleted is None:
-                self._bound.setdefault(key, set()).add(pod.uid)
+                parts = self._bound.setdefault(key, {})
+                parts.setdefault(sub_group_of(pod.shape), set()).add(pod.uid)
             else:
                 self.unbound(pod)
         return key
@@ -186,8 +196,11 @@ class QueuedGroups:
     def unbound(self, pod: Pod) -> None:
         """The Pod has left its node, or is about to."""
         key = self._key_of(pod)
-        uids = self._bound.get(key) if key else None
+        parts = self._bound.get(key, {}) if key else {}
+        uids = parts.get(name := sub_group_of(pod.shape))
         if uids is not None:
             uids.discard(pod.uid)
             if not uids:
-                del self._bound[key]
+                del parts[name]
+                if not parts:
+                    del self._bound[key]

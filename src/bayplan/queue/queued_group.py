@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupsPods
 from bayplan.framework.status import Status
 from bayplan.queue.queued_pod import QueuedPod
@@ -30,8 +31,8 @@ class QueuedGroup(QueuedPod):
 
     __slots__ = (
         "_facts",
-        "_leaving",
         "_priorities",
+        "_waiting",
         "also_rejected",
         "conditions",
         "held",
@@ -49,8 +50,8 @@ class QueuedGroup(QueuedPod):
         self.key = key
         self.plugin = plugin
         self.members: dict[str, QueuedPod] = {}
-        self._facts: dict[str, tuple[bool, int]] = {}
-        self._leaving = 0
+        self._facts: dict[str, tuple[str | None, int]] = {}
+        self._waiting: Counter[str] = Counter()
         self._priorities: Counter[int] = Counter()
         self.held: Mapping[str, Status] = {}
         self.also_rejected = ()
@@ -64,17 +65,22 @@ class QueuedGroup(QueuedPod):
         """The Pod waits with the group, or has changed meanwhile."""
         self.drop_member(queued.uid)
         self.members[queued.uid] = queued
-        leaving, priority = queued.pod.deleted is not None, queued.pod.priority
-        self._facts[queued.uid] = leaving, priority
-        self._leaving += leaving
-        self._priorities[priority] += 1
+        pod = queued.pod
+        sub_group = sub_group_of(pod.shape) if pod.deleted is None else None
+        self._facts[queued.uid] = sub_group, pod.priority
+        self._priorities[pod.priority] += 1
+        if sub_group is not None:
+            self._waiting[sub_group] += 1
 
     def drop_member(self, uid: str) -> QueuedPod | None:
         """The Pod no longer waits with the group; None where it did not."""
         queued = self.members.pop(uid, None)
         if queued is not None:
-            leaving, priority = self._facts.pop(uid)
-            self._leaving -= leaving
+            sub_group, priority = self._facts.pop(uid)
+            if sub_group is not None:
+                self._waiting[sub_group] -= 1
+                if not self._waiting[sub_group]:
+                    del self._waiting[sub_group]
             self._priorities[priority] -= 1
             if not self._priorities[priority]:
                 del self._priorities[priority]
@@ -87,13 +93,18 @@ class QueuedGroup(QueuedPod):
 
     @property
     def pods(self) -> list[Pod]:
-        """The members that can be placed, in the order in which they are tried."""
+        """The members that can be placed, in the order in which they are tried.
+
+        As many as the group's minimum come first that make up the minimum of each sub-group, too.
+        """
         members = [m for m in self.members.values() if m.pod.deleted is None]
-        return [member.pod for member in sorted(members, key=self.plugin.order)]
+        pods = [member.pod for member in sorted(members, key=self.plugin.order)]
+        group = self.group
+        return pods if group is None else group.needed_first(pods)
 
     def gathering(self) -> Status | None:
         """What is missing before the group can be tried at all; None when nothing is."""
-        missing = self.plugin.missing(self.key, len(self.members) - self._leaving)
+        missing = self.plugin.missing(self.key, self._waiting)
         if missing is not None:
             return missing.by(self.plugin.name)
         if len(self._priorities) > 1 and not self.plugin.workload_api:

@@ -1,0 +1,206 @@
+"""DomainSearch: places a group and all of its sub-groups, each in a domain of its own.
+
+A group is a tree (`bayplan.cache.sub_groups`). To *place* a part of it is to find a domain within
+that of its parent (`bayplan.attempt.levels`), and there to place first the parts below it, then as
+many of its other Pods as its minimum needs. At the end as many more Pods come along as fit, each in
+the domain of its sub-group. A group without sub-groups is one part.
+
+Parts that share a parent are placed beside each other, the hardest first: that with the fewest
+domains that could hold it, then the largest. Where one of them finds no room, that before it takes
+its next domain; where one cannot be placed although there is room, those after it are placed before
+it, as they may attract it. So room that an earlier choice has taken is found, as long as the group
+is small: when `attempts` Pods were tried in all, no choice is made anew.
+
+An example: two racks of 4 places, one of them with GPUs. Part a, of 4 Pods, and part b, of 4 Pods
+that need GPUs, require a rack each. One rack can hold b, two can hold a: b is placed first. Where a
+comes first by name and both could be anywhere, a takes the rack with GPUs, b finds none, a takes
+the other rack, b the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from bayplan.api.pod import Pod
+from bayplan.attempt import group_reasons, levels
+from bayplan.attempt.commit import Commit
+from bayplan.attempt.group_capacity import GroupCapacity
+from bayplan.attempt.group_search import GroupSearch, Told
+from bayplan.attempt.levels import Domain
+from bayplan.attempt.outcome import Reason
+from bayplan.attempt.plan import GroupRejection
+from bayplan.attempt.selection import NodeChooser
+from bayplan.cache.node_table import BoolArray, NodeTable
+from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import SubGroup, sub_group_of
+from bayplan.framework.runtime import Framework
+
+LEAST_ATTEMPTS = 4_000
+"""About half a second's work."""
+EACH_ATTEMPTS = 8
+"""For each Pod of the group, if that is more."""
+
+Rows = BoolArray | None
+"""(n,) the rows that may be used; None for all."""
+
+
+class DomainSearch:
+    """One search. What it has taken when `run` returns is the caller's to undo.
+
+    Args:
+        framework: the profile of the Pods.
+        selector: chooses their nodes.
+        commit: has them count there.
+        nodes: the table.
+        group: what is asked for.
+        pods: of the group, in the order in which they are tried.
+        dry_run: see `CycleState`.
+
+    Attributes:
+        taken: has the Pods that were placed.
+        domains: by part, the domain that it is in, where its topology has limited it to one.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        selector: NodeChooser,
+        commit: Commit,
+        nodes: NodeTable,
+        group: Group,
+        pods: Sequence[Pod],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._framework, self._nodes, self._group = framework, nodes, group
+        self.taken = GroupSearch(framework, selector, commit, dry_run=dry_run)
+        self.domains: dict[str, Domain] = {}
+        self._rows: dict[str, Rows] = {}
+        self._plugins: set[str] = set()
+        self._pods: dict[str, list[Pod]] = {part.name: [] for part in group.walk()}
+        for pod in pods:
+            self._pods[group.path(sub_group_of(pod.shape))[-1].name].append(pod)
+        self._most_attempts = max(LEAST_ATTEMPTS, EACH_ATTEMPTS * len(pods))
+
+    def run(self) -> GroupRejection | None:
+        """Place the minimum of the group and of each part, and what else fits; or nothing."""
+        rejection = self._place((self._group,), None)
+        if rejection is None or rejection.reason is Reason.SCHEDULER_ERROR or not self._group.parts:
+            return rejection
+        # What helps another part than the one that it speaks of may leave room for that.
+        capacity = self._capacity(self._group)
+        plugins = self._plugins.union(rejection.plugins, capacity.plugins)
+        return replace(rejection, plugins=plugins, pods=capacity.pods or rejection.pods)
+
+    def left(self) -> list[Pod]:
+        """The Pods that were not placed."""
+        pods = [pod for pods in self._pods.values() for pod in pods]
+        return self._not_placed(pods)
+
+    def _not_placed(self, pods: Iterable[Pod]) -> list[Pod]:
+        placed = {member.pod.uid for member in self.taken.members}
+        return [pod for pod in pods if pod.uid not in placed]
+
+    def _place(self, parts: Sequence[SubGroup], within: Rows) -> GroupRejection | None:
+        """Place all of these beside each other, the first one first, or nothing."""
+        if not parts:
+            return None
+        mark, why = len(self.taken.members), None
+        for first in parts:
+            rest = [part for part in parts if part is not first]
+            fits, attempts = False, self.taken.attempts
+            for failure in self._fill_each(first, within):
+                fits |= failure is None
+                rejection = failure or self._place(rest, within)
+                if rejection is None:
+                    return None
+                self.taken.undo(mark)
+                why = why or rejection
+                if rejection.reason is Reason.SCHEDULER_ERROR:
+                    return rejection
+                if rest and self.taken.attempts > self._most_attempts:
+                    return why
+            if fits or self.taken.attempts == attempts:
+                break
+        return why
+
+    def _hardest_first(self, parts: Sequence[SubGroup], within: Rows) -> Sequence[SubGroup]:
+        def hardness(part: SubGroup) -> tuple[int, int]:
+            level = part.topology.required if part.topology is not None else ""
+            fit, _ = levels.room(self._nodes, level, self._capacity(part), within)
+            choices = int((fit >= part.minimum).sum())
+            return choices if level or not choices else len(self._nodes), -part.minimum
+
+        return sorted(parts, key=hardness)
+
+    def _capacity(self, part: SubGroup) -> GroupCapacity:
+        pods = [pod for below in part.walk() for pod in self._pods[below.name]]
+        return GroupCapacity(self._framework, pods)
+
+    def _fill_each(self, part: SubGroup, within: Rows) -> Iterator[GroupRejection | None]:
+        """Place one part in one of its domains after the other.
+
+        Yields:
+            None where it is placed, which is for the caller to undo before it goes on; why it
+            cannot be, at last, if it was in none.
+        """
+        capacity = self._capacity(part)
+        tried: list[tuple[Domain, GroupRejection]] = []
+        placed = False
+        for level in part.topology.steps if part.topology is not None else ("",):
+            domains = levels.domains(self._nodes, level, capacity, within)
+            enough = [domain for domain in domains if domain.holds >= part.minimum]
+            for domain in enough[: levels.MOST_TRIES]:
+                rejection = self._fill(part, domain)
+                if rejection is None:
+                    placed = True
+                    yield None
+                elif rejection.reason is Reason.SCHEDULER_ERROR:
+                    yield rejection
+                else:
+                    tried.append((domain, rejection))
+        if not placed:
+            yield self._why_not(part, domains, tried, capacity)
+
+    def _fill(self, part: SubGroup, domain: Domain) -> GroupRejection | None:
+        """Place one part in this domain, or nothing."""
+        mark = len(self.taken.members)
+        rows = domain.rows
+        rejection = self._place(self._hardest_first(part.parts, rows), rows)
+        if rejection is not None:
+            return rejection
+        self._rows[part.name] = rows
+        if domain.level:
+            self.domains[part.name] = domain
+        else:
+            self.domains.pop(part.name, None)
+        told: list[Told] = []
+        for below in part.walk():
+            most = None
+            if part is not self._group:
+                most = part.minimum - (len(self.taken.members) - mark)
+            pods = self._not_placed(self._pods[below.name])
+            told += self.taken.run(pods, self._rows[below.name], most)
+        placed = len(self.taken.members) - mark
+        if placed >= part.minimum:
+            return None
+        self.taken.undo(mark)
+        return group_reasons.too_few_nodes(self._group, part, placed, told)
+
+    def _why_not(
+        self,
+        part: SubGroup,
+        domains: Sequence[Domain],
+        tried: Sequence[tuple[Domain, GroupRejection]],
+        capacity: GroupCapacity,
+    ) -> GroupRejection:
+        """Why the part is in none of the ``domains`` of its last level."""
+        self._plugins.update(*(rejection.plugins for _, rejection in tried))
+        group, level = self._group, part.topology.required if part.topology is not None else ""
+        if level:
+            return group_reasons.no_domain(group, part, level, domains, tried, capacity)
+        if tried and not tried[-1][0].level:
+            return tried[-1][1]
+        return group_reasons.too_few_copies(group, part, capacity, domains[0].rows)

@@ -1,0 +1,250 @@
+"""Sub-groups: the parts of a group that have a minimum or a topology of their own.
+
+A group is a tree. Its root is the group itself; the annotation `SUB_GROUPS` of its object lists the
+other parts, as JSON, and the label `SUB_GROUP_LABEL` of a Pod names the one that it is in. A Pod
+without the label is in the root alone. A group without sub-groups is a tree of one part, and all
+that places, counts or evicts Pods of groups goes by the tree.
+
+An example: a group of a leader and two rings of workers in one zone, each ring in one rack::
+
+    [{"name": "leader"},
+     {"name": "ring-a", "minMember": 4, "requiredTopology": "example.com/rack"},
+     {"name": "ring-b", "minMember": 4, "requiredTopology": "example.com/rack"}]
+
+The minimum of a part is at least that of all parts below it, here 9 for the group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+from bayplan.api.pod import Pod, PodShape
+
+REQUIRED_TOPOLOGY = "bayplan.dev/required-topology"
+"""Annotation of a PodGroup: the node label of the level of which one domain has to hold it."""
+PREFERRED_TOPOLOGY = "bayplan.dev/preferred-topology"
+"""Annotation of a PodGroup: the node label of the level of which one domain should hold it."""
+SUB_GROUPS = "bayplan.dev/sub-groups"
+"""Annotation of a PodGroup: its sub-groups, a JSON list of `_Item`."""
+SUB_GROUP_LABEL = "bayplan.dev/sub-group"
+"""Label of a Pod: the name of its sub-group."""
+
+Levels = Callable[[str], tuple[str, ...]]
+"""The hierarchy of node labels, the widest first, that a label belongs to; at least itself."""
+
+MOST_PARTS = 64
+"""Sub-groups of one group: they are searched for by recursion."""
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+class GroupTopology(msgspec.Struct, frozen=True):
+    """Where Pods are to be together.
+
+    Attributes:
+        required: a node label: all Pods go to nodes with one value of it; "" for none.
+        preferred: a node label: likewise where possible; "" for none.
+        levels: the hierarchy of node labels that these belong to, the widest first.
+    """
+
+    required: str = ""
+    preferred: str = ""
+    levels: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The levels to try, one after the other; "" for all nodes."""
+        allowed = self.levels[self.levels.index(self.required) :] if self.required else self.levels
+        if self.preferred not in allowed:
+            return (self.required,)
+        steps = tuple(reversed(allowed[: allowed.index(self.preferred) + 1]))
+        return steps if self.required else (*steps, "")
+
+
+class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a group, or the whole of it.
+
+    Attributes:
+        name: what the label of its Pods says; "" for the group itself.
+        minimum: as many of its Pods, those of its parts included, have to fit at once; at least 1.
+        topology: where its Pods are to be together; None for anywhere that its parent allows.
+        parts: the sub-groups below it.
+    """
+
+    name: str = ""
+    minimum: int = 1
+    topology: GroupTopology | None = None
+    parts: tuple[SubGroup, ...] = ()
+
+    def walk(self) -> Iterator[SubGroup]:
+        """Itself and all parts below it, parents before children."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def path(self, name: str) -> tuple[SubGroup, ...]:
+        """The parts from this one down to that of the ``name``; this one alone for others."""
+        for part in self.parts:
+            below = part.path(name)
+            if below[-1].name == name:
+                return (self, *below)
+        return (self,)
+
+    def count(self, counts: Mapping[str, int]) -> int:
+        """How many Pods it has, given how many name each sub-group; the group has all of them."""
+        if not self.name:
+            return sum(counts.values())
+        return sum(counts.get(part.name, 0) for part in self.walk())
+
+    def short(self, counts: Mapping[str, int]) -> list[SubGroup]:
+        """The parts that have fewer Pods than their minimum, given how many name each sub-group."""
+        return [part for part in self.walk() if part.count(counts) < part.minimum]
+
+    def needed_first(self, pods: Sequence[Pod]) -> list[Pod]:
+        """The same Pods; as many as the minimum come first that make up every part's minimum."""
+        if not self.parts:
+            return list(pods)
+        paths = [self.path(sub_group_of(pod.shape)) for pod in pods]
+        needed: set[int] = set()
+        for part in reversed(list(self.walk())):
+            mine = [index for index, path in enumerate(paths) if part in path]
+            others = [index for index in mine if index not in needed]
+            needed.update(others[: max(part.minimum - len(mine) + len(others), 0)])
+        order = sorted(range(len(pods)), key=lambda index: index not in needed)
+        return [pods[index] for index in order]
+
+
+class Surplus:
+    """Which Pods a group can do without, one after the other.
+
+    Args:
+        group: the group.
+        counts: how many of its Pods name each sub-group.
+    """
+
+    def __init__(self, group: SubGroup, counts: Mapping[str, int]) -> None:
+        self._group = group
+        self._above = {part.name: part.count(counts) - part.minimum for part in group.walk()}
+        self._paths: dict[str, list[str]] = {}
+
+    def take(self, sub_group: str) -> bool:
+        """Whether one more Pod of that sub-group may go; if so, it is counted as gone."""
+        path = self._paths.get(sub_group)
+        if path is None:
+            path = self._paths[sub_group] = [part.name for part in self._group.path(sub_group)]
+        if min(map(self._above.__getitem__, path)) <= 0:
+            return False
+        for name in path:
+            self._above[name] -= 1
+        return True
+
+
+def sub_group_of(shape: PodShape) -> str:
+    """The name of the sub-group of Pods of that shape; "" for none."""
+    return shape.labels.get(SUB_GROUP_LABEL, "")
+
+
+def least(minimum: int, parts: Sequence[SubGroup]) -> int:
+    """The minimum of a part: what its object says, but 1, and no less than ``parts`` need."""
+    return max(minimum, 1, sum(part.minimum for part in parts))
+
+
+def asked_of(annotations: Mapping[str, str], levels: Levels) -> GroupTopology | None:
+    """The topology that the annotations of an object ask for; None for nothing."""
+    required = annotations.get(REQUIRED_TOPOLOGY, "")
+    preferred = annotations.get(PREFERRED_TOPOLOGY, "")
+    if not required and not preferred:
+        return None
+    return GroupTopology(required, preferred, levels(required or preferred))
+
+
+class _Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One sub-group, as the annotation has it; a ``minMember`` of 0, like none, means 1."""
+
+    name: str
+    min_member: Annotated[int, msgspec.Meta(ge=0)] = 0
+    parent: str = ""
+    required_topology: str = ""
+    preferred_topology: str = ""
+
+
+def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubGroup, ...], str]:
+    """The sub-groups that the annotations of an object list, and what is wrong with them."""
+    text = annotations.get(SUB_GROUPS, "")
+    if not text:
+        return (), ""
+    items, fault = _parse(text)
+    if fault:
+        return (), f"{SUB_GROUPS}: {fault}"
+    labels = (item.required_topology or item.preferred_topology for item in items)
+    return _tree(items, tuple(levels(label) if label else () for label in labels)), ""
+
+
+@lru_cache(maxsize=1024)
+def _tree(
+    items: tuple[_Item, ...], hierarchies: tuple[tuple[str, ...], ...]
+) -> tuple[SubGroup, ...]:
+    """The sub-groups of the root; each event asks for them, so they are built once.
+
+    Args:
+        items: a tree.
+        hierarchies: of each, that of the node labels that it names.
+    """
+    below: defaultdict[str, list[tuple[_Item, tuple[str, ...]]]] = defaultdict(list)
+    for item, hierarchy in zip(items, hierarchies, strict=True):
+        below[item.parent].append((item, hierarchy))
+
+    def parts(parent: str) -> tuple[SubGroup, ...]:
+        return tuple(part(*pair) for pair in below[parent])
+
+    def part(item: _Item, hierarchy: tuple[str, ...]) -> SubGroup:
+        required, preferred, inner = (
+            item.required_topology,
+            item.preferred_topology,
+            parts(item.name),
+        )
+        return SubGroup(
+            name=item.name,
+            minimum=least(item.min_member, inner),
+            topology=GroupTopology(required, preferred, hierarchy) if hierarchy else None,
+            parts=inner,
+        )
+
+    return parts("")
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> tuple[tuple[_Item, ...], str]:
+    """The items of the annotation, or what is wrong with it."""
+    try:
+        items = msgspec.json.decode(text, type=tuple[_Item, ...])
+    except (msgspec.DecodeError, ValueError) as error:
+        return (), str(error)
+    return items, _fault(items)
+
+
+def _fault(items: Sequence[_Item]) -> str:
+    if len(items) > MOST_PARTS:
+        return f"there are {len(items)} sub-groups; at most {MOST_PARTS} are possible"
+    parents: dict[str, str] = {}
+    for item in items:
+        if not _LABEL_VALUE.fullmatch(item.name):
+            return f'the name "{item.name}" cannot be the value of a label'
+        if item.name in parents:
+            return f"two sub-groups have the name {item.name}"
+        parents[item.name] = item.parent
+    for name, parent in parents.items():
+        if parent and parent not in parents:
+            return f"{name} has the parent {parent}, which is no sub-group"
+    for name in parents:
+        above = [name]
+        while (parent := parents[above[-1]]) and parent not in above:
+            above.append(parent)
+        if parent == name:
+            return f"the parents go in a cycle: {' > '.join([*above, name])}"
+    return ""
