@@ -18,8 +18,9 @@ from bayplan.api.resource import (
     ResourceSlice,
 )
 from bayplan.cache.node_table import LiveNodeTable
+from bayplan.devices.codes import DOES_NOT_FIT, ERROR, INVALID_POOLS
 from bayplan.devices.errors import AllocationError, NodeAllocationError
-from bayplan.devices.fleet import DOES_NOT_FIT, ERROR, INVALID_POOLS, Answers, Fleet
+from bayplan.devices.fleet import Answers, Fleet
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -76,6 +77,46 @@ def test_everything_right_starts_the_scheduler(ran: list[Any], kubeconfig: str) 
     result = run("--kubeconfig", kubeconfig)
     assert (result.exit_code, result.output) == (0, "")
     assert len(ran) == 1
+
+
+START = """
+import gc, json, os, sys
+from bayplan.app.process import Process
+from bayplan.cli import main
+
+def state(_):
+    print(json.dumps({"modules": list(sys.modules), "collects": gc.isenabled()}), flush=True)
+    os._exit(0)
+
+Process._handle_signals = state  # the first step that needs no cluster and is not undone
+main()
+"""
+
+
+def test_what_the_defaults_do_not_need_is_not_loaded(kubeconfig: str) -> None:
+    argv = [sys.executable, "-c", START, "run", "--secure-port=0", "--kubeconfig", kubeconfig]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
+    state = json.loads(done.stdout)
+    modules = set(state["modules"])
+    assert "bayplan.plugins.dynamic_resources" in modules
+    assert state["collects"]
+    assert not modules & {
+        "bayplan.app.tracing_config",
+        "bayplan.cel",
+        "bayplan.controllers",
+        "bayplan.devices.fleet",
+        "bayplan.explain",
+        "bayplan.extenders.http_extender",
+        "bayplan.plugins.backfill",
+        "bayplan.plugins.capacity_scheduling",
+        "bayplan.plugins.coscheduling",
+        "bayplan.plugins.fair_share",
+        "bayplan.plugins.topology_placement_generator",
+        "bayplan.simulation",
+        "cryptography",
+        "kopf",
+        "opentelemetry",
+    }
 
 
 def test_plugins_of_a_folder_run_where_the_configuration_names_them(

@@ -21,8 +21,9 @@ from tests.devices.support import (
 from bayplan.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.devices.changed_rows import ChangedRows
+from bayplan.devices.codes import DOES_NOT_FIT, ERROR, FITS, TIMEOUT
 from bayplan.devices.counts import DeviceCounts
-from bayplan.devices.fleet import DOES_NOT_FIT, ERROR, FITS, TIMEOUT, Fleet
+from bayplan.devices.fleet import Fleet
 from bayplan.devices.selectors import Selectors
 
 MATCH = [{"matchAttribute": "gpu.example.com/color"}]

@@ -20,8 +20,6 @@ from bayplan.client.lanes import Lanes
 from bayplan.client.writer import Writer
 from bayplan.config import EffectiveConfig
 from bayplan.extenders.extenders import Extenders
-from bayplan.extenders.full_objects import FullObjects
-from bayplan.extenders.http_extender import HttpExtender
 
 log = structlog.get_logger("client")
 
@@ -75,7 +73,7 @@ class ApiClient:
 
     def ports(self, config: EffectiveConfig, feed: Feed) -> Ports:
         """The ports of a scheduler that runs against this API server."""
-        writer, objects = Writer(self.dispatcher, self.http), FullObjects(self.http)
+        writer = Writer(self.dispatcher, self.http)
         statuses = PodStatusWriter(writer)
         workers = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
         return Ports(
@@ -87,5 +85,12 @@ class ApiClient:
             inbox=feed.inbox,
             instrument=feed.instrument,
             plugin_workers=workers,
-            extenders=Extenders(HttpExtender(e, objects) for e in config.config.extenders),
+            extenders=self._extenders(config) if config.config.extenders else Extenders(),
         )
+
+    def _extenders(self, config: EffectiveConfig) -> Extenders:
+        from bayplan.extenders.full_objects import FullObjects  # noqa: PLC0415 - few have any
+        from bayplan.extenders.http_extender import HttpExtender  # noqa: PLC0415
+
+        objects = FullObjects(self.http)
+        return Extenders(HttpExtender(e, objects) for e in config.config.extenders)

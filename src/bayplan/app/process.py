@@ -91,6 +91,7 @@ class Process:
 
     def run(self) -> None:
         """Schedule until SIGTERM or SIGINT."""
+        self._collect_garbage()
         self._feed.informers.watch(self._registry.kinds(self._config))
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._handle_signals()
@@ -102,7 +103,7 @@ class Process:
             asks.start()
         log.info("Starting", **self._serving.ports, profiles=sorted(self._core.profiles))
         self._wait_for_caches()
-        self._freeze()
+        gc.freeze()
         self._reloader.start()
         self._leadership.seek()
         self._scheduler.run()
@@ -116,9 +117,10 @@ class Process:
         self._scheduler.take_in(wait=False)
         log.info("Caches are filled", **self._core.world.cache.counts())
 
-    def _freeze(self) -> None:
-        gc.collect()
+    def _collect_garbage(self) -> None:
+        """From now on, and without the code: it was loaded with the collector paused."""
         gc.freeze()
+        gc.enable()
 
     def _end(self) -> None:
         self._api.dispatcher.end_bindings()

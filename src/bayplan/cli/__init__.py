@@ -17,6 +17,7 @@ def main() -> None:
         from bayplan.cli import early_signals  # noqa: PLC0415
 
         early_signals.install()
+        gc.disable()  # what is loaded now stays; see `bayplan.app.process`
     gc.set_threshold(*GC_THRESHOLDS)
     from bayplan.cli.app import app  # noqa: PLC0415
 

@@ -25,6 +25,7 @@ from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.devices.allocator import Allocator, Choices
 from bayplan.devices.candidates import NodeDevices
 from bayplan.devices.changed_rows import ChangedRows
+from bayplan.devices.codes import DOES_NOT_FIT, ERROR, FITS, INVALID_POOLS, TIMEOUT
 from bayplan.devices.counters import Counters
 from bayplan.devices.counts import DeviceCounts
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
@@ -35,8 +36,6 @@ from bayplan.devices.signature import Signatures
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.tally import Tally
 
-FITS, DOES_NOT_FIT, INVALID_POOLS = 0, 1, 2
-ERROR, TIMEOUT = -1, -2
 Shapes = tuple[ClaimShape, ...]
 CodeColumn = npt.NDArray[np.int8]
 _KEPT_SHAPES = 256

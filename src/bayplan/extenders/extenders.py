@@ -8,6 +8,7 @@ after the other with the remaining nodes, an ignorable one may fail, scores of 0
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
@@ -16,11 +17,13 @@ from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.extenders import wire
-from bayplan.extenders.http_extender import HttpExtender
 from bayplan.framework.extenders import REJECTOR, ExtenderError
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
+
+if TYPE_CHECKING:
+    from bayplan.extenders.http_extender import HttpExtender
 
 log = structlog.get_logger("extender")
 

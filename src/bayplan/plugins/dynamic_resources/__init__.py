@@ -33,9 +33,8 @@ from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import exact_requests
 from bayplan.config.args import DynamicResourcesArgs
+from bayplan.devices.codes import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
-from bayplan.devices.fleet import DOES_NOT_FIT, FITS, INVALID_POOLS
-from bayplan.devices.tally import merge
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.handle import InTreeHandle
@@ -129,12 +128,14 @@ class DynamicResources(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
         state.write(self.name, None)
-        self._tracker.fleet.timeout = self.args.filter_timeout
         mine = self._sorter.sort(pod)
         if isinstance(mine, Status):
             return mine
+        if mine is None:
+            return SKIP
+        self._tracker.fleet.timeout = self.args.filter_timeout
         state.write(self.name, mine)
-        return SKIP if mine is None else None
+        return None
 
     def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
         """Whether the claims get their devices, and those that have some can be used."""
@@ -192,6 +193,8 @@ class DynamicResources(Plugin):
 
     def explain_filter(self, state: CycleState, _pod: Pod, rows: IntArray) -> list[str]:
         """Per request, what stands against the devices of the nodes where the claims do not fit."""
+        from bayplan.devices.tally import merge  # noqa: PLC0415 - only explanations need it
+
         mine = state.get(self.name, PodDevices)
         tallies = []
         for row in rows.tolist():

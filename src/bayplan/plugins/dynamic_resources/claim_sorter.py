@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayplan.api.kinds import DEVICE_CLASS
@@ -9,7 +11,6 @@ from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.requests import pod_requests, spec_requests
-from bayplan.devices.requests import ClaimShape
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.extended import special_claim
@@ -17,6 +18,9 @@ from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod
 from bayplan.plugins.dynamic_resources.state import Option, PodDevices
 from bayplan.plugins.shared.device_classes import DeviceClasses, may_have_class
 from bayplan.plugins.shared.device_tracker import DeviceTracker
+
+if TYPE_CHECKING:
+    from bayplan.devices.requests import ClaimShape
 
 
 class ClaimSorter:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bayplan.api.resource import AllocationResult, ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.devices.fleet import Answers, Shapes
 from bayplan.plugins.dynamic_resources.extended import Mapping
+
+if TYPE_CHECKING:
+    from bayplan.devices.fleet import Answers, Shapes
 
 
 @dataclass(slots=True)

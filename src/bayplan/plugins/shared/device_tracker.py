@@ -19,6 +19,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import (
     DEVICE_CLASS,
@@ -34,7 +36,6 @@ from bayplan.api.resource import (
 )
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.devices.fleet import Fleet
 from bayplan.devices.usage import DeviceId
 from bayplan.framework.handle import (
     InTreeHandle,
@@ -44,6 +45,9 @@ from bayplan.framework.handle import (
     WaitingPods,
     plugin_logger,
 )
+
+if TYPE_CHECKING:
+    from bayplan.devices.fleet import Fleet
 
 PLUGIN = "DynamicResources"
 """Whose name logs and metrics have."""
@@ -82,7 +86,6 @@ class DeviceTracker:
         preparing: Pods in PreBind, likewise, by uid.
 
     Attributes:
-        fleet: the devices.
         leaving: by the uids of a claim and a Pod that is being taken out of its users, what is set
             when that is over.
     """
@@ -97,6 +100,7 @@ class DeviceTracker:
         waiting: WaitingPods,
         preparing: Mapping[str, PreparingPod],
     ) -> None:
+        self._nodes = nodes
         self._objects = objects
         self._monotonic = monotonic
         self._logger = logger
@@ -108,10 +112,22 @@ class DeviceTracker:
         self._written: dict[str, ResourceClaim] = {}
         self._extended: dict[str, str] = {}  # by uid of the Pod: the claim's key
         self.leaving: dict[tuple[str, str], threading.Event] = {}
-        self.fleet = Fleet(nodes, lambda name: objects.get(DEVICE_CLASS, name), monotonic)
         objects.on_change(RESOURCE_SLICE, self._slice_changed)
         objects.on_change(DEVICE_TAINT_RULE, self._rule_changed)
         objects.on_change(RESOURCE_CLAIM, self._claim_changed)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """The devices.
+
+        Loaded with the first object or Pod that has to do with devices: most clusters have none,
+        and the search and CEL are a good part of all code.
+        """
+        from bayplan.devices.fleet import Fleet  # noqa: PLC0415
+
+        return Fleet(
+            self._nodes, lambda name: self._objects.get(DEVICE_CLASS, name), self._monotonic
+        )
 
     def claim(self, key: str) -> ResourceClaim | None:
         """The newest version of a claim that we know. Any thread."""
