@@ -12,7 +12,15 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-import structlog
+# structlog loads rich where there is one, for tracebacks that are not printed here: half of its own
+# time, and every command would wait for it.
+_has_rich = "rich" in sys.modules
+if not _has_rich:
+    sys.modules["rich"] = None  # type: ignore[assignment]  # an import of it fails
+import structlog  # noqa: E402
+
+if not _has_rich:
+    del sys.modules["rich"]
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger

@@ -81,8 +81,8 @@ def test_everything_right_starts_the_scheduler(ran: list[Any], kubeconfig: str) 
 
 START = """
 import gc, json, os, sys
+from bayplan.cli import main, run  # as `main` does it
 from bayplan.app.process import Process
-from bayplan.cli import main
 
 def state(_):
     print(json.dumps({"modules": list(sys.modules), "collects": gc.isenabled()}), flush=True)
@@ -116,6 +116,7 @@ def test_what_the_defaults_do_not_need_is_not_loaded(kubeconfig: str) -> None:
         "cryptography",
         "kopf",
         "opentelemetry",
+        "rich",
     }
 
 

@@ -49,6 +49,8 @@ from bayplan.framework.points import (
     ScorePlugin,
     Selective,
     Unreserve,
+    extension_points,
+    has,
 )
 from bayplan.framework.stages import Caller
 from bayplan.framework.status import SUCCESS, Code, Status
@@ -83,12 +85,13 @@ class Trust:
 
 def is_local(plugin: Plugin) -> bool:
     """Whether all that ``plugin`` answers is a matter of the Pod's shape and one row."""
-    depends = Depends(0)
-    if isinstance(plugin, ScoreNodes | ScoreOne):
+    cls, depends = type(plugin), Depends(0)
+    points = extension_points(cls)
+    if Point.SCORE in points:
         depends |= plugin.score_depends
-    if isinstance(plugin, FilterNodes | FilterOne | PreFilter):
+    if Point.FILTER in points or Point.PRE_FILTER in points:
         depends |= plugin.filter_depends
-    return Depends.CLUSTER not in depends and not isinstance(plugin, NormalizeScore)
+    return Depends.CLUSTER not in depends and not has(cls, NormalizeScore)
 
 
 class PluginSet:

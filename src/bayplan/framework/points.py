@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
 from inspect import isfunction
 from typing import ClassVar, Never, Protocol, runtime_checkable
 
@@ -390,6 +391,7 @@ REJECTING = (
 """Points whose plugins can reject a Pod, and so are asked what may wake it."""
 
 
+@cache
 def methods(form: type) -> tuple[str, ...]:
     """The methods that a form of `FORMS` or `EXTRAS` asks for."""
     return tuple(name for name, value in vars(form).items() if isfunction(value) and name[0] != "_")
