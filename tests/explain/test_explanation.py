@@ -102,3 +102,18 @@ def test_any_post_filter_plugin_may_explain_its_answer() -> None:
         "rented": "a larger node",
         "dryRun": True,
     }
+
+
+@pytest.mark.parametrize("fits", [True, False], ids=["placed", "rejected"])
+def test_a_filter_is_asked_about_every_node_once(fits: bool) -> None:
+    class Counts(scripted("Counts", filter=None)):  # type: ignore[misc]
+        def filter(self, state: Any, pod: Any, node: Any) -> Status | None:
+            self.calls.append(node.name)
+            return None if fits and node.name == "n1" else Status.unschedulable("no")
+
+    cluster = cluster_with(Counts, profiles=[profile("Counts", bare=True)])
+    cluster.add(make_node("n2").capacity(cpu="4", memory="8Gi", pods=10))
+    verdict = explained(cluster, make_pod("p"))
+    assert sorted(verdict["nodes"]) == ["n1", "n2"]
+    assert verdict.get("best") == (["n1"] if fits else None)
+    assert sorted(cluster.plugin(Counts).calls) == ["n1", "n2"]

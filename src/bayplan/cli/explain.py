@@ -23,7 +23,6 @@ from bayplan.cli import live, offline, plugins
 from bayplan.cli.explain_text import print_group, print_verdict
 from bayplan.cli.offline import Output
 from bayplan.explain.explanation import explain as explain_pod
-from bayplan.explain.explanation import filter_details
 from bayplan.explain.group import GroupExplainer
 from bayplan.simulation import Cluster, ClusterFileError
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
@@ -157,9 +156,7 @@ def _explain(
 
     def verdict_on(pod: Pod) -> Verdict:
         framework = core.profiles[pod.spec.scheduler_name]
-        verdict = explain_pod(framework, core.selector, commit, pod)
-        if details and "nodes" in verdict:
-            verdict["details"] = filter_details(framework, pod)
+        verdict = explain_pod(framework, core.selector, commit, pod, details=details)
         if group := groups.of_pod(pod):
             verdict["group"] = group
         return verdict

@@ -51,8 +51,13 @@ class ExplainsFilter(Protocol):
         """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
 
 
-def explain(framework: Framework, selector: NodeChooser, commit: Commit, pod: Pod) -> Verdict:
-    """Why ``pod`` goes where it goes, or nowhere."""
+def explain(
+    framework: Framework, selector: NodeChooser, commit: Commit, pod: Pod, *, details: bool = False
+) -> Verdict:
+    """Why ``pod`` goes where it goes, or nowhere.
+
+    With ``details``, what Filter plugins can say of the nodes that they reject, for people.
+    """
     verdict: Verdict = {"pod": pod.key}
     gate = gate_status(framework, pod)
     if gate is not None:
@@ -61,27 +66,25 @@ def explain(framework: Framework, selector: NodeChooser, commit: Commit, pod: Po
     if pod.deleted is not None:
         verdict["message"] = skip_note(pod)
         return verdict
-    state = CycleState(dry_run=True)
+    state = CycleState(dry_run=True, explained=True)
     outcome = attempt(framework, selector, state, pod)
+    diagnosis = None
     if isinstance(outcome, Placement):
-        _add_placement(verdict, framework, state, pod, outcome)
-        _add_commit(verdict, commit.rehearse(Choice(framework, state, pod, outcome.node_name)))
+        diagnosis = _diagnosis_of(framework, state, pod, outcome)
+        _add_placement(verdict, framework, state, pod, outcome, diagnosis)
     elif isinstance(outcome.fault, AttemptFault):
-        _add_fault(verdict, framework, pod, outcome.fault)
+        diagnosis = _add_fault(verdict, framework, pod, outcome.fault)
     else:
+        diagnosis = outcome.diagnosis
         _add_rejection(verdict, framework, state, pod, outcome)
+    if details and "nodes" in verdict and diagnosis is not None:
+        verdict["details"] = _details(framework, diagnosis, pod)
+    if isinstance(outcome, Placement):
+        _add_commit(verdict, commit.rehearse(Choice(framework, state, pod, outcome.node_name)))
     return verdict
 
 
-def filter_details(framework: Framework, pod: Pod) -> list[str]:
-    """What Filter plugins can say of the nodes that they reject, besides their reasons."""
-    state = CycleState(dry_run=True)
-    try:
-        diagnosis, rejection = framework.search.diagnose(state, pod, with_nominated=False)
-    except AttemptFault:
-        return []
-    if rejection is not None:
-        return []
+def _details(framework: Framework, diagnosis: Diagnosis, pod: Pod) -> list[str]:
     rejected: dict[str, list[IntArray]] = {}
     for status, rows in diagnosis.groups():
         rejected.setdefault(status.plugin, []).append(rows)
@@ -90,7 +93,7 @@ def filter_details(framework: Framework, pod: Pod) -> list[str]:
         for plugin in framework.plugins.filter
         if isinstance(plugin, ExplainsFilter) and plugin.name in rejected
         for line in plugin.explain_filter(
-            state, pod, np.sort(np.concatenate(rejected[plugin.name]))
+            diagnosis.state, pod, np.sort(np.concatenate(rejected[plugin.name]))
         )
     ]
 
@@ -190,7 +193,9 @@ def raised(fault: Exception | None) -> Verdict:
     return {"fault": {key: value for key, value in where.items() if value}}
 
 
-def _add_fault(verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptFault) -> None:
+def _add_fault(
+    verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptFault
+) -> Diagnosis | None:
     verdict.update(raised(fault))
     details = diagnose_fault(framework, pod, fault)
     verdict["message"] = cut_note(details.message)
@@ -198,6 +203,7 @@ def _add_fault(verdict: Verdict, framework: Framework, pod: Pod, fault: AttemptF
         verdict["preFilter"] = _outcome(details.pre_filter)
     elif details.diagnosis is not None:
         verdict["nodes"] = _node_outcomes(details.diagnosis)
+    return details.diagnosis
 
 
 @dataclass(frozen=True)
@@ -240,11 +246,25 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
 # A node was chosen
 
 
+def _diagnosis_of(
+    framework: Framework, state: CycleState, pod: Pod, placement: Placement
+) -> Diagnosis:
+    """The status of every node: that of the attempt, unless it looked at some of them only."""
+    diagnosis = placement.fit.diagnosis
+    if diagnosis is None or pod.status.nominated_node_name or state.domain is not None:
+        fresh = CycleState(dry_run=True)
+        diagnosis, _ = framework.search.diagnose(fresh, pod, with_nominated=False)
+    return diagnosis
+
+
 def _add_placement(
-    verdict: Verdict, framework: Framework, state: CycleState, pod: Pod, placement: Placement
+    verdict: Verdict,
+    framework: Framework,
+    state: CycleState,
+    pod: Pod,
+    placement: Placement,
+    diagnosis: Diagnosis,
 ) -> None:
-    fresh = CycleState(dry_run=True)
-    diagnosis, _ = framework.search.diagnose(fresh, pod, with_nominated=False)
     nodes = verdict["nodes"] = _node_outcomes(diagnosis)
     if placement.fit.nominated is not None:
         nodes[placement.node_name] = _outcome(SUCCESS)

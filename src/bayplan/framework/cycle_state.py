@@ -29,6 +29,7 @@ class CycleState:
     Attributes:
         dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
             does, and nothing is counted or remembered for the next Pod.
+        explained: whether the status of every node is wanted, also where the Pod fits somewhere.
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
         outside: the status of the other rows; None where a message is to count them as no nodes.
     """
@@ -37,6 +38,7 @@ class CycleState:
         "_data",
         "domain",
         "dry_run",
+        "explained",
         "outside",
         "skip_filter",
         "skip_pre_bind",
@@ -48,11 +50,13 @@ class CycleState:
         self,
         *,
         dry_run: bool = False,
+        explained: bool = False,
         domain: BoolArray | None = None,
         outside: Status | None = OUTSIDE,
     ) -> None:
         self._data: dict[str, object] = {}
         self.dry_run = dry_run
+        self.explained = explained
         self.domain = domain
         self.outside = outside
         self.skip_filter: set[str] = set()

@@ -39,6 +39,7 @@ class Diagnosis(NodeStatuses):
     """One Pod's filter results over one table.
 
     Attributes:
+        state: what the plugins have written about the Pod.
         fits: (n,) the nodes that no plugin rejected.
         pre_filter: the status with which a PreFilter plugin rejected every node, if one did.
         unschedulable_plugins: the plugins whose rejections stood in the way.
@@ -53,7 +54,7 @@ class Diagnosis(NodeStatuses):
         self.unschedulable_plugins: set[str] = set()
         self.pending_plugins: set[str] = set()
         self.post_filter_message = ""
-        self._state = state
+        self.state = state
         self._pod = pod
         self._first: IntArray = np.full(len(nodes), -1, np.int64)
         self._codes: IntArray = np.zeros(len(nodes), np.int64)
@@ -96,7 +97,7 @@ class Diagnosis(NodeStatuses):
         self._stages.append((stage, distinct))
         self.fits &= ~rejected
         for code in distinct:
-            self._note(stage.status(self._state, self._pod, code))
+            self._note(stage.status(self.state, self._pod, code))
 
     def _note(self, status: Status) -> None:
         if status.plugin and status.rejected:
@@ -114,7 +115,7 @@ class Diagnosis(NodeStatuses):
         if index < 0:
             return SUCCESS
         stage, _ = self._stages[index]
-        return stage.status(self._state, self._pod, int(self._codes[row]))
+        return stage.status(self.state, self._pod, int(self._codes[row]))
 
     def groups(self) -> list[tuple[Status, IntArray]]:
         """Every distinct status of rejected nodes, with its rows."""
@@ -129,7 +130,7 @@ class Diagnosis(NodeStatuses):
             for code in distinct:
                 rows = np.flatnonzero(rejected & (self._codes == code))
                 if len(rows):
-                    groups.append((stage.status(self._state, self._pod, code), rows))
+                    groups.append((stage.status(self.state, self._pod, code), rows))
         return groups
 
     def rows_with(self, unresolvable: bool) -> IntArray:
@@ -152,9 +153,9 @@ class Diagnosis(NodeStatuses):
     @property
     def message(self) -> str:
         """kube-scheduler's FitError text: ``0/12 nodes are available: ...``."""
-        domain = self._state.domain
+        domain = self.state.domain
         number = self.nodes.node_count
-        if domain is not None and self._state.outside is None:
+        if domain is not None and self.state.outside is None:
             number = int(np.count_nonzero(domain & self.nodes.exists))
         text = f"0/{number} nodes are available:"
         if self.pre_filter is not None and self.pre_filter.over_limit:
