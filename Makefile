@@ -17,7 +17,7 @@ OLDER := scheduling affinity_spread volumes preemption extenders running client 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-core soak wheel try-wheel lock clean
+.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -86,8 +86,11 @@ conformance-devices: $(READY) ## devices for N=5000 random claims from SEED=1 ag
 conformance-cel: $(READY) ## matches and errors of N=20000 random device selectors from SEED=1 against Kubernetes' own CEL
 	$(BIN)/python -m e2e.cel_conformance --count $(or $(N),20000) --seed $(or $(SEED),1) $(ARGS)
 
-bench: build-controlplane ## both schedulers on a real API server; WORKLOAD=a,b|all NODES= PODS= PLACED= ROUNDS= ARRIVAL=
+bench: build-controlplane ## both schedulers on a real API server; WORKLOAD=a,b|all NODES= PODS= PLACED= ROUNDS= ARRIVAL= MINUTES=
 	$(BIN)/python -m bench.run
+
+bench-page: build-controlplane ## the workloads of docs/performance.md in MINUTES=25, and their figures into the page
+	$(BIN)/python -m bench.run --workload page --minutes $(or $(MINUTES),25); code=$$?; $(BIN)/python -m bench.report && exit $$code
 
 bench-core: $(READY) ## decisions with no API server, and how their cost grows; WORKLOAD=a,b|all NODES= PLACED= PROFILE=1; BASE=revision: in turns with that code
 	$(BIN)/python -m bench.core

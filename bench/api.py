@@ -49,16 +49,19 @@ class _Page(msgspec.Struct):
 class BulkClient:
     """Creates and deletes many objects; for one thread at a time.
 
+    Args:
+        ahead: requests handed over before an answer is awaited.
+
     Attributes:
         errors: what the API server refused.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, ahead: int = AHEAD) -> None:
         self.http = Http(connection)
         self.errors: list[ApiError] = []
         self._dispatcher = Dispatcher(connection, Lanes(max_in_flight=IN_FLIGHT))
         self._dispatcher.start()
-        self._room = threading.Semaphore(AHEAD)
+        self._room = threading.Semaphore(ahead)
         self._done = threading.Condition()
         self._pending = 0
 

@@ -234,7 +234,7 @@ class Contest:
         return Template({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def _create(self, name: str, pod: str, node: str = "") -> None:
-        self._client.create(self._templates[name].item(pod, node=node))
+        self._client.create(self._templates[name].item(pod, NODE=node))
         self._alive[name].append(pod)
 
     def _arrive(self, name: str) -> None:

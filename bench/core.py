@@ -27,6 +27,7 @@ from rich.table import Table
 
 from bayplan.cli import GC_THRESHOLDS
 from bayplan.config import EffectiveConfig, parse_config
+from bayplan.config.feature_gates import parse_feature_gates
 from bayplan.framework.registry import Registry
 from bench.compare import CompareError, compare
 from bench.objects import Objects
@@ -115,7 +116,7 @@ class CoreBench:
     def __init__(self, catalog: Catalog, config: str, *, profile: bool) -> None:
         self._catalog = catalog
         self._registry = Registry()
-        self._config: EffectiveConfig = parse_config(config, self._registry.known)
+        self._config = config
         self._profile = profile
 
     def measure(self, workload: Workload) -> CoreFigures:
@@ -123,7 +124,7 @@ class CoreBench:
         measured = min(workload.measured.count, MOST_PODS)
         workload = workload.sized(pods=measured)
         objects = Objects(self._catalog, workload)
-        world = CoreWorld(self._config, self._registry, workload, objects)
+        world = CoreWorld(self._parsed(workload), self._registry, workload, objects)
         warm = Objects(self._catalog, workload.sized(pods=min(WARM_PODS, measured)))
         with quiet_collector():
             world.feed(warm.measured(prefix="warm-"))
@@ -140,6 +141,10 @@ class CoreBench:
             next_us=placing.cpu / placing.pods * 1e6 if placing.pods else 0.0,
             first_us=first,
         )
+
+    def _parsed(self, workload: Workload) -> EffectiveConfig:
+        gates = parse_feature_gates([f"{gate}=true" for gate in workload.gates])
+        return parse_config(self._config, self._registry.known, gates=gates)
 
     def _first(self, world: CoreWorld, objects: Objects) -> float:
         times = []

@@ -23,8 +23,6 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.app.assembly import Core
-from bayplan.attempt.commit import Commit
-from bayplan.attempt.group import Planner
 from bayplan.attempt.plan import Plan
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import REQUIRED_TOPOLOGY, SUB_GROUP_LABEL, SUB_GROUPS
@@ -122,8 +120,7 @@ def measure(case: Case, nodes: int, *, profile: bool = False) -> tuple[str, ...]
 
 def _plan_all(core: Core) -> float:
     """Plan every group that waits, and drop the plan; CPU seconds of the plans."""
-    commit = Commit(core.world.cache, core.world.queue.nominator)
-    planner = Planner(core.world.cache, commit, core.selector)
+    planner = core.placers.planner
     seconds = 0.0
     for entry in core.world.queue.groups:
         group, framework = entry.group, core.profiles[entry.profile]

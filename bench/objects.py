@@ -26,6 +26,7 @@ COLLECTIONS = {
     "PersistentVolume": "/api/v1/persistentvolumes",
     "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
     "Pod": "/api/v1/pods",
+    "PodGroup.scheduling.k8s.io": "/apis/scheduling.k8s.io/v1beta1/podgroups",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
     "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
@@ -33,12 +34,22 @@ COLLECTIONS = {
 }
 """Paths of the kinds that workloads are made of."""
 NAMESPACED = frozenset(
-    {"Pod", "Service", "PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate"}
+    {
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodGroup.scheduling.k8s.io",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "Service",
+    }
 )
 MEASURED = "measured-"
 PLACED = "placed-"
+RACK = "topology.kubernetes.io/rack"
 ZONE = "topology.kubernetes.io/zone"
 SEED = 1
+APP = "bench"
+"""What $APP stands for in objects that belong to no Pod."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +66,21 @@ class Template:
     """A manifest whose $-words are filled in by text, which costs a microsecond."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:
-        self.kind: str = manifest["kind"]
+        self.kind = _kind(manifest)
         self._namespace = manifest["metadata"].get("namespace", "")
         self._text = json.dumps(manifest)
 
-    def item(
-        self, name: str, namespace: str = "default", node: str = "", app: str = "bench"
-    ) -> Item:
-        """The object of that name."""
+    def item(self, name: str, namespace: str = "default", **words: str | int) -> Item:
+        """The object of that name; ``words`` are what other $-words stand for.
+
+        A number replaces the word together with its quotes.
+        """
         text = self._text.replace("$NAMESPACE", namespace).replace("$NAME", name)
-        text = text.replace("$NODE", node).replace("$APP", app)
+        for word, value in words.items():
+            if isinstance(value, int):
+                text = text.replace(f'"${word}"', str(value))
+            else:
+                text = text.replace(f"${word}", value)
         if "$SIZE" in text:
             text = text.replace("$SIZE", str(_size(name)))
         place = self._namespace.replace("$NAMESPACE", namespace)
@@ -84,7 +100,7 @@ class Objects:
             for name in group.names():
                 yield _namespace(name, group.labels)
         for template in self._workload.objects:
-            yield self._template(template).item("bench")
+            yield self._template(template).item("bench", APP=APP)
         for nodes in self._workload.nodes:
             yield from self._nodes(nodes)
 
@@ -108,13 +124,13 @@ class Objects:
     def fresh(self, number: int) -> Iterator[Item]:
         """One more Pod to be placed, of an application and so of a signature of its own."""
         name = f"fresh-{number}"
-        group = msgspec.structs.replace(self._workload.measured, count=1, app=name)
+        group = msgspec.structs.replace(self._workload.measured.resized(1), app=name)
         label = {"metadata": {"labels": {"bench.example/fresh": str(number)}}}
         yield from self._pods(group, f"{name}-", 0, change=label)
 
     def churned(self, template: str, name: str) -> Item:
         """An object that comes and goes beside the measured Pods."""
-        return self._template(template).item(name)
+        return self._template(template).item(name, APP=APP)
 
     def node_names(self) -> list[str]:
         """Nodes that placed Pods are dealt out to."""
@@ -126,29 +142,35 @@ class Objects:
         templates = [self._template(group.template, _zone(zone)) for zone in zones]
         beside = [self._template(name) for name in group.beside]
         for i, name in enumerate(_names(group)):
-            yield templates[i % len(zones)].item(name)
+            rack = f"rack-{i // group.rack}" if group.rack else ""
+            yield templates[i % len(zones)].item(name, RACK=rack)
             for other in beside:
                 yield other.item(name)
 
     def _pods(
         self,
-        group: PodBatch,
+        batch: PodBatch,
         prefix: str,
         first: int,
         nodes: list[str] | None = None,
         change: dict[str, Any] | None = None,
     ) -> Iterator[Item]:
         bound = {"spec": {"nodeName": "$NODE"}} if nodes else {}
-        templates = self._variants(group.template, change or bound)
-        beside = [self._template(name) for name in group.beside]
+        templates = self._variants(batch.template, change or bound)
+        beside = [self._template(name) for name in batch.beside]
+        pod_group = self._template(batch.group) if batch.group else None
         order = random.Random(SEED)
-        for i in range(first, first + group.count):
-            name, namespace = f"{prefix}{i}", group.namespace_of(i)
+        for i in range(first, first + batch.count):
+            name, namespace = f"{prefix}{i}", batch.namespace_of(i)
             node = nodes[i % len(nodes)] if nodes else ""
+            number, member = divmod(i - first, batch.members)
+            group = f"{prefix}group-{first}-{number}"
+            if pod_group is not None and member == 0:
+                yield pod_group.item(group, namespace, MEMBERS=batch.members)
             for other in beside:
                 yield other.item(name, namespace)
             template = templates[0] if len(templates) == 1 else order.choice(templates)
-            yield template.item(name, namespace, node, group.app)
+            yield template.item(name, namespace, NODE=node, APP=batch.app, GROUP=group)
 
     def _variants(self, name: str, change: dict[str, Any]) -> list[Template]:
         """One template, or all of a mix."""
@@ -188,6 +210,13 @@ def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         else:
             result[key] = copy.deepcopy(value)
     return result
+
+
+def _kind(manifest: dict[str, Any]) -> str:
+    """The kind, with its API group where there is another kind of that name."""
+    group, _, _ = manifest["apiVersion"].rpartition("/")
+    qualified = f"{manifest['kind']}.{group}"
+    return qualified if qualified in COLLECTIONS else manifest["kind"]
 
 
 def _size(name: str) -> int:

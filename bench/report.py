@@ -1,14 +1,15 @@
-"""Writes the tables of docs/performance.md from the files in bench/results/.
+"""Writes the figures of docs/performance.md and README.md from the files in bench/results/.
 
     python -m bench.report
 
-What stands between `<!-- NAME -->` and `<!-- end -->` is replaced, nothing else.
+What stands between `<!-- NAME -->` and `<!-- end -->` is replaced, nothing else, and only where
+there are results for it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,8 +27,13 @@ from bench.soak import SoakResult
 from bench.tables import markdown, ratio
 from bench.workloads import Catalog, load_catalog
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-NOTHING = "No results yet."
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+CPU_AIM = 1 / 3
+"""Of kube-scheduler's CPU per Pod, at most."""
+MANY_PODS = 50_000
+"""Placed Pods from which on the time to the first binding is to be kube-scheduler's, too."""
 
 THROUGHPUT = (
     "workload", "nodes", "Pods before", "Pods", "rounds",
@@ -40,39 +46,98 @@ QUALITY = (
     "nodes used", "bayplan",
 )  # fmt: skip
 LATENCY = (
-    "workload", "nodes", "Pods/s arriving", "p50, ms", "bayplan", "p99, ms", "bayplan", "ratio p99",
-    "CPU ms/Pod", "bayplan",
+    "workload", "nodes", "Pods waiting before", "Pods/s arriving", "bayplan",
+    "Pods/s bound, events written", "bayplan", "ratio", "p50, ms", "bayplan", "p99, ms", "bayplan",
+    "ratio p99", "CPU ms/Pod", "bayplan", "events", "bayplan",
 )  # fmt: skip
 CORE = ("workload", "nodes", "Pods before", "Pods/s", "us/Pod", "us, first of a signature")
 
 
 def main() -> None:
-    """Fill in the page."""
+    """Fill in both files."""
     catalog = load_catalog()
     found = sorted(comparisons(), key=lambda c: (bool(c.variant), _order(catalog, c.workload)))
     batch = [c for c in found if not c.arrival]
     core = sorted(core_results(), key=lambda r: _order(catalog, r.workload))
+    missed = [f"- {text}" for c in found for text in _missed(catalog, c)]
     parts = {
-        "machine": "\n".join(f"- {m}" for m in _machines(found, core)) or NOTHING,
+        "measured": "\n".join(_measured(found)),
+        "missed": "\n".join(missed or ["- none"]) if found else "",
         "throughput": _table(THROUGHPUT, (_throughput(catalog, c) for c in batch)),
         "quality": _table(QUALITY, (_quality(c) for c in batch)),
         "latency": _table(LATENCY, (_latency(c) for c in found if c.arrival)),
+        "core-machine": "\n".join(sorted({f"- {r.finished}: {r.machine}" for r in core})),
         "core": _table(CORE, (_core(r.workload, r.sizes[0]) for r in core if r.sizes)),
         "core-nodes": _growth(core, "nodes"),
         "core-placed": _growth(core, "placed"),
         "soak": _soak(),
     }
-    text = PAGE.read_text()
+    _fill(PAGE, parts)
+    _fill(README, {"speed": _range(batch)})
+
+
+def _fill(path: Path, parts: Mapping[str, str]) -> None:
+    text = path.read_text()
     for name, part in parts.items():
+        if not part:
+            continue
         pattern = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
         if len(pattern.findall(text)) != 1:
-            raise LookupError(f"{PAGE.name} must have one place for {name}")
+            raise LookupError(f"{path.name} must have one place for {name}")
         text = pattern.sub(lambda _, part=part: part, text)  # type: ignore[misc]
-    PAGE.write_text(text)
+    path.write_text(text)
 
 
-def _machines(found: list[Comparison], core: list[CoreResult]) -> list[str]:
-    return sorted({c.machine for c in found} | {r.machine for r in core})
+def _measured(found: list[Comparison]) -> Iterator[str]:
+    """Beside what, on what, and what the checks at the end of the runs have found."""
+    runs = [run for c in found for runs in c.runs.values() for run in runs]
+    if not runs:
+        return
+    yield f"- kube-scheduler {_versions(found)}"
+    yield from sorted({f"- {c.machine}" for c in found})
+    times = sorted(c.finished for c in found)
+    others = max(run.others_share for run in runs)
+    yield f"- {len(runs)} runs, {times[0]} to {times[-1]}"
+    yield f"- other programs used at most {others:.0%} of the machine"
+    wrong = [f"  - {c.workload}, {fault}" for c in found for fault in c.faults]
+    yield f"- the checks at the end of the runs found {'this:' if wrong else 'no fault'}"
+    yield from wrong
+
+
+def _missed(catalog: Catalog, found: Comparison) -> Iterator[str]:
+    """The aims that a workload does not reach."""
+    speed = "written_per_s" if found.arrival else "pods_per_s"
+    aim = catalog.workloads[found.workload].aim
+    aims = {speed: ("Pods/s", aim), "cpu_ms": ("CPU per Pod", CPU_AIM), "rss_mib": ("memory", 1.0)}
+    if found.placed >= MANY_PODS:
+        aims["first_bind_s"] = ("time to the first binding", 1.0)
+    if found.arrival:
+        aims["p99_ms"] = ("p99 latency", 1.0)
+    for figure, (title, bound) in aims.items():
+        text = _ratio(found, figure)
+        if text and (float(text) < bound if figure == speed else float(text) > bound):
+            yield f"{_name(found)}: {title} {text} times kube-scheduler's; aimed for {bound:.2g}"
+
+
+def _range(batch: list[Comparison]) -> str:
+    """The least and the greatest ratio of Pods per second, as a sentence."""
+    ratios = sorted(float(text) for c in batch if (text := _ratio(c, "pods_per_s")))
+    if not ratios:
+        return ""
+    times = f"{ratios[0]:.1f} to {ratios[-1]:.1f} times"
+    return (
+        f"On {len(ratios)} workloads bayplan bound {times} as many Pods a second as kube-scheduler"
+        f" {_versions(batch)}."
+    )
+
+
+def _versions(found: list[Comparison]) -> str:
+    runs = (run for c in found for runs in c.runs.values() for run in runs)
+    return ", ".join(sorted({run.kubernetes for run in runs if run.kubernetes}))
+
+
+def _name(found: Comparison) -> str:
+    return f"{found.workload}{found.variant.replace('-', ' ')}"
 
 
 def _order(catalog: Catalog, workload: str) -> int:
@@ -81,13 +146,13 @@ def _order(catalog: Catalog, workload: str) -> int:
 
 def _table(head: tuple[str, ...], rows: Iterable[list[str]]) -> str:
     lines = list(rows)
-    return markdown(head, lines) if lines else NOTHING
+    return markdown(head, lines) if lines else ""
 
 
 def _throughput(catalog: Catalog, found: Comparison) -> list[str]:
     rounds = min(len(runs) for runs in found.runs.values())
     return [
-        found.workload,
+        _name(found),
         *(f"{n:,}" for n in (found.nodes, found.placed, found.measured)),
         str(rounds),
         *_both(found, "pods_per_s", 0),
@@ -102,7 +167,7 @@ def _throughput(catalog: Catalog, found: Comparison) -> list[str]:
 
 def _quality(found: Comparison) -> list[str]:
     return [
-        f"{found.workload}{found.variant.replace('-', ' ')}",
+        _name(found),
         *_both(found, "first_bind_s", 2),
         *_both(found, "rss_mib", 0),
         *_both(found, "evaluated", 0),
@@ -113,13 +178,17 @@ def _quality(found: Comparison) -> list[str]:
 
 def _latency(found: Comparison) -> list[str]:
     return [
-        found.workload,
+        _name(found),
         f"{found.nodes:,}",
-        f"{found.arrival:g}",
+        f"{found.waiting:,}",
+        *_both(found, "arrived_per_s", 0),
+        *_both(found, "written_per_s", 0),
+        _ratio(found, "written_per_s"),
         *_both(found, "p50_ms", 1),
         *_both(found, "p99_ms", 1),
         _ratio(found, "p99_ms"),
         *_both(found, "cpu_ms", 2),
+        *_both(found, "events", 0),
     ]
 
 
@@ -168,7 +237,7 @@ def _cell(size: CoreFigures) -> str:
 def _soak() -> str:
     file = FOLDER / "soak" / "soak.json"
     if not file.exists():
-        return NOTHING
+        return ""
     result = msgspec.json.decode(file.read_bytes(), type=SoakResult)
     last = result.samples[-1]
     wrong = "; ".join(result.complaints()) or "nothing was wrong"

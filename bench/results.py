@@ -19,6 +19,7 @@ class Run(msgspec.Struct):
     """One scheduler on one fresh cluster.
 
     Attributes:
+        kubernetes: the version of the API server, which is kube-scheduler's.
         bound: how many of the `total` measured Pods got a node.
         pods_per_s: from the first to the last binding, or as the workload says from the start.
         first_bind_s: from the start of the process to the first binding; `last_bind_s` to the last.
@@ -27,15 +28,20 @@ class Run(msgspec.Struct):
         others_share: part of the machine that other programs used meanwhile; noise, if not small.
         start_cpu_s: CPU of the scheduler up to the first binding.
         rss_mib: peak resident memory of the scheduler.
-        p50_ms: from the creation of a Pod to its binding, median; only with a rate of arrival.
+        written_s: from the start of the process to the last event written, at most 0.5 s more.
+        written_per_s: Pods from the first binding to the last event written.
+        arrived_per_s: Pods created a second while it placed others; only with a rate of arrival.
+        p50_ms: from the creation of a Pod to its binding, median, of those that arrived.
         evaluated: nodes looked at per attempt, as the scheduler counts them.
         events: Event objects in the API at the end.
         cpu_spread_m: standard deviation of the CPU requested on a node, milli-CPU.
         nodes_used: nodes with a measured Pod.
         points_us: what the scheduler says of its extension points.
         timeline: (seconds since the start of the process, Pods bound by then).
+        faults: what must not be: see `bench.placement.survey`.
     """
 
+    kubernetes: str = ""
     bound: int = 0
     total: int = 0
     pods_per_s: float = 0.0
@@ -47,6 +53,9 @@ class Run(msgspec.Struct):
     others_share: float = 0.0
     start_cpu_s: float = 0.0
     rss_mib: float = 0.0
+    written_s: float = 0.0
+    written_per_s: float = 0.0
+    arrived_per_s: float | None = None
     p50_ms: float | None = None
     p99_ms: float | None = None
     attempts: int = 0
@@ -56,6 +65,7 @@ class Run(msgspec.Struct):
     nodes_used: int = 0
     points_us: dict[str, float] = {}
     timeline: list[tuple[float, int]] = []
+    faults: list[str] = []
 
 
 class Comparison(msgspec.Struct):
@@ -70,6 +80,17 @@ class Comparison(msgspec.Struct):
     machine: str
     finished: str
     runs: dict[str, list[Run]]
+    waiting: int = 0
+
+    @property
+    def faults(self) -> list[str]:
+        """What must not be, of all runs."""
+        return [
+            f"{name}: {fault}"
+            for name, runs in self.runs.items()
+            for r in runs
+            for fault in r.faults
+        ]
 
     @property
     def file(self) -> Path:
@@ -84,7 +105,7 @@ class Comparison(msgspec.Struct):
 
     def median(self, scheduler: str, figure: str) -> float | None:
         """The median of a figure over the rounds; None where nobody measured it."""
-        values = [getattr(run, figure) for run in self.runs.get(scheduler, ())]
+        values = [getattr(run, figure) for run in self.runs.get(scheduler, ()) if run.pods_per_s]
         known = [v for v in values if v is not None]
         return float(statistics.median(known)) if known else None
 

@@ -23,11 +23,8 @@ from rich.table import Table
 from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Commit
-from bayplan.attempt.group import Planner
 from bayplan.attempt.outcome import Placement
 from bayplan.attempt.plan import GroupRejection
-from bayplan.attempt.room import RoomMaker
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.framework.cycle_state import CycleState
 from bayplan.inbox.messages import Changed, Replaced
@@ -82,8 +79,7 @@ def measure(nodes: int, running: int, case: Case, *, profile: bool = False) -> F
     cluster = full_cluster(nodes, -(-running // nodes), running)
     pods = group(cluster, case)
     world, framework = cluster.world, cluster.framework
-    planner = Planner(world.cache, Commit(world.cache, world.nominator), cluster.core.selector)
-    rooms = RoomMaker(world.cache, world.nominator, planner)
+    planner, rooms = cluster.core.placers.planner, cluster.core.placers.rooms
     (entry,) = world.queue.groups
     asked = entry.group
     assert asked is not None
@@ -125,7 +121,7 @@ def another_pod(cluster: Cluster, again: list[Pod]) -> float:
         nominator.nominate_all(nominator.nominations(again))
         pod = make_pod(f"another-{number}").req({"cpu": "1"}).obj()
         started = process_time()
-        outcome = attempt(cluster.framework, cluster.core.selector, CycleState(), pod)
+        outcome = attempt(cluster.framework, cluster.core.placers.selector, CycleState(), pod)
         times.append(process_time() - started)
         assert isinstance(outcome, Placement)
     return min(times) * 1e6

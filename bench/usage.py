@@ -52,11 +52,12 @@ class CpuMeter:
         )
 
     def settle(
-        self, written: Callable[[], int], timeout: float = 30.0, interval: float = 0.5
+        self, written: Callable[[], int], timeout: float = 120.0, interval: float = 0.5
     ) -> CpuTimes:
         """Wait until the scheduler has nothing left to do, such as events to send.
 
-        It has when it uses no CPU and when what it has ``written`` does not become more.
+        It has when it uses no CPU and when what it has ``written`` does not become more. The clock
+        of the result is that moment, up to ``interval`` seconds later.
         """
         deadline = time.monotonic() + timeout
         before, count = self.read(), written()
@@ -120,7 +121,7 @@ def own_figures(part: Part) -> OwnFigures:
                 case "scheduler_framework_extension_point_duration_seconds_count":
                     point = labels["extension_point"]
                     counts[point] = counts.get(point, 0) + value
-    total = max(filters.values(), default=evaluated)
+    total = max(filters.values(), default=evaluated) or None  # bayplan counts none for groups
     return OwnFigures(
         int(attempts),
         None if total is None or not attempts else round(total / attempts, 1),

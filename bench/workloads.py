@@ -38,6 +38,7 @@ class NodeGroup(Data, frozen=True):
 
     Attributes:
         prefix: what the names of the others begin with; one group of them is enough for most.
+        rack: so many nodes, one after the other, have the same value of the rack label; 0: none.
         beside: templates of objects that every node has beside it, of the same name.
     """
 
@@ -45,6 +46,7 @@ class NodeGroup(Data, frozen=True):
     count: int = 1
     name: str = ""
     prefix: str = "node-"
+    rack: int = 0
     zones: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
 
@@ -55,6 +57,7 @@ class PodBatch(Data, frozen=True):
     Attributes:
         beside: templates of objects that every Pod has beside it, of the same name.
         app: what $APP stands for.
+        group: the template of a PodGroup for every ``members`` Pods, created before them.
     """
 
     count: int
@@ -63,6 +66,13 @@ class PodBatch(Data, frozen=True):
     namespaces: int = 0
     beside: tuple[str, ...] = ()
     app: str = "bench"
+    group: str = ""
+    members: int = 1
+
+    def resized(self, count: int) -> PodBatch:
+        """About ``count`` Pods: of whole groups, or one smaller group where that is less."""
+        members = min(self.members, max(1, count))
+        return msgspec.structs.replace(self, count=count - count % members, members=members)
 
     def namespace_of(self, index: int) -> str:
         """The namespace of the Pod with that index."""
@@ -85,15 +95,23 @@ class Workload(Data, frozen=True):
     nodes: tuple[NodeGroup, ...]
     measured: PodBatch
     namespaces: tuple[Namespaces, ...] = ()
+    gates: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     placed: tuple[PodBatch, ...] = ()
     gated: tuple[PodBatch, ...] = ()
     churn: tuple[Churn, ...] = ()
     controllers: tuple[str, ...] = ()
     fill: str = "plain"
+    arrival: float = 0.0
+    waiting: int = 0
     aim: float = 0.0
     since: Literal["start", "first binding"] = "first binding"
     name: str = ""
+
+    @property
+    def gate_flag(self) -> str:
+        """The feature gates as a flag of API server and schedulers."""
+        return "--feature-gates=" + ",".join(f"{gate}=true" for gate in self.gates)
 
     @property
     def node_count(self) -> int:
@@ -114,16 +132,19 @@ class Workload(Data, frozen=True):
         Pods of the template ``fill``; when there are too many, groups are cut from the end.
         """
         factor = nodes / self.reference if nodes else 1.0
-        measured = _scaled(self.measured, factor)
-        if pods is not None:
-            measured = msgspec.structs.replace(measured, count=pods)
-        before = tuple(_scaled(group, factor) for group in self.placed)
+        wanted = _scaled(self.measured.count, factor) if pods is None else pods
+        measured = self.measured.resized(wanted)
+        before = tuple(_resized(group, factor) for group in self.placed)
         return msgspec.structs.replace(
             self,
-            nodes=tuple(g if g.name else _scaled(g, factor) for g in self.nodes),
+            nodes=tuple(
+                g if g.name else msgspec.structs.replace(g, count=_scaled(g.count, factor))
+                for g in self.nodes
+            ),
             placed=before if placed is None else self._with_placed(before, placed),
-            gated=tuple(_scaled(group, factor) for group in self.gated),
+            gated=tuple(_resized(group, factor) for group in self.gated),
             measured=measured,
+            waiting=round(self.waiting * measured.count / self.measured.count),
         )
 
     @property
@@ -134,12 +155,17 @@ class Workload(Data, frozen=True):
     def _with_placed(self, groups: Sequence[PodBatch], placed: int) -> tuple[PodBatch, ...]:
         kept, left = [], placed
         for group in groups:
-            count = min(group.count, left)
-            kept.append(msgspec.structs.replace(group, count=count))
-            left -= count
+            kept.append(group.resized(min(group.count, left)))
+            left -= kept[-1].count
         namespace = groups[0] if groups else self.measured
         filler = msgspec.structs.replace(
-            namespace, template=self.fill, count=left, beside=(), app=self.measured.app
+            namespace,
+            template=self.fill,
+            count=left,
+            beside=(),
+            app=self.measured.app,
+            group="",
+            members=1,
         )
         return (*kept, filler)
 
@@ -158,14 +184,16 @@ class Catalog(Data, frozen=True):
     templates: dict[str, dict[str, Any]]
     mixes: dict[str, Mix]
     workloads: dict[str, Workload]
+    sets: dict[str, list[str]]
 
     def select(self, names: str) -> list[Workload]:
-        """The workloads named in a comma-separated list, or "all".
+        """The workloads named in a comma-separated list, which may name sets; or "all".
 
         Raises:
             LookupError: there is no workload of such a name.
         """
-        wanted = list(self.workloads) if names == "all" else names.split(",")
+        given = list(self.workloads) if names == "all" else names.split(",")
+        wanted = [name for word in given for name in self.sets.get(word, [word])]
         unknown = [name for name in wanted if name not in self.workloads]
         if unknown:
             known = ", ".join(self.workloads)
@@ -183,6 +211,9 @@ def load_catalog() -> Catalog:
     return msgspec.convert(document, Catalog)
 
 
-def _scaled(group: Any, factor: float) -> Any:
-    count = max(1, round(group.count * factor)) if group.count else 0
-    return msgspec.structs.replace(group, count=count)
+def _scaled(count: int, factor: float) -> int:
+    return max(1, round(count * factor)) if count else 0
+
+
+def _resized(batch: PodBatch, factor: float) -> PodBatch:
+    return batch.resized(_scaled(batch.count, factor))

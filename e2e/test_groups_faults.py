@@ -128,7 +128,7 @@ def test_the_api_server_is_killed_while_a_group_is_bound(
     some_are_bound(groups, "g", 3)
     groups.plane.parts["kube-apiserver"].kill()
     groups.plane.parts["kube-apiserver"].start()
-    groups.wait_bound(*names(pods), timeout=SOON)
+    groups.wait_bound(*names(pods))
     assert groups.overcommitted() == {}
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference")
 
@@ -147,7 +147,7 @@ def test_the_leader_is_killed_between_two_bindings_of_a_group(
     whole = len(bound(groups, "g")) == 5
     groups.create(*(pod(f"rival-{i}", OTHER, cpu="1") for i in range(5)))
     second = start()
-    groups.wait_bound(*names(pods), timeout=SOON)
+    groups.wait_bound(*names(pods))
     assert not whole, "it was too late to prove anything"
     assert groups.overcommitted() == {}
     wait_until(second.holds_what_the_api_server_has, SOON, "no difference")
@@ -171,7 +171,7 @@ def test_a_group_none_of_whose_bindings_is_accepted_waits_as_a_whole(
     groups.wait_bound("other")
     groups.delete("other")
     allow_bindings(groups)
-    groups.wait_bound(*names(pods), timeout=SOON)
+    groups.wait_bound(*names(pods))
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference")
 
 
@@ -187,7 +187,7 @@ def test_a_binding_that_is_refused_is_made_up_for(
     groups.wait_bound("g-0", "g-2")
     wait_note(groups, "g", "another one goes singly: ")
     allow_bindings(groups)
-    groups.wait_bound("g-1", timeout=SOON)
+    groups.wait_bound("g-1")
     assert groups.overcommitted() == {}
 
 
@@ -203,7 +203,7 @@ def test_a_member_is_deleted_while_its_group_is_bound(
     late = next(name for name in names(pods) if not groups.node_of(name))
     groups.delete(late)
     groups.create(*members("g", 1, first=9))
-    groups.wait_bound(*(set(names(pods)) - {late}), "g-9", timeout=SOON)
+    groups.wait_bound(*(set(names(pods)) - {late}), "g-9")
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference")
 
 
@@ -218,7 +218,7 @@ def test_a_group_evicts_others_and_takes_their_room(
     create_group(groups, "g", 6)
     pods = important("g", 6)
     groups.create(*pods)
-    groups.wait_bound(*names(pods), timeout=SOON)
+    groups.wait_bound(*names(pods))
     text = "MakingRoom: 6 Pods of lower priority are evicted, so that 6 Pods fit"
     assert text in notes(groups, "g")
     assert len(bound(groups, "low")) == 2
@@ -260,7 +260,7 @@ def test_the_leader_is_killed_while_victims_leave(
     for name in names(low):
         groups.kubectl("patch", "pod", name, "--type=merge", '-p={"metadata":{"finalizers":null}}',
                        namespace=groups.namespace)  # fmt: skip
-    groups.wait_bound(*names(pods), timeout=SOON)
+    groups.wait_bound(*names(pods))
     assert bound(groups, "rival") == set()
     assert set(names(low)) - victims == bound(groups, "low")
 
@@ -280,7 +280,7 @@ def test_the_node_that_was_cleared_is_gone(groups: Cluster, start: Callable[...,
     wait_note(groups, "g", "MakingRoom: 2 Pods of lower priority")
     groups.kubectl("delete", "node", "n1")
     groups.nodes(NodeSpec("n2", cpu="2"))
-    assert set(groups.wait_bound(*names(pods), timeout=SOON).values()) == {"n2"}
+    assert set(groups.wait_bound(*names(pods)).values()) == {"n2"}
     for name in names(low):
         groups.kubectl("patch", "pod", name, "--type=merge", '-p={"metadata":{"finalizers":null}}',
                        namespace=groups.namespace)  # fmt: skip

@@ -476,13 +476,13 @@ def wait_statuses(cluster: Cluster, scheduler: str, name: str) -> None:
     for member in cluster.create(*members):
         wait_ready(cluster, member)
     wait_status(cluster, "podgroup", name, phase="Running", running=3)
-    wait_status(cluster, "elasticquota", name, used={"cpu": "0.3"})
+    wait_status(cluster, "elasticquota", name, used={"cpu": "300m"})
 
     def used() -> str:
         status: Json = wait_status(cluster, "queue", name, pending=0)["used"]
         return str(status.get("cpu"))
 
-    wait_until(lambda: used() == "0.3", SOON, "what the queue uses")
+    wait_until(lambda: used() == "300m", SOON, "what the queue uses")
     cluster.clear()
     wait_status(cluster, "podgroup", name, phase="Pending")
     wait_status(cluster, "queue", name, used={})

@@ -189,7 +189,7 @@ def test_when_the_leader_is_killed_the_other_replica_goes_on(own: Cluster) -> No
     second = own.create(*(pod(f"b{i}", cpu="100m") for i in range(50)))
     leader.kill()
     third = own.create(*(pod(f"c{i}", cpu="100m") for i in range(50)))
-    nodes = own.wait_bound(*first, *second, *third, timeout=SOON)
+    nodes = own.wait_bound(*first, *second, *third)
     assert other.lines("Leading")
     assert len(nodes) == 150
     assert own.overcommitted() == {}

@@ -321,6 +321,22 @@ def test_a_gang_evicts_the_least_important_pods_and_is_nominated_to_their_nodes(
     assert cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels) == 1
 
 
+def test_what_a_gang_evicts_is_counted_apart_from_what_pods_evict() -> None:
+    cluster, _ = preempting_cluster(8)
+    cluster.run()
+    metric = cluster.metric
+    assert metric("scheduler_workload_preemption_attempts_total", result="Success") == 1
+    assert metric("scheduler_workload_preemption_victims_sum") == 4
+    assert metric("scheduler_preemption_attempts_total") == 0
+    assert metric("scheduler_preemption_victims_count") == 0
+    labels = {"preemptor": "podgroup"}
+    search = "scheduler_preemption_evaluation_duration_seconds_count"
+    assert metric(search, **labels, result="Success") == 1
+    evictions = "scheduler_preemption_execution_duration_seconds_count"
+    assert metric(evictions, **labels, result="success") == 1
+    assert metric("scheduler_preemption_goroutines_execution_total", result="success") == 1
+
+
 def test_a_gang_is_bound_when_its_victims_are_gone() -> None:
     cluster, victims = preempting_cluster(8)
     cluster.run()
@@ -369,3 +385,5 @@ def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
     cluster.add(pod.priority(9))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-0", "low-1"]
+    disruptions = "scheduler_preemption_workload_disruptions_sum"
+    assert cluster.metric(disruptions, preemptor="podgroup") == 1

@@ -47,6 +47,7 @@ class GoProgram:
         variables: Go string variables that the linker sets, such as a version.
         links: other names under which the program is to be found beside itself.
         modfile: the module's go.mod, or another file in its place with its own sums beside it.
+        tags: build tags of Go.
     """
 
     name: str
@@ -55,6 +56,7 @@ class GoProgram:
     variables: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
     modfile: str = "go.mod"
+    tags: tuple[str, ...] = ()
 
     def binary(self) -> Path:
         """Return the path of the program, building it when it is not in the cache.
@@ -85,6 +87,8 @@ class GoProgram:
         command = [go, "build", "-v", "-trimpath", "-buildvcs=false"]
         if self.modfile != "go.mod":
             command.append(f"-modfile={self.modfile}")
+        if self.tags:
+            command.append(f"-tags={','.join(self.tags)}")
         return [*command, "-ldflags", f"-s -w{settings}"]
 
     def _build(self, folder: Path) -> None:

@@ -22,6 +22,11 @@ ALLOCJUDGE = GoProgram("allocjudge", ROOT / "e2e", "./allocjudge")
 CELJUDGE = GoProgram("celjudge", ROOT / "e2e", "./celjudge")
 # Renders charts/.
 HELM = GoProgram("helm", ROOT / "e2e" / "helm", "helm.sh/helm/v4/cmd/helm")
+# Judges the alerts of deploy/: without Prometheus' ways to find targets, which rules do not need.
+PROMTOOL = GoProgram(
+    *("promtool", ROOT / "e2e" / "promtool", "github.com/prometheus/prometheus/cmd/promtool"),
+    tags=("remove_all_sd",),
+)
 OTHER_KUBE_SCHEDULER = "bayplan agrees with kube-scheduler of another version"
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 

@@ -146,7 +146,7 @@ class Conflicts:
         suspect = Suspect(pod, ours, taken_by)
         self._lookups += 1
         if ours:
-            self._backoff.suspect(pod, pod.node_name)
+            self._backoff.suspect(pod)
 
         def answered(body: bytes | None) -> None:
             self._inbox.post(_Answer(self, suspect, body))
@@ -167,7 +167,7 @@ class Conflicts:
         """``suspect`` was looked up."""
         self._lookups -= 1
         if suspect.ours:
-            self._backoff.clear(suspect.pod, suspect.pod.node_name)
+            self._backoff.clear(suspect.pod)
         reason = None if body is None else _reason(suspect, body)
         if reason is None:
             return

@@ -19,11 +19,11 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.attempt.group import Planner, refusal_of
+from bayplan.attempt.group import refusal_of
 from bayplan.attempt.group_report import Domains, GroupReport, reason_of
 from bayplan.attempt.outcome import Reason
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.plan import GroupRejection, Plan
-from bayplan.attempt.room import RoomMaker
 from bayplan.attempt.workload_group import Placed
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
@@ -66,15 +66,14 @@ class GroupCycle:
         self,
         cache: Cache,
         queue: SchedulingQueue,
-        planner: Planner,
-        rooms: RoomMaker,
+        placers: Placers,
         binder: Binder,
         report: GroupReport,
         instrument: Instrument,
         clock: Callable[[], float],
     ) -> None:
         self._cache, self._queue = cache, queue
-        self._planner, self._rooms = planner, rooms
+        self._planner, self._rooms = placers.planner, placers.rooms
         self._binder = binder
         self._report = report
         self._instrument = instrument

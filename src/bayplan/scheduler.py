@@ -24,17 +24,13 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Commit, Member
-from bayplan.attempt.group import Planner
+from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report
-from bayplan.attempt.room import RoomMaker
-from bayplan.attempt.selection import NodeChooser
-from bayplan.attempt.workload_group import GroupAttempts
 from bayplan.attempt.workload_group_report import GroupStatusWriter
-from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
@@ -85,7 +81,7 @@ class Scheduler:
         self,
         world: World,
         profiles: Profiles,
-        selector: NodeChooser,
+        placers: Placers,
         inbox: Inbox,
         binder: Binder,
         report: Report,
@@ -98,29 +94,23 @@ class Scheduler:
         self._world = world
         self._cache, self._queue = world.cache, world.queue
         self._inbox = inbox
-        self._selector = selector
-        self._commit = Commit(world.cache, world.nominator)
+        self._placers = placers
         self._binder = binder
         self._report = report
         self._object_report = object_report
-        planner = Planner(world.cache, self._commit, selector)
         self._groups = GroupCycle(
             world.cache,
             world.queue,
-            planner,
-            RoomMaker(world.cache, world.nominator, planner),
+            placers,
             binder,
             group_report,
             instrument,
             clock,
         )
-        attempts = GroupAttempts(self._commit, selector, world.nominator, world.cache.members)
         self._workload_groups = WorkloadGroupCycle(
             world.cache,
             world.queue,
-            attempts,
-            WorkloadRooms(world.cache, world.nominator, attempts, self._commit, selector),
-            self._commit,
+            placers,
             self._groups,
             report,
             group_statuses,
@@ -261,12 +251,12 @@ class Scheduler:
             log.info("Attempting to schedule pod", v=3, pod=pod.key, attempts=queued.attempts)
         self._instrument.attempt_began(pod, framework.name, queued.attempts)
         state = CycleState()
-        placement = attempt(framework, self._selector, state, pod)
+        placement = attempt(framework, self._placers.selector, state, pod)
         self._instrument.algorithm(time.perf_counter() - started, placement.evaluated)
         if isinstance(placement, Rejection):
             self._fail(queued, framework, placement, started)
             return
-        committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
+        committed = self._placers.commit.run(Choice(framework, state, pod, placement.node_name))
         if isinstance(committed, Rejection):
             self._fail(queued, framework, committed, started)
             return
@@ -311,7 +301,7 @@ class Scheduler:
             self._queue.done(queued.uid)
             self._succeed(queued, binding)
             return
-        self._commit.undo([binding])
+        self._placers.commit.undo([binding])
         if self._clock() >= self._end_by:
             return
         if status.rejected and not binding.permitted:

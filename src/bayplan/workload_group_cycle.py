@@ -19,18 +19,16 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
-from bayplan.attempt.commit import Commit
 from bayplan.attempt.outcome import Reason
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report
 from bayplan.attempt.workload_group import (
     UNSCHEDULABLE,
     GroupAttempt,
-    GroupAttempts,
     Placed,
     invalid,
 )
 from bayplan.attempt.workload_group_report import GroupStatusWriter, publish
-from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.binding.cycle import Binding
 from bayplan.cache.cache import Cache
 from bayplan.cache.pod_groups import find_workload_group
@@ -58,17 +56,15 @@ class WorkloadGroupCycle:
         self,
         cache: Cache,
         queue: SchedulingQueue,
-        attempts: GroupAttempts,
-        rooms: WorkloadRooms,
-        commit: Commit,
+        placers: Placers,
         flights: GroupCycle,
         report: Report,
         statuses: GroupStatusWriter,
         instrument: Instrument,
     ) -> None:
         self._cache, self._queue = cache, queue
-        self._attempts, self._rooms = attempts, rooms
-        self._commit = commit
+        self._attempts, self._rooms = placers.attempts, placers.workload_rooms
+        self._commit = placers.commit
         self._flights = flights
         self._report = report
         self._statuses = statuses

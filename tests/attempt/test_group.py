@@ -6,17 +6,21 @@ import numpy as np
 from tests.core_harness import Cluster, uid_of
 from tests.groups import group_cluster, members, nodes
 
-from bayplan.attempt.commit import Commit
 from bayplan.attempt.group import Planner
 from bayplan.attempt.group_search import GroupSearch
+from bayplan.attempt.placers import Placers
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 
 
+def placers(cluster: Cluster) -> Placers:
+    """Others beside those of the scheduler."""
+    return Placers(cluster.world.cache, cluster.world.nominator, cluster.core.placers.selector)
+
+
 def planner(cluster: Cluster) -> Planner:
     """A planner beside the one of the scheduler."""
-    commit = Commit(cluster.world.cache, cluster.world.nominator)
-    return Planner(cluster.world.cache, commit, cluster.core.selector)
+    return placers(cluster).planner
 
 
 def group(cluster: Cluster, name: str) -> Group:
@@ -33,8 +37,8 @@ def rows(cluster: Cluster, *names: str) -> BoolArray:
 
 def search(cluster: Cluster) -> GroupSearch:
     """A search for Pods, beside the one of the scheduler."""
-    commit = Commit(cluster.world.cache, cluster.world.nominator)
-    return GroupSearch(cluster.framework, cluster.core.selector, commit, dry_run=True)
+    beside = placers(cluster)
+    return GroupSearch(cluster.framework, beside.selector, beside.commit, dry_run=True)
 
 
 def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_trace() -> None:

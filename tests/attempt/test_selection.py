@@ -29,7 +29,7 @@ def node(name: str, **labels: str) -> NodeBuilder:
 
 def select(cluster: Cluster, nominated: str = "") -> Selection:
     asks = make_pod("asks").uid("asks").spec(schedulerName=PROFILE).nominated(nominated).obj()
-    return cluster.core.selector.select(cluster.core.profiles[PROFILE], CycleState(), asks)
+    return cluster.core.placers.selector.select(cluster.core.profiles[PROFILE], CycleState(), asks)
 
 
 def names(cluster: Cluster, rows: Any) -> list[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
-from bench.objects import Objects, collection, merged
+from bench.objects import RACK, Objects, collection, merged
 from bench.recording import CoreWorld
 from bench.schedulers import CONFIG
 from bench.workloads import load_catalog
 
 from bayplan.config import parse_config
+from bayplan.config.feature_gates import parse_feature_gates
 from bayplan.framework.registry import Registry
 
 CATALOG = load_catalog()
@@ -22,7 +25,9 @@ def test_every_measured_pod_of_a_workload_gets_a_node(name: Any) -> None:
     workload = CATALOG.select(name)[0].sized(nodes=50)
     objects = Objects(CATALOG, workload)
     registry = Registry()
-    world = CoreWorld(parse_config(CONFIG, registry.known), registry, workload, objects)
+    gates = parse_feature_gates([f"{gate}=true" for gate in workload.gates])
+    config = parse_config(CONFIG, registry.known, gates=gates)
+    world = CoreWorld(config, registry, workload, objects)
     world.feed(objects.measured())
     placing = world.place(workload.measured.count, SECONDS)
     assert placing.pods == workload.measured.count
@@ -35,6 +40,10 @@ def test_every_promised_workload_is_there() -> None:
         " SchedulingPreferredPodAntiAffinity SchedulingRequiredPodAntiAffinityWithNSSelector"
         " SchedulingPreferredAffinityWithNSSelector TopologySpreading PreferredTopologySpreading"
         " DefaultTopologySpreading MixedSchedulingBasePod SchedulingDaemonset SchedulingCSIPVs"
+        " SchedulingInTreePVs SchedulingMigratedInTreePVs SchedulingSecrets"
+        " SchedulingDeletedPodsWithFinalizers Sustained GangScheduling GangSchedulingLarge"
+        " TopologyAwareScheduling TopologyAwareSchedulingLarge GangPreemptionBasic"
+        " GangPreemptionPodGroups"
         " PreemptionBasic PreemptionAsync Unschedulable SchedulingWithMixedChurn"
         " SchedulingWhileGated Heterogeneous OwnLabels OwnLabelsSpreading OwnSizes"
         " SchedulingWithResourceClaimTemplate ResourceClaimTemplateLarge"
@@ -100,3 +109,40 @@ def test_merging_replaces_lists_and_leaves_the_base_alone() -> None:
     base = {"a": {"b": 1, "c": [1, 2]}}
     assert merged(base, {"a": {"c": [3]}, "d": 4}) == {"a": {"b": 1, "c": [3]}, "d": 4}
     assert base == {"a": {"b": 1, "c": [1, 2]}}
+
+
+def test_every_workload_of_a_set_is_there() -> None:
+    for name, members in CATALOG.sets.items():
+        assert [each.name for each in CATALOG.select(name)] == members
+        assert name not in CATALOG.workloads
+
+
+@pytest.mark.parametrize(
+    ("pods", "groups"),
+    [(2500, [1000, 1000]), (1000, [1000]), (40, [40]), (1, [1])],
+    ids=["rounded-down", "as-given", "one-smaller-group", "one-pod"],
+)
+def test_groups_are_whole_and_come_before_their_pods(pods: Any, groups: Any) -> None:
+    workload = CATALOG.select("GangSchedulingLarge")[0].sized(pods=pods)
+    items = list(Objects(CATALOG, workload).measured())
+    made = {item.name: json.loads(item.body) for item in items if item.kind != "Pod"}
+    minimum = [group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in made.values()]
+    assert minimum == groups
+    members = Counter[str]()
+    known = set()
+    for item in items:
+        if item.kind == "Pod":
+            group = json.loads(item.body)["spec"]["schedulingGroup"]["podGroupName"]
+            assert group in known
+            members[group] += 1
+        else:
+            known.add(item.name)
+    assert list(members.values()) == groups
+    assert workload.measured.count == sum(groups)
+
+
+def test_racks_are_of_neighbours() -> None:
+    workload = CATALOG.select("TopologyAwareScheduling")[0].sized(nodes=250)
+    nodes = [json.loads(item.body) for item in Objects(CATALOG, workload).surroundings()]
+    racks = Counter(node["metadata"]["labels"][RACK] for node in nodes)
+    assert racks == {"rack-0": 100, "rack-1": 100, "rack-2": 50}

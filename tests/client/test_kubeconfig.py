@@ -141,19 +141,44 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         load(str(path), {})
 
 
-def test_in_a_pod_the_service_account_is_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder that a Pod has its service account's files in."""
     (tmp_path / "token").write_text("from-account")
     (tmp_path / "ca.crt").write_text("PEM")
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    configuration, _ = load(None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    return tmp_path
+
+
+def test_in_a_pod_the_service_account_is_used(service_account: Path) -> None:
+    configuration, token_file = load(None)
     assert configuration.host == "https://10.0.0.1:443"
-    assert configuration.ssl_ca_cert == str(tmp_path / "ca.crt")
-    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer from-account"
+    assert configuration.ssl_ca_cert == str(service_account / "ca.crt")
+    assert token_file == service_account / "token"
+
+
+def test_a_refused_token_of_the_service_account_is_read_again_at_once(
+    service_account: Path, server: FaultServer
+) -> None:
+    configuration, token_file = load(None)
+    configuration.host = server.url
+    connection = Connection(configuration, token_file)
+    connection.headers()
+    (service_account / "token").write_text("renewed")
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.headers["Authorization"] == "Bearer renewed":
+            exchange.answer()
+        else:
+            exchange.error(401, "Unauthorized")
+
+    server.script = answer
+    Http(connection).get("/a")
+    used = [request.headers["Authorization"] for request in server.requests]
+    assert used == ["Bearer from-account", "Bearer renewed"]
 
 
 def test_a_pod_without_a_service_account_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,22 @@ def test_every_file_that_a_kustomization_names_is_there(folder: str) -> None:
     assert [name for name in names if not (DEPLOY / folder / name).exists()] == []
 
 
+COMPONENTS = sorted(
+    str(file.relative_to(DEPLOY))
+    for file in (DEPLOY / "components").rglob("*.yaml")
+    if file.name != "kustomization.yaml"
+)
+
+
+@pytest.mark.parametrize("file", COMPONENTS)
+def test_what_a_component_adds_is_where_bayplan_is(file: str) -> None:
+    """A base that is named beside it gives its namespace to its own objects only."""
+    namespace = manifest("base/kustomization.yaml")["namespace"]
+    for one in yaml.safe_load_all((DEPLOY / file).read_text(encoding="utf-8")):
+        if not one["kind"].startswith("Cluster"):
+            assert one["metadata"]["namespace"] == namespace
+
+
 @pytest.mark.parametrize(
     ("file", "names"),
     [("base/config.yaml", {"bayplan"}), (f"{INSTEAD}/config.yaml", {"default-scheduler"})],

@@ -76,6 +76,20 @@ def test_the_list_of_metrics_is_what_there_is() -> None:
     assert listed == {*served, *(family.name for family in POLLED)}
 
 
+def test_the_readme_says_of_speed_what_the_newest_table_shows() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    _, _, table = page.partition("<!-- throughput -->\n")
+    head, _, *rows = table.partition("\n<!-- end -->")[0].splitlines()
+    column = [cell.strip() for cell in head.split("|")].index("ratio")
+    ratios = sorted(float(row.split("|")[column]) for row in rows)
+    said = (
+        f"On {len(rows)} workloads bayplan bound {ratios[0]:.1f} to {ratios[-1]:.1f} times as many"
+    )
+    assert said in (ROOT / "README.md").read_text()
+    [version] = re.findall(r"<!-- measured -->\n- kube-scheduler (v[\d.]*\d)", page)
+    assert f"Pods a second as kube-scheduler {version}." in (ROOT / "README.md").read_text()
+
+
 COMMANDS = {
     "run": ("run",),
     "explain": ("explain",),

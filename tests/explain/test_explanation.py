@@ -8,7 +8,6 @@ import pytest
 from tests.core_harness import Cluster, profile
 from tests.scripted import scripted
 
-from bayplan.attempt.commit import Commit
 from bayplan.explain.explanation import explain
 from bayplan.framework import WAIT, PostFilterResult, Status
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -25,9 +24,7 @@ def explained(cluster: Cluster, pod: PodBuilder) -> dict[str, Any]:
     cluster.add(pod)
     core = cluster.core
     framework = core.profiles["bayplan"]
-    return explain(
-        framework, core.selector, Commit(core.world.cache, core.world.queue.nominator), pod.obj()
-    )
+    return explain(framework, core.placers, pod.obj())
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])

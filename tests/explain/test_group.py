@@ -22,7 +22,7 @@ from bayplan.testing import PodBuilder, make_pod
 
 def explainer(cluster: Cluster) -> GroupExplainer:
     """One that sees the groups of the cluster."""
-    return GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.selector)
+    return GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.placers)
 
 
 def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:

@@ -14,7 +14,7 @@ from bayplan.testing import PodBuilder, make_pod
 
 def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:
     """What is said of a group."""
-    explainer = GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.selector)
+    explainer = GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.placers)
     return explainer.of_group(f"default/{group}", [pod.obj() for pod in pods])
 
 
@@ -117,7 +117,7 @@ def test_a_pod_is_explained_together_with_its_group() -> None:
     show(cluster, gang("g", 5))
     pods = members("g", 5)
     cluster.add(*nodes(1), *pods)
-    explainer = GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.selector)
+    explainer = GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.placers)
     first, last = (explainer.of_pod(pods[i].obj()) for i in (0, 4))
     assert first["name"] == "default/g"
     assert "minCount (5) cannot be satisfied" in first["message"]

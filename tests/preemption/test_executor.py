@@ -115,6 +115,31 @@ def test_a_preemptor_whose_eviction_failed_is_tried_again_at_once(answers: int) 
     assert not gated(world, pod)
 
 
+def evictions(world: World, result: str) -> float | None:
+    name = "scheduler_preemption_goroutines_execution_total"
+    return world.metrics.registry.get_sample_value(name, {"result": result})
+
+
+def test_an_eviction_is_counted_when_its_last_request_is_answered() -> None:
+    world, _, _ = two_victims()
+    assert world.metrics.registry.get_sample_value("scheduler_preemption_victims_sum") == 2
+    world.client.answer()
+    (_, _, a_deleted), (_, _, b_deleted) = world.client.calls
+    a_deleted(None)
+    assert evictions(world, "success") is None
+    b_deleted(None)
+    assert evictions(world, "success") == 1
+
+
+def test_an_eviction_of_which_one_request_failed_is_counted_as_one_error() -> None:
+    world, _, _ = two_victims()
+    world.client.answer()
+    (_, _, a_deleted), (_, _, b_deleted) = world.client.calls
+    a_deleted(trouble())
+    b_deleted(None)
+    assert (evictions(world, "success"), evictions(world, "error")) == (None, 1)
+
+
 def test_one_failure_among_several_victims_waits_for_the_others() -> None:
     world, pod, _ = two_victims()
     (_, _, a_marked), (_, _, b_marked) = world.client.calls
@@ -152,7 +177,8 @@ def test_where_all_victims_are_leaving_nothing_is_sent_and_nobody_held_back() ->
     assert world.client.calls == []
     assert not gated(world, pod)
     assert world.metric("scheduler_preemption_attempts_total") == 1
-    assert world.metric("scheduler_preemption_victims_count") == 0
+    # As kube-scheduler, which counts those that are leaving already, too.
+    assert world.metric("scheduler_preemption_victims_count") == 1
 
 
 def test_attempts_and_victims_are_counted() -> None:

@@ -166,7 +166,7 @@ class World:
     def failed(self, pod: Pod, *, dry_run: bool = False) -> tuple[CycleState, FilterFailure]:
         """Try ``pod``, which must fit nowhere."""
         state = CycleState(dry_run=dry_run)
-        selection = self.core.selector.select(self.framework, state, pod)
+        selection = self.core.placers.selector.select(self.framework, state, pod)
         diagnosis = selection.diagnosis
         assert diagnosis is not None, f"{pod} fits on {selection.node_name}"
         rows = diagnosis.rows_with(unresolvable=False)

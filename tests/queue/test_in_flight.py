@@ -46,6 +46,17 @@ def test_events_of_a_pod_itself_are_seen_by_it_alone() -> None:
     assert pods.event_count == 2
 
 
+def test_kept_events_are_counted_by_name() -> None:
+    pods = InFlightPods()
+    assert pods.event_counts() == {"PodPopped": 0}
+    fly(pods, "a")
+    fly(pods, "b")
+    flight(pods, "a").own.append(SeenEvent(NODE_LABEL, None, "own"))
+    pods.record(NODE_ADD, None, 1)
+    pods.record(NODE_ADD, None, 2)
+    assert pods.event_counts() == {"PodPopped": 2, "NodeAdd": 2, NODE_LABEL.label: 1}
+
+
 def test_events_are_freed_when_the_oldest_pod_that_needs_them_is_back() -> None:
     pods = InFlightPods()
     a = fly(pods, "a")

@@ -25,13 +25,14 @@ def family(metrics: Metrics, name: str) -> dict[str, float]:
 
 
 def bounds(metrics: Metrics, name: str) -> list[float]:
-    return [
+    found = {
         float(sample.labels["le"])
         for found in text_string_to_metric_families(metrics.render().decode())
         if found.name == name
         for sample in found.samples
         if sample.name.endswith("_bucket") and sample.labels["le"] != "+Inf"
-    ]
+    }
+    return sorted(found)
 
 
 def used() -> Metrics:
@@ -52,12 +53,20 @@ def used() -> Metrics:
     metrics.claim_created(success=False)
     metrics.device_awaited("default-scheduler", "gpu", "timeout", 3.0, conditions=True)
     metrics.device_awaited("default-scheduler", "gpu", "timeout", 3.0, conditions=False)
-    metrics.preemption(3)
-    metrics.preemption(0)
+    metrics.preemption("pod", "Success", 0.5)
+    metrics.eviction("pod", 3, 0, 2)
+    metrics.evicted("pod", success=True, seconds=0.25)
+    metrics.preemption("pod", "Unschedulable", 0.5)
+    metrics.preemption("podgroup", "Success", 1.0)
+    metrics.eviction("podgroup", 40, 4, 0)
+    metrics.evicted("podgroup", success=False, seconds=2.0)
+    metrics.preemption("podgroup", "Success", None)
     return metrics
 
 
 P = "profile=default-scheduler"
+SEARCH = "scheduler_preemption_evaluation_duration_seconds"
+EVICTION = "scheduler_preemption_execution_duration_seconds"
 AWAITED = f"driver=gpu {P} status=timeout"
 CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=false"
 
@@ -146,6 +155,64 @@ CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=f
             "scheduler_preemption_victims",
             {"scheduler_preemption_victims_count": 1, "scheduler_preemption_victims_sum": 3},
         ),
+        (
+            "scheduler_workload_preemption_attempts",
+            {"scheduler_workload_preemption_attempts_total result=Success": 2},
+        ),
+        (
+            "scheduler_workload_preemption_victims",
+            {
+                "scheduler_workload_preemption_victims_count": 1,
+                "scheduler_workload_preemption_victims_sum": 40,
+            },
+        ),
+        (
+            "scheduler_preemption_workload_disruptions",
+            {
+                "scheduler_preemption_workload_disruptions_count preemptor=podgroup": 1,
+                "scheduler_preemption_workload_disruptions_sum preemptor=podgroup": 4,
+            },
+        ),
+        (
+            "scheduler_preemption_pdb_violations",
+            {"scheduler_preemption_pdb_violations_total preemptor=pod": 2},
+        ),
+        (
+            "scheduler_preemption_evaluation_duration_seconds",
+            {
+                f"{SEARCH}_count preemptor=pod result=Success": 1,
+                f"{SEARCH}_sum preemptor=pod result=Success": 0.5,
+                f"{SEARCH}_count preemptor=pod result=Unschedulable": 1,
+                f"{SEARCH}_sum preemptor=pod result=Unschedulable": 0.5,
+                f"{SEARCH}_count preemptor=podgroup result=Success": 1,
+                f"{SEARCH}_sum preemptor=podgroup result=Success": 1,
+            },
+        ),
+        (
+            "scheduler_preemption_execution_duration_seconds",
+            {
+                f"{EVICTION}_count preemptor=pod result=success": 1,
+                f"{EVICTION}_sum preemptor=pod result=success": 0.25,
+                f"{EVICTION}_count preemptor=podgroup result=error": 1,
+                f"{EVICTION}_sum preemptor=podgroup result=error": 2,
+            },
+        ),
+        (
+            "scheduler_preemption_goroutines_duration_seconds",
+            {
+                "scheduler_preemption_goroutines_duration_seconds_count result=success": 1,
+                "scheduler_preemption_goroutines_duration_seconds_sum result=success": 0.25,
+                "scheduler_preemption_goroutines_duration_seconds_count result=error": 1,
+                "scheduler_preemption_goroutines_duration_seconds_sum result=error": 2,
+            },
+        ),
+        (
+            "scheduler_preemption_goroutines_execution",
+            {
+                "scheduler_preemption_goroutines_execution_total result=success": 1,
+                "scheduler_preemption_goroutines_execution_total result=error": 1,
+            },
+        ),
     ],
 )
 def test_what_is_counted_appears_under_its_name(name: str, samples: dict[str, float]) -> None:
@@ -161,6 +228,11 @@ def test_what_is_counted_appears_under_its_name(name: str, samples: dict[str, fl
         ("scheduler_framework_extension_point_duration_seconds", 0.0001, 2, 12),
         ("scheduler_permit_wait_duration_seconds", 0.001, 2, 15),
         ("scheduler_preemption_victims", 1, 2, 7),
+        ("scheduler_workload_preemption_victims", 1, 2, 11),
+        ("scheduler_preemption_workload_disruptions", 1, 2, 11),
+        ("scheduler_preemption_evaluation_duration_seconds", 0.001, 2, 16),
+        ("scheduler_preemption_execution_duration_seconds", 0.001, 2, 16),
+        ("scheduler_preemption_goroutines_duration_seconds", 0.01, 2, 20),
     ],
 )
 def test_buckets_are_those_of_its_dashboards(
@@ -229,7 +301,7 @@ def test_several_instruments_receive_the_same() -> None:
 
     first, second, timings = used(), Metrics(), Timings()
     both = Instruments(first, second, timings)
-    both.preemption(1)
+    both.preemption("pod", "Success", 0.1)
     both.plugin_called("Mine", "Filter", "p", 0.1)
     assert (both.times_plugins, both.times_calls) == (True, True)
     assert timings.calls == [("Mine", "Filter")]

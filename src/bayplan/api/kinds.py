@@ -25,7 +25,7 @@ from bayplan.api import (
     topology,
     workloads,
 )
-from bayplan.api.meta import GenericObject
+from bayplan.api.meta import GenericObject, Object, ObjectReference
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -105,6 +105,11 @@ class Kind(Generic[T_co]):
         """
         place = f"{self._root}/namespaces/{namespace}" if namespace else self._root
         return f"{place}/{self.plural}/{name}" if name else f"{place}/{self.plural}"
+
+    def reference(self, obj: Object) -> ObjectReference:
+        """How events name ``obj``, one of this kind."""
+        meta = obj.metadata
+        return ObjectReference(self.name, meta.namespace, meta.name, meta.uid, self.api_version)
 
     def __repr__(self) -> str:
         return f"Kind({self.api_version} {self.name})"

@@ -16,6 +16,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.attempt.workload_group_report import GroupStatusWriter
@@ -115,12 +116,12 @@ class Core:
 
     Attributes:
         world: what it knows of the cluster.
-        selector: chooses nodes; for simulations, which make no full attempts.
+        placers: decide about Pods and groups.
         scheduler: runs the cycles.
     """
 
     world: World
-    selector: NodeChooser
+    placers: Placers
     scheduler: Scheduler
 
     @property
@@ -146,6 +147,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
             ports.instrument,
         )
     selector = NodeChooser(world.cache.nodes, ports.extenders, world.node_backoff, ports.tie_break)
+    placers = Placers(world.cache, world.nominator, selector)
     binder = Binder(
         ports.binding_workers,
         ports.inbox,
@@ -157,7 +159,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
     scheduler = Scheduler(
         world,
         make_profiles(config, registry, world, ports),
-        selector,
+        placers,
         ports.inbox,
         binder,
         Report(ports.events, ports.statuses),
@@ -167,7 +169,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.instrument,
         ports.clock,
     )
-    return Core(world, selector, scheduler)
+    return Core(world, placers, scheduler)
 
 
 def make_profiles(

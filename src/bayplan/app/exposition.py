@@ -75,6 +75,7 @@ def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:
 
     metrics.poll_by(polled.PENDING_PODS, world.queue.counts)
     metrics.poll(polled.QUEUED_ENTITIES, entities)
+    metrics.poll_by(polled.INFLIGHT_EVENTS, world.queue.in_flight_events)
     metrics.poll_by(polled.CACHE_SIZE, world.cache.counts)
     metrics.poll(polled.OVERCOMMIT, lambda: world.overcommit.excess)
     metrics.poll_by(polled.PERMIT_WAITING, in_permit)

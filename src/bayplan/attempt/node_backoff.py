@@ -44,18 +44,18 @@ class NodeBackoff:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pauses: dict[Owner, dict[str, _Pause]] = {}
-        self._suspected: list[tuple[Owner, str]] = []
+        self._suspected: list[Pod] = []
 
     def __bool__(self) -> bool:
         return bool(self._pauses or self._suspected)
 
-    def suspect(self, pod: Pod, node: str) -> None:
-        """The node may have rejected ``pod``; `clear` must follow."""
-        self._suspected.append((_owner(pod), node))
+    def suspect(self, pod: Pod) -> None:
+        """Its node may have rejected ``pod``; `clear` must follow."""
+        self._suspected.append(pod)
 
-    def clear(self, pod: Pod, node: str) -> None:
-        """Whether the node has rejected ``pod`` is known now."""
-        self._suspected.remove((_owner(pod), node))
+    def clear(self, pod: Pod) -> None:
+        """Whether its node has rejected ``pod`` is known now."""
+        self._suspected.remove(pod)
 
     def add(self, pod: Pod, node: str) -> float:
         """The node rejected ``pod``: its owner's Pods keep off it.
@@ -85,7 +85,7 @@ class NodeBackoff:
         if pod.controller == ("", ""):
             return _rows(nodes, [])
         owner = _owner(pod)
-        return _rows(nodes, [node for suspected, node in self._suspected if suspected == owner])
+        return _rows(nodes, [one.node_name for one in self._suspected if _owner(one) == owner])
 
     def _forget(self) -> None:
         now = self._clock()

@@ -6,6 +6,7 @@ it makes sense, so its Pods may never tell.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
@@ -37,7 +38,7 @@ class ObjectReport:
         self._next = now + CHECK_SECONDS
         found = [(f.name, p.faults()) for f in frameworks for p in f.plugins.finding_faults]
         faults = [faults for _, faults in found]
-        if len(faults) == len(self._seen) and all(map(_same, faults, self._seen)):
+        if len(faults) == len(self._seen) and all(map(operator.is_, faults, self._seen)):
             return
         self._seen = faults
         profiles = {fault: profile for profile, faults in found for fault in faults}
@@ -47,7 +48,3 @@ class ObjectReport:
                 log.warning(message, kind=regarding.kind, object=regarding.name, reason=reason)
                 self._events.event(regarding, None, "Warning", reason, "Reading", message, profile)
         self._told = set(profiles)
-
-
-def _same(one: Sequence[ObjectFault], other: Sequence[ObjectFault]) -> bool:
-    return one is other

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
-from bayplan.api.meta import Object, ObjectReference
+from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import Group, label_key, of_pod_group, only_itself
 from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of, sub_group_of
-
-if TYPE_CHECKING:
-    from bayplan.cache.cache import CountedPods
 
 
 class Groups:
@@ -147,13 +144,13 @@ class Groups:
         return sum((nodes[below.name] for below in part.walk() if below.name in nodes), Counter())
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         if key := self.key_of(pod):
             nodes = self._nodes.setdefault(key, {})
             nodes.setdefault(sub_group_of(pod.shape), Counter())[pod.node_name] += 1
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         key = self.key_of(pod)
         parts = self._nodes.get(key, {}) if key else {}
         nodes = parts.get(name := sub_group_of(pod.shape))
@@ -177,9 +174,6 @@ def _inferred(
 ) -> Group:
     """A group; without ``kind`` its owner has several, so events are about a Pod."""
     meta = owner.metadata
-    subject = None
-    if kind is not None:
-        subject = ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)
     created = meta.creation_timestamp
     parts, fault = parts_of(meta.annotations, levels)
     return Group(
@@ -190,5 +184,5 @@ def _inferred(
         parts=parts,
         created=None if created is None else created.timestamp(),
         fault=fault,
-        subject=subject,
+        subject=None if kind is None else kind.reference(owner),
     )

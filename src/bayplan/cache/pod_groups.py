@@ -102,13 +102,7 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
         timeout=float(spec.schedule_timeout_seconds or 0) or None,
         created=None if created is None else created.timestamp(),
         fault=fault or wrong,
-        subject=ObjectReference(
-            POD_GROUP.name,
-            pod_group.namespace,
-            pod_group.name,
-            pod_group.uid,
-            POD_GROUP.api_version,
-        ),
+        subject=POD_GROUP.reference(pod_group),
     )
 
 

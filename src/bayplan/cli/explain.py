@@ -17,7 +17,6 @@ import typer
 from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
-from bayplan.attempt.commit import Commit
 from bayplan.cache.inferred_groups import OWNERS
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.explain_text import print_group, print_verdict
@@ -119,7 +118,7 @@ def _explain_group(
 
 
 def _explainer(core: Core) -> GroupExplainer:
-    return GroupExplainer(core.profiles, core.world, core.selector)
+    return GroupExplainer(core.profiles, core.world, core.placers)
 
 
 def explain_file(
@@ -151,12 +150,11 @@ def _explain(
     cluster: Cluster, core: Core, only: str | None, *, details: bool = False
 ) -> list[Verdict]:
     pods = judged(cluster, core)
-    commit = Commit(core.world.cache, core.world.queue.nominator)
     groups = _explainer(core)
 
     def verdict_on(pod: Pod) -> Verdict:
         framework = core.profiles[pod.spec.scheduler_name]
-        verdict = explain_pod(framework, core.selector, commit, pod, details=details)
+        verdict = explain_pod(framework, core.placers, pod, details=details)
         if group := groups.of_pod(pod):
             verdict["group"] = group
         return verdict

@@ -1,9 +1,9 @@
 """The one way to the API server: where it is, who we are, and handles that are set up for it.
 
 `Connection` holds what the credentials say and turns it into pycurl options. Authorization is read
-through the official client's Configuration (it renews exec credentials and re-reads the service
-account token) and is looked at again every few seconds and after every 401, so a rotated token is
-used without a restart. Safe to use from any thread; a handle belongs to one thread.
+from the token's file, or through the official client's Configuration (it renews exec credentials),
+and is looked at again every few seconds and after every 401, so a rotated token is used without a
+restart. Safe to use from any thread; a handle belongs to one thread.
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any
         environ: the environment.
 
     Returns:
-        The official client's Configuration, and the file to read the bearer token from again, if
-        the kubeconfig names one.
+        The official client's Configuration, and the file to read the bearer token from again: the
+        service account's, or the one that the kubeconfig names, if it does.
 
     Raises:
         KubeconfigError: nothing found, or not usable.
     """
     if path is None and environ.get("KUBERNETES_SERVICE_HOST"):
-        return _load_in_cluster(), None
+        return _load_in_cluster()
     paths = path or environ.get("KUBECONFIG") or DEFAULT_PATH
     files = [Path(p).expanduser() for p in paths.split(os.pathsep) if p]
     existing = [f for f in files if f.is_file()]
@@ -50,16 +50,17 @@ def load(path: str | None, environ: Mapping[str, str] = os.environ) -> tuple[Any
     return _load_files(paths, existing)
 
 
-def _load_in_cluster() -> Any:
+def _load_in_cluster() -> tuple[Any, Path]:
     from kubernetes.client import Configuration  # noqa: PLC0415
-    from kubernetes.config import ConfigException, load_incluster_config  # noqa: PLC0415
+    from kubernetes.config import ConfigException, incluster_config  # noqa: PLC0415
 
     configuration = Configuration()
     try:
-        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        incluster_config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
         raise KubeconfigError(f"in-cluster credentials: {error}") from error
-    return configuration
+    # The official client would go on for a minute with a token that was refused.
+    return configuration, Path(incluster_config.SERVICE_TOKEN_FILENAME)
 
 
 def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:

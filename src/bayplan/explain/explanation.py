@@ -13,10 +13,10 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Commit, Committed
+from bayplan.attempt.commit import Choice, Committed
 from bayplan.attempt.outcome import Placement, Rejection
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
@@ -51,9 +51,7 @@ class ExplainsFilter(Protocol):
         """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
 
 
-def explain(
-    framework: Framework, selector: NodeChooser, commit: Commit, pod: Pod, *, details: bool = False
-) -> Verdict:
+def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool = False) -> Verdict:
     """Why ``pod`` goes where it goes, or nowhere.
 
     With ``details``, what Filter plugins can say of the nodes that they reject, for people.
@@ -67,7 +65,7 @@ def explain(
         verdict["message"] = skip_note(pod)
         return verdict
     state = CycleState(dry_run=True, explained=True)
-    outcome = attempt(framework, selector, state, pod)
+    outcome = attempt(framework, placers.selector, state, pod)
     diagnosis = None
     if isinstance(outcome, Placement):
         diagnosis = _diagnosis_of(framework, state, pod, outcome)
@@ -80,7 +78,8 @@ def explain(
     if details and "nodes" in verdict and diagnosis is not None:
         verdict["details"] = _details(framework, diagnosis, pod)
     if isinstance(outcome, Placement):
-        _add_commit(verdict, commit.rehearse(Choice(framework, state, pod, outcome.node_name)))
+        choice = Choice(framework, state, pod, outcome.node_name)
+        _add_commit(verdict, placers.commit.rehearse(choice))
     return verdict
 
 

@@ -10,15 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.commit import Commit
-from bayplan.attempt.group import Planner, refusal_of
+from bayplan.attempt.group import refusal_of
+from bayplan.attempt.placers import Placers
 from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.room import RoomMaker
-from bayplan.attempt.selection import NodeChooser
-from bayplan.attempt.workload_group import GroupAttempts
 from bayplan.attempt.workload_group_report import condition_text
-from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.framework.room import Room
@@ -33,14 +29,10 @@ _NONE_LEFT = "none of its Pods can be placed"
 class GroupExplainer:
     """Explains groups; each is planned once, however many of its Pods are asked about."""
 
-    def __init__(self, profiles: Profiles, world: World, selector: NodeChooser) -> None:
-        cache, nominator = world.cache, world.nominator
-        commit = Commit(cache, nominator)
-        self._profiles, self._cache, self._groups = profiles, cache, world.queue.groups
-        self._planner = Planner(cache, commit, selector)
-        self._rooms = RoomMaker(cache, nominator, self._planner)
-        self._attempts = GroupAttempts(commit, selector, nominator, cache.members)
-        self._workload_rooms = WorkloadRooms(cache, nominator, self._attempts, commit, selector)
+    def __init__(self, profiles: Profiles, world: World, placers: Placers) -> None:
+        self._profiles, self._cache, self._groups = profiles, world.cache, world.queue.groups
+        self._planner, self._rooms = placers.planner, placers.rooms
+        self._attempts, self._workload_rooms = placers.attempts, placers.workload_rooms
         self._verdicts: dict[str, Verdict] = {}
 
     def of_pod(self, pod: Pod) -> Verdict:

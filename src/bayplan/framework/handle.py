@@ -15,7 +15,7 @@ import structlog
 
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
-from bayplan.cache.cache import CountedPods
+from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from bayplan.api.kinds import Kind
-from bayplan.api.meta import Object, ObjectReference
+from bayplan.api.meta import ObjectReference
 from bayplan.framework.points import Named
 
 
@@ -24,9 +23,3 @@ class FindsFaults(Named, Protocol):
 
     def faults(self) -> Sequence[ObjectFault]:
         """All faults there are; the same object as the last time while none comes or goes."""
-
-
-def reference(kind: Kind[Any], obj: Object) -> ObjectReference:
-    """How events name ``obj``."""
-    meta = obj.metadata
-    return ObjectReference(kind.name, meta.namespace, meta.name, meta.uid, kind.api_version)

@@ -14,7 +14,7 @@ import msgspec
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table import BoolArray
-from bayplan.framework.status import Status
+from bayplan.framework.status import Code, Status
 
 
 class Taker(msgspec.Struct, frozen=True, eq=False):
@@ -74,6 +74,11 @@ class Room(msgspec.Struct, frozen=True, eq=False):
     victims: tuple[Pod, ...]
     sentence: str
 
+    @property
+    def code(self) -> Code:
+        """The answer as a status code."""
+        return Code.SUCCESS
+
 
 class NoRoom(msgspec.Struct, frozen=True, eq=False):
     """Why no room can be made; "" where there is nothing worth saying.
@@ -85,6 +90,11 @@ class NoRoom(msgspec.Struct, frozen=True, eq=False):
 
     sentence: str = ""
     final: bool = False
+
+    @property
+    def code(self) -> Code:
+        """The answer as a status code."""
+        return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if self.final else Code.UNSCHEDULABLE
 
 
 class WorkloadTrial(Protocol):

@@ -36,6 +36,7 @@ class Framework:
         lifecycle: the extension points before and after.
         placements: where PodGroups of Kubernetes may go; None where they may go anywhere, without
             the feature gate TopologyAwareWorkloadScheduling.
+        groups: which Pods belong together, and what is asked for them.
     """
 
     def __init__(

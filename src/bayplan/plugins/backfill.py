@@ -61,7 +61,6 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import Plugin
-from bayplan.framework.object_faults import reference
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodGroupPostFilter, PreFilter
 from bayplan.framework.room import NoRoom, RoomRequest, Taker
 from bayplan.framework.status import SKIP, Status
@@ -279,7 +278,7 @@ class Backfill(Plugin):
         for kind in (POD_GROUP, WORKLOAD_POD_GROUP):
             group = self._in_tree.objects.get(kind, taker.key)
             if group is not None:
-                return reference(kind, group)
+                return kind.reference(group)
         return taker.pods[0]
 
     # Who is tried again

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
 
 import msgspec
 import structlog
@@ -25,8 +27,17 @@ from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
 from bayplan.framework.room import Room, Taker
 from bayplan.preemption.ranking import Candidate
+from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("preemption")
+
+POD, POD_GROUP = "pod", "podgroup"
+"""Kinds of preemptors, as in kube-scheduler's messages and metrics."""
+
+
+def kind_of(taker: Taker) -> str:
+    """The kind of preemptor that ``taker`` is."""
+    return POD if taker.uid == taker.pods[0].uid else POD_GROUP
 
 
 class Preemptor(msgspec.Struct, frozen=True, eq=False):
@@ -34,7 +45,7 @@ class Preemptor(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         uid: of the Pod or the group.
-        kind: ``pod`` or ``podgroup``, as in kube-scheduler's messages.
+        kind: `POD` or `POD_GROUP`.
         pods: the Pod, or those of the group that wait for a node; at least one.
         nodes: where there will be room.
     """
@@ -59,7 +70,11 @@ class _Eviction:
     """
 
     def __init__(
-        self, preemptor: Preemptor, victims: Sequence[Pod], retry: Callable[[], None]
+        self,
+        preemptor: Preemptor,
+        victims: Sequence[Pod],
+        retry: Callable[[], None],
+        instrument: Instrument,
     ) -> None:
         self.preemptor = preemptor
         self.victims = list(victims)
@@ -68,6 +83,8 @@ class _Eviction:
         self._left = {victim.uid for victim in victims}
         self._any_error = False
         self._retry = retry
+        self._instrument = instrument
+        self._began = perf_counter()
 
     def done(self, victim: Pod, error: Exception | None = None) -> None:
         """Nothing more is to be sent for ``victim``. Any thread."""
@@ -81,7 +98,11 @@ class _Eviction:
         with self._lock:
             self._any_error = self._any_error or error is not None
             self._left.discard(victim.uid)
-            self.failed = self._any_error and not self._left
+            ended, success = not self._left, not self._any_error
+            self.failed = ended and not success
+        if ended:
+            seconds = perf_counter() - self._began
+            self._instrument.evicted(self.preemptor.kind, success=success, seconds=seconds)
         if self.failed:
             self._retry()
 
@@ -96,6 +117,7 @@ class Executor:
         self._cause = cause
         self._handle = handle
         self._plugin_name = plugin_name
+        self._instrument = handle.instrument
         self._running: dict[str, _Eviction] = {}
 
     @property
@@ -104,31 +126,39 @@ class Executor:
         assert writer is not None, "without a cluster no Pod is evicted"
         return writer
 
-    def evict(self, pod: Pod, candidate: Candidate) -> bool:
-        """Evict the victims of ``candidate``; False when all of them are leaving already."""
-        preemptor = Preemptor(pod.uid, "pod", (pod,), frozenset({candidate.node_name}))
-        return self._evict(preemptor, candidate.victims)
+    def evict(self, pod: Pod, candidate: Candidate) -> None:
+        """Evict the victims of ``candidate``, but for those that are leaving already."""
+        preemptor = Preemptor(pod.uid, POD, (pod,), frozenset({candidate.node_name}))
+        self._instrument.eviction(POD, len(candidate.victims), 0, candidate.violations)
+        self._evict(preemptor, candidate.victims)
 
-    def evict_for_group(self, taker: Taker, room: Room) -> bool:
-        """Evict the victims of ``room``; False when all of them are leaving already."""
-        nodes = frozenset(room.nodes.values())
-        kind = "pod" if taker.uid == taker.pods[0].uid else "podgroup"
-        return self._evict(Preemptor(taker.uid, kind, taker.pods, nodes), room.victims)
+    def evict_for_group(self, taker: Taker, room: Room, groups: int, violations: int) -> None:
+        """Evict the victims of ``room``, but for those that are leaving already.
 
-    def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> bool:
+        Args:
+            taker: for whom.
+            room: where.
+            groups: how many PodGroups of Kubernetes leave as a whole.
+            violations: how many of the victims a PodDisruptionBudget protects.
+        """
+        kind, nodes = kind_of(taker), frozenset(room.nodes.values())
+        self._instrument.eviction(kind, len(room.victims), groups, violations)
+        self._evict(Preemptor(taker.uid, kind, taker.pods, nodes), room.victims)
+
+    def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> None:
         # A candidate may be a cached one: the node has the same Pods, but their objects may be
         # newer.
         newest = (self._on_node(victim) for victim in chosen)
         victims = [victim for victim in newest if victim is not None and victim.deleted is None]
         if not victims:
-            return False
+            return
         self._clear_nominations(preemptor)
-        eviction = _Eviction(preemptor, victims, lambda: self._handle.activate(preemptor.pods))
+        retry = partial(self._handle.activate, preemptor.pods)
+        eviction = _Eviction(preemptor, victims, retry, self._instrument)
         self._forget_finished()
         self._running[preemptor.uid] = eviction
         for victim in victims:
             self._preempt(eviction, victim)
-        return True
 
     def _on_node(self, victim: Pod) -> Pod | None:
         row = self._handle.nodes.row(victim.node_name)

@@ -6,13 +6,15 @@ While victims are leaving the group keeps its nodes, and nobody else is evicted 
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from bayplan.api.pod import PodShape
 from bayplan.cache.groups import Groups
 from bayplan.cache.pod_groups import Group
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.executor import Executor
+from bayplan.preemption.executor import Executor, kind_of
 from bayplan.preemption.room import NOT_ENOUGH, RoomSearch
 from bayplan.preemption.rule import YieldRule
 from bayplan.preemption.units import GroupOf
@@ -28,8 +30,8 @@ class GroupPreemption:
         self._executor = executor
         self._nominator, self._instrument = handle.nominator, handle.instrument
         self._groups = handle.groups
-        budgets = handle.objects.shared(Budgets, handle.objects)
-        self._search = RoomSearch(handle.nodes, handle.nominator, budgets)
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+        self._search = RoomSearch(handle.nodes, handle.nominator, self._budgets)
 
     def make_room(self, request: RoomRequest) -> Room | NoRoom:
         """Have Pods evicted for a group, unless this is only a question.
@@ -42,13 +44,16 @@ class GroupPreemption:
             return NEVER
         if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
             return Room(self._nominations(taker), (), "")
+        started = perf_counter()
         room = self._find(request, self._rule)
         if room is NOT_ENOUGH and self._rule.wider is not None:
             room = self._find(request, self._rule.wider)
-        if not request.dry_run:
-            victims = room.victims if isinstance(room, Room) else ()
-            evicted = isinstance(room, Room) and self._executor.evict_for_group(taker, room)
-            self._instrument.preemption(len(victims) if evicted else 0)
+        if request.dry_run:
+            return room
+        self._instrument.preemption(kind_of(taker), str(room.code), perf_counter() - started)
+        if isinstance(room, Room):
+            violations = len(self._budgets.violations(room.victims))
+            self._executor.evict_for_group(taker, room, 0, violations)
         return room
 
     def _find(self, request: RoomRequest, rule: YieldRule) -> Room | NoRoom:

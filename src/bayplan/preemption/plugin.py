@@ -8,6 +8,7 @@ explain, no Pod is evicted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
@@ -24,7 +25,7 @@ from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
-from bayplan.preemption.executor import Executor
+from bayplan.preemption.executor import POD, Executor
 from bayplan.preemption.policy import VictimPolicy
 
 WAITING = Status.unresolvable("waiting for the preemption for this pod to be finished")
@@ -78,12 +79,14 @@ class PreemptionPlugin(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Make room for ``pod``, if that is possible, and nominate the node for it."""
+        started = perf_counter()
         analysis = self._evaluator.analyse(state, pod, failure, every_node=state.dry_run)
         if state.dry_run:
             return analysis.result
-        best = analysis.best
-        evicted = best is not None and self._executor.evict(pod, best)
-        self._instrument.preemption(len(best.victims) if best is not None and evicted else 0)
+        code = str(analysis.result.status.code)
+        self._instrument.preemption(POD, code, perf_counter() - started)
+        if analysis.best is not None:
+            self._executor.evict(pod, analysis.best)
         return analysis.result
 
     def events_to_register(self) -> list[EventRegistration]:

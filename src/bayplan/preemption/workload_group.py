@@ -10,15 +10,18 @@ Answers to kube-scheduler's ``framework/preemption/podgrouppreemption.go``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
 
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.executor import Executor
+from bayplan.preemption.executor import POD_GROUP, Executor
 from bayplan.preemption.ranking import start
 
 NEVER = NoRoom("not eligible due to preemptionPolicy=Never.")
@@ -27,16 +30,34 @@ NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True
 
 @dataclass(frozen=True)
 class _Unit:
-    """Pods that stay or go together; ``is_group`` is a Pod that has a group, too."""
+    """Pods that stay or go together.
+
+    Attributes:
+        is_group: a Pod that has a group is one, too.
+        is_whole: all Pods of a group.
+    """
 
     priority: int
     pods: tuple[Pod, ...]
     is_group: bool
+    is_whole: bool = False
+
+    def count_of(self, uids: Set[str]) -> int:
+        """How many of its Pods are among these."""
+        return sum(pod.uid in uids for pod in self.pods)
 
     @property
     def importance(self) -> tuple[int, bool, int, int]:
         """Less important ones have higher keys."""
         return -self.priority, not self.is_group, -len(self.pods), min(map(start, self.pods))
+
+
+class _Choice(NamedTuple):
+    """An answer, with the victims that leave as whole groups, and those that a budget protects."""
+
+    answer: Room | NoRoom
+    groups: int = 0
+    violations: int = 0
 
 
 class WorkloadPreemption:
@@ -54,6 +75,21 @@ class WorkloadPreemption:
         Raises:
             AttemptFault: a plugin broke.
         """
+        settled = self._settled(request)
+        started = perf_counter()
+        choice = _Choice(settled) if settled is not None else self._search(request)
+        if request.dry_run:
+            return choice.answer
+        seconds = perf_counter() - started if settled is None else None
+        self._instrument.preemption(POD_GROUP, str(choice.answer.code), seconds)
+        if settled is None and isinstance(choice.answer, Room):
+            self._executor.evict_for_group(
+                request.taker, choice.answer, choice.groups, choice.violations
+            )
+        return choice.answer
+
+    def _settled(self, request: WorkloadRoomRequest) -> Room | NoRoom | None:
+        """The answer where no victims have to be looked for."""
         pods, priority = request.taker.pods, request.pod_group.priority
         if pods[0].spec.preemption_policy == "Never":
             return NEVER
@@ -61,21 +97,29 @@ class WorkloadPreemption:
         if running or self._is_under_way(pods, priority):
             nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in pods}
             return Room(nodes, (), "ongoing preemption on nominated nodes")
-        units = sorted(self._units(priority), key=lambda unit: unit.importance)
+        return None
+
+    def _search(self, request: WorkloadRoomRequest) -> _Choice:
+        """Look for victims."""
+        found = self._units(request.pod_group.priority)
+        units = sorted(found, key=lambda unit: unit.importance)
         if not units:
-            return NOBODY
+            return _Choice(NOBODY)
+        protected = self._budgets.violations(pod for unit in units for pod in unit.pods)
         with request.without([pod for unit in units for pod in unit.pods]) as trial:
             if not trial.status.ok:
-                return NoRoom(trial.status.message)
-            victims = [unit for unit in self._protected_first(units) if not trial.keeps(unit.pods)]
+                return _Choice(NoRoom(trial.status.message))
+            # Those that a budget protects come first.
+            units.sort(key=lambda unit: not unit.count_of(protected))
+            victims = [unit for unit in units if not trial.keeps(unit.pods)]
         victims.sort(key=lambda unit: unit.importance)
         evicted = tuple(pod for unit in victims for pod in unit.pods)
         text = f"found a placement for podgroup, preempting {len(evicted)} victims"
-        room = Room(trial.nodes, evicted, text)
-        if not request.dry_run:
-            self._executor.evict_for_group(request.taker, room)
-            self._instrument.preemption(len(evicted))
-        return room
+        return _Choice(
+            Room(trial.nodes, evicted, text),
+            groups=sum(unit.is_whole for unit in victims),
+            violations=sum(unit.count_of(protected) for unit in victims),
+        )
 
     def _is_under_way(self, pods: tuple[Pod, ...], priority: int) -> bool:
         """Whether victims are leaving the nodes that Pods of the group are nominated to."""
@@ -92,8 +136,7 @@ class WorkloadPreemption:
         seen: set[str] = set()
         for info in self._nodes:
             for pod in info.pods:
-                key = workload_group_key(pod)
-                group = find_workload_group(self._objects, key) if key else None
+                key, group = workload_group_key(pod), self._group_of(pod)
                 own = pod.priority if group is None else group.priority
                 if own >= priority:
                     continue
@@ -101,20 +144,16 @@ class WorkloadPreemption:
                     yield _Unit(own, (pod,), is_group=bool(key))
                 elif key not in seen:
                     seen.add(key)
-                    yield _Unit(own, tuple(self._members.scheduled(key)), is_group=True)
+                    members = tuple(self._members.scheduled(key))
+                    yield _Unit(own, members, is_group=True, is_whole=True)
 
     def _priority(self, pod: Pod) -> int:
-        key = workload_group_key(pod)
-        group = find_workload_group(self._objects, key) if key else None
+        group = self._group_of(pod)
         return pod.priority if group is None else group.priority
 
-    def _protected_first(self, units: list[_Unit]) -> list[_Unit]:
-        violators = self._budgets.violations(pod for unit in units for pod in unit.pods)
-
-        def is_free(unit: _Unit) -> bool:
-            return not any(pod.uid in violators for pod in unit.pods)
-
-        return sorted(units, key=is_free)
+    def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
+        key = workload_group_key(pod)
+        return find_workload_group(self._objects, key) if key else None
 
 
 def _is_victim(pod: Pod) -> bool:

@@ -8,7 +8,7 @@ may have missed one of them counts as woken.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -102,6 +102,15 @@ class InFlightPods:
     def event_count(self) -> int:
         """How many events are kept."""
         return len(self._events) + sum(len(f.own) for f in self._flights.values())
+
+    def event_counts(self) -> dict[str, int]:
+        """How many events are kept, by name; "PodPopped" is the number of Pods. Any thread."""
+        # Copied first, which no other thread can interrupt: the scheduling thread goes on.
+        flights = list(self._flights.values())
+        counts = Counter(seen.event.label for seen in self._events.copy())
+        for flight in flights:
+            counts.update(seen.event.label for seen in flight.own.copy())
+        return {"PodPopped": len(flights), **counts}
 
     def __len__(self) -> int:
         return len(self._flights)

@@ -588,6 +588,10 @@ class SchedulingQueue:
         """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
         return self._places.counts()
 
+    def in_flight_events(self) -> dict[str, int]:
+        """The metric scheduler_inflight_events by its label ``event``; any thread may ask."""
+        return self._places.in_flight.event_counts()
+
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
         return self._places.gated.counts()

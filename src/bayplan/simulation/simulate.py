@@ -18,15 +18,12 @@ from typing import Any
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Commit, Member
-from bayplan.attempt.group import Planner, refusal_of
+from bayplan.attempt.commit import Choice, Member
+from bayplan.attempt.group import refusal_of
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.room import RoomMaker
-from bayplan.attempt.workload_group import GroupAttempts
 from bayplan.attempt.workload_group_report import condition_text
-from bayplan.attempt.workload_room import WorkloadRooms
 from bayplan.cache.pod_groups import find_workload_group
 from bayplan.config.points import Point
 from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
@@ -118,14 +115,9 @@ class _Simulation:
     def __init__(self, core: Core, *, evict: bool) -> None:
         self._core = core
         self._evict = evict
-        self._commit = Commit(core.world.cache, core.world.queue.nominator)
-        self._planner = Planner(core.world.cache, self._commit, core.selector)
-        self._rooms = RoomMaker(core.world.cache, core.world.nominator, self._planner)
-        cache, nominator = core.world.cache, core.world.nominator
-        self._attempts = GroupAttempts(self._commit, core.selector, nominator, cache.members)
-        self._workload_rooms = WorkloadRooms(
-            cache, nominator, self._attempts, self._commit, core.selector
-        )
+        self._placers = core.placers
+        self._planner, self._rooms = core.placers.planner, core.placers.rooms
+        self._attempts = core.placers.attempts
         self._order = NameOrder()
 
     def run(self, pods: list[Pod]) -> list[Result]:
@@ -195,7 +187,7 @@ class _Simulation:
         results = {pod.uid: self._held(entry, pod, "") for pod in pods}
         if not entry.pods:
             return [{**result, "podGroup": {"name": key}} for result in results.values()]
-        untried, done = self._workload_rooms.dry_run(framework, pod_group, pods)
+        untried, done = self._placers.workload_rooms.dry_run(framework, pod_group, pods)
         victims = done.room.victims if done.room is not None else ()
         if victims and self._take_away([pod.key for pod in victims]):
             untried = done = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
@@ -227,7 +219,7 @@ class _Simulation:
 
     def _attempt(self, result: Result, framework: Framework, pod: Pod) -> None:
         state = CycleState(dry_run=True)
-        placement = attempt(framework, self._core.selector, state, pod)
+        placement = attempt(framework, self._placers.selector, state, pod)
         if isinstance(placement, Rejection) and placement.nominated and placement.diagnosis:
             victims = eviction(framework, state, pod, placement.diagnosis).get("victims", ())
             if victims:
@@ -235,7 +227,7 @@ class _Simulation:
                 if self._take_away(victims):
                     self._core.world.nominator.nominate(pod, placement.nominated)
                     state = CycleState(dry_run=True)
-                    placement = attempt(framework, self._core.selector, state, pod)
+                    placement = attempt(framework, self._placers.selector, state, pod)
         if isinstance(placement, Rejection):
             fault, message = placement.fault, placement.message
             if isinstance(fault, AttemptFault):
@@ -243,7 +235,7 @@ class _Simulation:
             result["message"] = cut_note(message)
             result.update(raised(fault))
             return
-        committed = self._commit.run(Choice(framework, state, pod, placement.node_name))
+        committed = self._placers.commit.run(Choice(framework, state, pod, placement.node_name))
         if isinstance(committed, Rejection):
             result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
             result["message"] = cut_note(committed.message)
@@ -275,6 +267,6 @@ class _Simulation:
         if verdict.ok:
             bind_claims(self._core.world.cache.objects, member)
         else:
-            self._commit.undo([member])
+            self._placers.commit.undo([member])
             result["node"] = None
             result["message"] = cut_note(Rejection.of_chosen_node(Point.PERMIT, verdict).message)

@@ -19,6 +19,11 @@ BATCH = 512
 """Observations that wait at most: 16 KiB."""
 
 
+def exponential(start: float, factor: float, count: int) -> list[float]:
+    """So many upper bounds, each ``factor`` times the one before."""
+    return [start * factor**i for i in range(count)]
+
+
 class Observations:
     """The observations under one combination of labels. Any thread."""
 

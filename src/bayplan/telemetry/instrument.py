@@ -70,8 +70,25 @@ class Instrument:
     def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
         """One of them was tried: it was ``feasible`` or ``infeasible``."""
 
-    def preemption(self, victims: int) -> None:
-        """A preemption was tried; ``victims`` is 0 where it found none."""
+    def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
+        """A preemption for a ``pod`` or ``podgroup`` was tried.
+
+        ``result`` is the name of its status code, ``seconds`` the duration of the search for
+        victims; None where none was necessary.
+        """
+
+    def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
+        """So many Pods are to leave for a ``pod`` or ``podgroup``.
+
+        Args:
+            preemptor: which of the two.
+            victims: Pods, those included that are leaving already.
+            groups: how many PodGroups leave as a whole.
+            violations: how many of the Pods a PodDisruptionBudget protects.
+        """
+
+    def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
+        """The API server has answered all requests of an eviction. Any thread."""
 
     def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
         """A kubelet rejected a Pod of ``scheduler`` (a schedulerName).
@@ -206,10 +223,20 @@ class Instruments(Instrument):
         for part in self._parts:
             part.placement_evaluated(profile, result, seconds)
 
-    def preemption(self, victims: int) -> None:
+    def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            part.preemption(victims)
+            part.preemption(preemptor, result, seconds)
+
+    def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.eviction(preemptor, victims, groups, violations)
+
+    def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.evicted(preemptor, success=success, seconds=seconds)
 
     def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
         """See `Instrument`."""

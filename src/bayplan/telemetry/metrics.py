@@ -20,13 +20,10 @@ from prometheus_client import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.telemetry.histogram import Histogram
+from bayplan.telemetry.histogram import Histogram, exponential
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.polled import Collector, Polled, Values
-
-
-def _exponential(start: float, factor: float, count: int) -> list[float]:
-    return [start * factor**i for i in range(count)]
+from bayplan.telemetry.preemption import PreemptionMetrics
 
 
 class Metrics(Instrument):
@@ -50,7 +47,7 @@ class Metrics(Instrument):
             registry.register(family)
             return family
 
-        seconds = _exponential(0.001, 2, 15)
+        seconds = exponential(0.001, 2, 15)
         self._attempts = counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule Pods, by result: scheduled, unschedulable or error.",
@@ -76,13 +73,13 @@ class Metrics(Instrument):
             "scheduler_pod_scheduling_attempts",
             "Attempts that a Pod needed.",
             (),
-            _exponential(1, 2, 5),
+            exponential(1, 2, 5),
         ).labels()
         self._sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a Pod's entry into the queue to its binding, over all attempts.",
             ("attempts",),
-            _exponential(0.01, 2, 20),
+            exponential(0.01, 2, 20),
         )
         self._after_flush = counter(
             "scheduler_pod_scheduled_after_flush_total",
@@ -92,13 +89,13 @@ class Metrics(Instrument):
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of all plugins of an extension point.",
             ("extension_point", "status", "profile"),
-            _exponential(0.0001, 2, 12),
+            exponential(0.0001, 2, 12),
         )
         self._call_seconds = histogram(
             "bayplan_plugin_call_duration_seconds",
             "Duration of a call of a user's plugin.",
             ("plugin", "extension_point"),
-            _exponential(0.00001, 3, 14),
+            exponential(0.00001, 3, 14),
         )
         self._incoming = counter(
             "scheduler_queue_incoming_pods_total",
@@ -122,12 +119,6 @@ class Metrics(Instrument):
             ("plugin", "profile"),
             registry=registry,
         )
-        self._victims = histogram(
-            "scheduler_preemption_victims",
-            "Victims of a preemption.",
-            (),
-            _exponential(1, 2, 7),
-        ).labels()
         self._group_attempts = counter(
             "bayplan_group_attempts_total",
             "Attempts to place groups, by result (scheduled, unschedulable or error) and reason.",
@@ -154,13 +145,13 @@ class Metrics(Instrument):
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Duration of attempts to place PodGroups of Kubernetes, by result.",
             ("result", "profile"),
-            _exponential(0.001, 2, 15),
+            exponential(0.001, 2, 15),
         )
         self._workload_group_plan_seconds = histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Duration of the search for nodes for all Pods of a PodGroup of Kubernetes.",
             (),
-            _exponential(0.001, 2, 15),
+            exponential(0.001, 2, 15),
         ).labels()
         self._generated_placements = counter(
             "scheduler_generated_placements_total",
@@ -176,16 +167,14 @@ class Metrics(Instrument):
             "scheduler_placement_evaluation_duration_seconds",
             "Duration of trying one set of nodes for a PodGroup of Kubernetes, by result.",
             ("result", "profile"),
-            _exponential(0.001, 2, 15),
+            exponential(0.001, 2, 15),
         )
         self._reclaimed = counter(
             "bayplan_queue_evictions_total",
             "Pods evicted where Queues are, by their Queue and rule: priority, guaranteed, share.",
             ("queue", "rule"),
         )
-        self._preemptions = counter(
-            "scheduler_preemption_attempts_total", "Attempts to preempt Pods."
-        )
+        self._preemption = PreemptionMetrics(counter, histogram)
         self._claims = counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
             "Attempts to create ResourceClaims, by status, admin access and kind of the owner.",
@@ -200,7 +189,7 @@ class Metrics(Instrument):
             "scheduler_dra_bindingconditions_wait_duration_seconds",
             "Time that bindings waited for binding conditions, for each device of the Pod.",
             ("profile", "driver", "status"),
-            _exponential(0.1, 2, 14),
+            exponential(0.1, 2, 14),
         )
         self._failures = counter(
             "bayplan_plugin_failures_total",
@@ -363,8 +352,14 @@ class Metrics(Instrument):
         """See `Instrument`."""
         self._reclaimed.labels(queue, rule).inc(pods)
 
-    def preemption(self, victims: int) -> None:
-        """A preemption was tried; with ``victims`` > 0 it found some."""
-        self._preemptions.inc()
-        if victims:
-            self._victims.observe(victims)
+    def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
+        """See `Instrument`."""
+        self._preemption.tried(preemptor, result, seconds)
+
+    def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
+        """See `Instrument`."""
+        self._preemption.began(preemptor, victims, groups, violations)
+
+    def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
+        """See `Instrument`."""
+        self._preemption.ended(preemptor, success=success, seconds=seconds)

@@ -32,6 +32,11 @@ QUEUED_ENTITIES = Polled(
     "Pods and groups of Pods in the queue, by part and type.",
     ("queue", "type"),
 )
+INFLIGHT_EVENTS = Polled(
+    "scheduler_inflight_events",
+    "Events kept for Pods in flight, by event; PodPopped counts those Pods.",
+    ("event",),
+)
 CACHE_SIZE = Polled("scheduler_cache_size", "Objects in the cache, by type.", ("type",))
 OVERCOMMIT = Polled(
     "bayplan_node_overcommit",

@@ -18,7 +18,6 @@ from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
 from bayplan.app.sources import Sources
-from bayplan.attempt.commit import Commit
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config import EffectiveConfig, parse_config, parse_feature_gates
 from bayplan.explain.explanation import explain
@@ -207,8 +206,7 @@ class Cluster:
         else:
             judged = self.world.handlers.pods[_key(pod)]
         framework = self.core.profiles[judged.spec.scheduler_name]
-        commit = Commit(self.world.cache, self.world.nominator)
-        return explain(framework, self.core.selector, commit, judged)
+        return explain(framework, self.core.placers, judged)
 
     @property
     def events(self) -> list[RecordedEvent]:

@@ -250,7 +250,7 @@ class QueueTree:
         return self.leaf(pod), self.requests(pod)
 
     def pod_counted(self, pod: Pod) -> None:
-        """``pod`` counts on a node from now on; see `bayplan.cache.cache.PodListener`."""
+        """``pod`` counts on a node from now on; see `bayplan.cache.counted_pods.PodListener`."""
         self._move(pod, 1)
 
     def pod_uncounted(self, pod: Pod) -> None:

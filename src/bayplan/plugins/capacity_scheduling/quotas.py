@@ -16,9 +16,9 @@ from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.pod import Pod
 from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
-from bayplan.cache.cache import CountedPods
+from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.objects import ObjectStore
-from bayplan.framework.object_faults import ObjectFault, reference
+from bayplan.framework.object_faults import ObjectFault
 from bayplan.plugins.capacity_scheduling.amounts import (
     UNLIMITED,
     Amounts,
@@ -109,11 +109,11 @@ class Quotas:
     # Pods
 
     def pod_counted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         self._count(pod, 1)
 
     def pod_uncounted(self, pod: Pod) -> None:
-        """See `bayplan.cache.cache.PodListener`."""
+        """See `bayplan.cache.counted_pods.PodListener`."""
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
@@ -145,7 +145,7 @@ class Quotas:
         faults = self._adopt(oldest_first[0]) if oldest_first else []
         for younger in oldest_first[1:]:
             text = f"only the oldest ElasticQuota of a namespace counts: {oldest_first[0].name}"
-            faults.append(ObjectFault(reference(ELASTIC_QUOTA, younger), "Ignored", text))
+            faults.append(ObjectFault(ELASTIC_QUOTA.reference(younger), "Ignored", text))
         if self._faults.get(namespace, []) != faults:
             self._faults[namespace] = faults
             self.faults = [fault for some in self._faults.values() for fault in some]
@@ -156,7 +156,7 @@ class Quotas:
 
     def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
         """From now on it counts, unless it cannot be read; says what is wrong with it."""
-        spec, namespace, about = quota.spec, quota.namespace, reference(ELASTIC_QUOTA, quota)
+        spec, namespace, about = quota.spec, quota.namespace, ELASTIC_QUOTA.reference(quota)
         try:
             minimum = counted(spec.min or {})
             maximum = dict.fromkeys(CORE, UNLIMITED) if spec.max is None else counted(spec.max)

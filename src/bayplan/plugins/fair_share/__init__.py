@@ -31,7 +31,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.groups import AdmitsGroups
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
-from bayplan.framework.object_faults import FindsFaults, ObjectFault, reference
+from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
     EnqueueExtensions,
     PodGroupPostFilter,
@@ -208,7 +208,7 @@ class FairShare(Plugin):
         for name, reason, message in known:
             queue = self._objects.get(QUEUE, name)
             if queue is not None:
-                yield ObjectFault(reference(QUEUE, queue), reason, message)
+                yield ObjectFault(QUEUE.reference(queue), reason, message)
 
     def events_to_register(self) -> list[EventRegistration]:
         """A Pod that a limit holds back waits for others of its tree to leave, or for a change."""
