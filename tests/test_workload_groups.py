@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from tests.core_harness import Cluster, profile
 from tests.groups import names_of, nodes
@@ -17,9 +19,10 @@ from tests.workload_groups import (
     workload_cluster,
 )
 
-from bayplan.framework import Status
+from bayplan.framework import CycleState, Status
+from bayplan.framework.plugin_set import PluginSet
 from bayplan.queue.places import Place
-from bayplan.testing import PodBuilder, make_pod
+from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
 
 NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
 
@@ -387,3 +390,59 @@ def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
     assert sorted(cluster.writer.deleted) == ["low-0", "low-1"]
     disruptions = "scheduler_preemption_workload_disruptions_sum"
     assert cluster.metric(disruptions, preemptor="podgroup") == 1
+
+
+def evictions_of(seed: int) -> tuple[list[str], dict[str, str | None]]:
+    """Who is evicted for a gang on a random full cluster, and where its Pods are nominated."""
+    dice = random.Random(seed)
+    cluster = workload_cluster()
+    cluster.writer.on_deleted = None
+    cluster.add(*nodes(4, cpu="4"))
+    for i in range(3):
+        mode: Json = {"all": {}} if dice.random() < 0.5 else {"single": {}}
+        show(cluster, gang(f"low-{i}", 1, priority=dice.choice([0, 3]), disruptionMode=mode))
+    for i in range(16):
+        group = f"low-{dice.randrange(3)}"
+        pod = make_pod(f"pod-{i}").req(cpu="1").node(f"n{i % 4}")
+        pod = pod.start_time(f"2026-01-01T00:00:{dice.randrange(10, 60)}Z")
+        if dice.random() < 0.5:
+            pod = pod.spec(schedulingGroup={"podGroupName": group})
+        cluster.add(pod.priority(dice.choice([0, 3, 9])))
+    show(cluster, gang("g", 3, priority=5))
+    sizes = ["1", "2"] if dice.random() < 0.5 else ["1"]
+    wanted = [pod.req(cpu=dice.choice(sizes)).priority(5) for pod in members("g", 3)]
+    if dice.random() < 0.3:
+        wanted = [pod.host_port(80) for pod in wanted]
+    cluster.add(*wanted)
+    cluster.run()
+    return cluster.writer.deleted, dict(cluster.recorder.nominated)
+
+
+def test_who_is_evicted_does_not_depend_on_whether_all_members_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some_were_evicted = 0
+    for seed in range(40):
+        with monkeypatch.context() as patch:
+            patch.setattr(PluginSet, "is_row_local", lambda *_: False)
+            expected = evictions_of(seed)
+        assert evictions_of(seed) == expected
+        some_were_evicted += bool(expected[0])
+    assert some_were_evicted > 10
+
+
+def test_members_with_affinity_are_all_asked_again() -> None:
+    cluster, _ = preempting_cluster(8)
+    framework = cluster.core.profiles["bayplan"]
+
+    def row_local(pod: PodBuilder) -> bool:
+        state = CycleState(dry_run=True)
+        framework.search.diagnose(state, pod.obj())
+        return framework.plugins.is_row_local(state)
+
+    assert row_local(make_pod("plain").req(cpu="2"))
+    apart = make_pod("apart").pod_anti_affinity("zone", labels_are({"app": "x"}))
+    assert not row_local(apart)
+    # So does anti-affinity of a Pod that is there, which may be against them.
+    cluster.add(make_node("labelled").label("zone", "a"), apart.node("labelled"))
+    assert not row_local(make_pod("x").label("app", "x").req(cpu="2"))

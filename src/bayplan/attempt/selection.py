@@ -76,6 +76,11 @@ class NodeChooser:
         self._tie_break = tie_break
         self._sampler = NodeSampler(nodes)
 
+    @property
+    def asks_extenders(self) -> bool:
+        """Whether there are any extenders."""
+        return bool(self._extenders)
+
     def select(self, framework: Framework, state: CycleState, pod: Pod) -> Selection:
         """Choose a node for ``pod``; fills in ``state``.
 

@@ -8,7 +8,7 @@ do; a plugin of kube-scheduler that always says the same stands there by its tex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Commit, Member
+from bayplan.attempt.commit import Choice, Commit
 from bayplan.attempt.outcome import Rejection
 from bayplan.attempt.room import rows_that_may_fit
 from bayplan.attempt.selection import NodeChooser
@@ -41,7 +41,12 @@ _DEVICES = "deallocation and deletion of ResourceClaims completed"
 
 
 class _Trial:
-    """The group as it was tried without some Pods; see `WorkloadTrial`."""
+    """The group as it was tried without some Pods; see `WorkloadTrial`.
+
+    Whether its members still fit when Pods stay is asked of all of them again, in their order.
+    Where a look at one node is enough to say if a member fits there (``row_local``), only those are
+    asked that are on a node of these Pods; all others count on their nodes meanwhile.
+    """
 
     def __init__(
         self,
@@ -50,27 +55,41 @@ class _Trial:
         selector: NodeChooser,
         framework: Framework,
         done: GroupAttempt,
+        *,
+        row_local: bool,
     ) -> None:
         self._cache, self._commit = cache, commit
         self._selector, self._framework = selector, framework
+        self._row_local = row_local
         self._pods = dict(zip((pod.uid for pod in done.pods), done.pods, strict=True))
-        self.members: list[Member] = [placed.member for placed in done.placed]
+        self._placed = {placed.member.pod.uid: placed.member for placed in done.placed}
         self.status = done.status
-        self.nodes: Mapping[str, str] = {m.pod.uid: m.pod.node_name for m in self.members}
+        self.nodes: Mapping[str, str] = {u: m.pod.node_name for u, m in self._placed.items()}
 
     def keeps(self, pods: Sequence[Pod]) -> bool:
         """See `WorkloadTrial`."""
-        self.clear()
+        uids = self._concerned({pod.node_name for pod in pods})
+        self._take_back(uids)
         for pod in pods:
             self._cache.assume(pod, pod.node_name)
-        if all(self._fits(uid, node_name) for uid, node_name in self.nodes.items()):
+        if all(map(self._place, uids)):
             return True
+        self._take_back(uids)
         for pod in pods:
             self._cache.forget(pod.uid)
+        if self._row_local:
+            # As before; should a plugin have changed its mind, all are asked from now on.
+            self._row_local = all(map(self._place, uids))
         return False
 
-    def _fits(self, uid: str, node_name: str) -> bool:
+    def _concerned(self, node_names: Set[str]) -> list[str]:
+        """Uids of the members that Pods on these nodes may matter to, in their order."""
+        return [u for u, name in self.nodes.items() if not self._row_local or name in node_names]
+
+    def _place(self, uid: str) -> bool:
+        """Have the member count on its node, if it fits there."""
         domain = np.zeros(len(self._cache.nodes), bool)
+        node_name = self.nodes[uid]
         domain[self._cache.nodes.row(node_name)] = True
         state = CycleState(dry_run=True, domain=domain)
         pod = self._pods[uid]
@@ -80,13 +99,16 @@ class _Trial:
         member = self._commit.take(Choice(self._framework, state, pod, node_name))
         if isinstance(member, Rejection):
             return False
-        self.members.append(member)
+        self._placed[uid] = member
         return True
+
+    def _take_back(self, uids: Iterable[str]) -> None:
+        """These members do not count on their nodes, if they did."""
+        self._commit.undo([self._placed.pop(uid) for uid in uids if uid in self._placed])
 
     def clear(self) -> None:
         """No Pod of the group counts on a node."""
-        self._commit.undo(self.members)
-        self.members.clear()
+        self._take_back(list(self._placed))
 
 
 class WorkloadRequest:
@@ -103,6 +125,7 @@ class WorkloadRequest:
     ) -> None:
         self._rooms, self._framework = rooms, framework
         self.pod_group, self.dry_run = pod_group, dry_run
+        self._row_local: dict[int, bool] = {}
         minimum = pod_group.minimum - len(rooms.cache.members.scheduled(pod_group.key))
         self.taker = Taker(pod_group.uid, pod_group.key, tuple(pods), max(minimum, 1))
 
@@ -115,10 +138,20 @@ class WorkloadRequest:
         with self.without(victims) as trial:
             return trial.nodes if trial.status.ok else None
 
+    def _is_row_local(self, pod: Pod) -> bool:
+        """Whether only Pods on a node matter to whether ``pod`` fits there, with all Pods there."""
+        key = id(pod.shape)
+        if key not in self._row_local:
+            state = CycleState(dry_run=True)
+            self._framework.search.diagnose(state, pod)
+            self._row_local[key] = self._framework.plugins.is_row_local(state)
+        return self._row_local[key]
+
     @contextmanager
     def without(self, victims: Sequence[Pod]) -> Iterator[WorkloadTrial]:
         """See `WorkloadRoomRequest`."""
         rooms, pods = self._rooms, self.taker.pods
+        row_local = not rooms.selector.asks_extenders and all(map(self._is_row_local, pods))
         nominations = rooms.nominator.nominations(pods)
         with rooms.cache.trial():
             for victim in victims:
@@ -126,7 +159,10 @@ class WorkloadRequest:
             done = rooms.attempts.run(self._framework, self.pod_group, pods, dry_run=True)
             if not done.status.ok:
                 done = GroupAttempt(done.status, done.pods)
-            trial = _Trial(rooms.cache, rooms.commit, rooms.selector, self._framework, done)
+            trial = _Trial(
+                *(rooms.cache, rooms.commit, rooms.selector, self._framework, done),
+                row_local=row_local,
+            )
             try:
                 yield trial
             finally:

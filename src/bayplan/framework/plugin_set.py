@@ -186,6 +186,8 @@ class PluginSet:
         )
         self.all = _once(points.values())
         self.rejecting = _once(points[point] for point in REJECTING)
+        judging = (Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
+        self._judging = _once(points[point] for point in judging)
         self.bounding: tuple[BoundsCopies, ...] = tuple(
             p for p in self.filter if isinstance(p, BoundsCopies)
         )
@@ -202,6 +204,17 @@ class PluginSet:
         self._timed = {p.name for p in self.all if everything or p.name not in self.trusted}
         self.call: Caller = self._timed_call if self._timed else self._call
         """``method(*args)`` of a plugin; its exception becomes an `AttemptFault`."""
+
+    def is_row_local(self, state: CycleState) -> bool:
+        """Whether a look at one node is enough to say if the Pod fits there.
+
+        Args:
+            state: that of the Pod, after PreFilter: plugins that skip it have no say.
+        """
+        return all(
+            p.name in state.skip_filter or Depends.CLUSTER not in p.filter_depends
+            for p in self._judging
+        )
 
     def _call(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
         try:
