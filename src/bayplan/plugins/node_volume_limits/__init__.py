@@ -33,7 +33,7 @@ from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import Plugin
+from bayplan.framework.interface import Integers, Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.node_volume_limits.attached_volumes import (
@@ -238,7 +238,7 @@ class NodeVolumeLimits(Plugin):
             mine.worlds[row] = _World(self._attached.used(origin), broken)
         return mine.worlds[row]
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Codes as in the state's statuses."""
         mine = state.read(self.name, _State)
         codes = self._without_drivers(mine, nodes)
@@ -247,7 +247,7 @@ class NodeVolumeLimits(Plugin):
         missing = mine.missing[_origin(nodes)]
         return np.where(missing != 0, missing, codes)
 
-    def _without_drivers(self, mine: _State, nodes: NodeTable) -> IntArray:
+    def _without_drivers(self, mine: _State, nodes: NodeTable) -> Integers:
         """Codes as if no driver had to be there."""
         if mine.migrated_code:
             known = self._csi_nodes.known[_origin(nodes)]
@@ -261,12 +261,12 @@ class NodeVolumeLimits(Plugin):
             codes[row] = self._world_code(mine, origin, world.used, world.broken)
         return codes
 
-    def _codes(self, mine: _State) -> IntArray:
+    def _codes(self, mine: _State) -> Integers:
         """The answer for every row of the full table."""
         exceeded: BoolArray = np.zeros(len(self.handle.nodes), np.bool_)
         for driver, volumes in mine.volumes.items():
             exceeded |= self._attached.count(driver) + len(volumes) > self._csi_nodes.limit(driver)
-        codes = exceeded.astype(np.int64)
+        codes = exceeded.astype(np.int32)
         special = set(self._attached.broken) if mine.volumes else set()
         special |= {r for vs in mine.volumes.values() for v in vs for r in self._attached.rows(v)}
         for row in special:

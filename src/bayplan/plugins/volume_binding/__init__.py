@@ -31,7 +31,7 @@ from bayplan.config.args import VolumeBindingArgs
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.interface import Plugin
+from bayplan.framework.interface import Integers, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,
     FilterNodes,
@@ -167,7 +167,7 @@ class VolumeBinding(Plugin):
             return Status.error(f'VolumeBindingMode not set for StorageClass "{name}"')
         return bool(storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Codes of `FoundVolumes`."""
         mine = state.read(self.name, _State)
         volumes = self._find(mine, nodes)

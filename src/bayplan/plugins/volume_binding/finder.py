@@ -21,6 +21,7 @@ from bayplan.api.storage import (
     StorageClass,
 )
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.framework.interface import Integers
 from bayplan.framework.status import Status
 from bayplan.plugins.shared import reach
 from bayplan.plugins.shared.claims import claim_class
@@ -86,7 +87,7 @@ class FoundVolumes:
             tuple[PersistentVolumeClaim, list[CSIStorageCapacity], IntArray, BoolArray]
         ] = []
         self._selected = [c for c in claims.delayed if SELECTED_NODE in c.metadata.annotations]
-        self.codes = np.zeros(len(nodes), np.int64)
+        self.codes: Integers = np.zeros(len(nodes), np.int32)
         failed = self._check_bound(claims.bound)
         if claims.delayed:
             self._find_unbound([c for c in claims.delayed if c not in self._selected])
