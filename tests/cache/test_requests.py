@@ -175,6 +175,10 @@ def test_a_pod_level_that_is_resized(status: Json, conditions: list[Json], cpu: 
         pytest.param(make_pod().req(cpu="0", memory="0"), 0, 0, id="zero asked"),
         pytest.param(make_pod().req(cpu="1").container(), 1100, 400 * MI, id="each by itself"),
         pytest.param(make_pod().container().init_req(cpu="1"), 1000, 200 * MI, id="init"),
+        pytest.param(
+            make_pod().req(cpu="1", memory="1Mi").init_req(cpu="2"), 2000, 200 * MI, id="init only"
+        ),
+        pytest.param(make_pod().req(memory="1Mi"), 100, MI, id="one of them"),
         pytest.param(make_pod().container().pod_level(cpu="1"), 1000, 200 * MI, id="Pod level cpu"),
         pytest.param(
             make_pod().container().pod_level(cpu="1", memory="1Mi"), 1000, MI, id="Pod level both"

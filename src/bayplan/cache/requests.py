@@ -71,7 +71,10 @@ def _asked(shape: PodShape) -> dict[str, Resources]:
 
 
 def _part_requests(requests: SpecPart) -> Requests:
-    return _requests(requests.spec, requests.memo(spec_requests), _NO_STATUS)
+    exact = requests.memo(spec_requests)
+    if _pod_level_requests(requests.spec):
+        return _requests(requests.spec, exact, _NO_STATUS)
+    return _in_units(exact, requests.memo(nonzero_requests))
 
 
 def spec_requests(requests: SpecPart) -> Exact:
@@ -79,11 +82,30 @@ def spec_requests(requests: SpecPart) -> Exact:
     return exact_requests(requests.spec, _NO_STATUS, {})
 
 
+def nonzero_requests(requests: SpecPart) -> Exact:
+    """For ``requests.memo``: `spec_requests` with `DEFAULT_NON_ZERO` in place of missing requests.
+
+    What the Pod asks for as a whole does not count.
+    """
+    spec = requests.spec
+    containers = (*spec.init_containers, *spec.containers)
+    if spec.resources is None and all(
+        name in container.resources.requests
+        for container in containers
+        for name in DEFAULT_NON_ZERO
+    ):
+        return requests.memo(spec_requests)
+    return exact_requests(spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
+
+
 def _requests(spec: PodSpec, exact: Exact, status: PodStatus) -> Requests:
     missing = dict(DEFAULT_NON_ZERO)
     if _pod_level_requests(spec):
         missing = {k: v for k, v in missing.items() if k not in exact}
-    nonzero = exact_requests(spec, status, missing) if missing else exact
+    return _in_units(exact, exact_requests(spec, status, missing) if missing else exact)
+
+
+def _in_units(exact: Exact, nonzero: Exact) -> Requests:
     return Requests(
         amounts={name: units(name, amount) for name, amount in exact.items()},
         nonzero_cpu=units("cpu", nonzero.get("cpu", Fraction(0))),

@@ -17,15 +17,9 @@ import numpy as np
 from bayplan.api import quantity
 from bayplan.api.kinds import DEVICE_CLASS, NODE, Kind
 from bayplan.api.node import Node
-from bayplan.api.pod import Pod, PodStatus, SpecPart
+from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.cache.requests import (
-    DEFAULT_NON_ZERO,
-    exact_requests,
-    pod_requests,
-    spec_requests,
-    units,
-)
+from bayplan.cache.requests import nonzero_requests, pod_requests, spec_requests, units
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesFitArgs
 from bayplan.framework.cluster_events import (
@@ -61,7 +55,6 @@ Needs = tuple[tuple[str, int], ...]
 """(resource, amount) for everything that a Pod requests, in the order of the reasons."""
 
 _TOO_MANY_PODS = 1
-_NO_STATUS = PodStatus()
 
 
 class NodeResourcesFit(Plugin):
@@ -163,8 +156,7 @@ class NodeResourcesFit(Plugin):
 
     def _scored(self, part: SpecPart) -> tuple[ScoredResource, ...]:
         # The Pod's own pod-level resources do not count here; kube-scheduler leaves them out.
-        requests = exact_requests(part.spec, _NO_STATUS, DEFAULT_NON_ZERO, pod_level=False)
-        return scored_resources(self._specs, requests, self._devices)
+        return scored_resources(self._specs, part.memo(nonzero_requests), self._devices)
 
     def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         requested = {"pods": 1, **dict(pod.shape.requests.memo(_needs))}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -27,11 +28,10 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
     Kind,
 )
-from bayplan.api.pod import Pod, PodStatus
+from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.cache.requests import exact_requests
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.devices.codes import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
@@ -121,9 +121,9 @@ class DynamicResources(Plugin):
 
     def concerns(self, spec: PodSpec) -> bool:
         """Whether there are claims, or resources that a class may stand for."""
-        return bool(spec.resource_claims) or any(
-            map(may_have_class, exact_requests(spec, PodStatus(), {}))
-        )
+        asking = (c.resources.requests for c in (*spec.init_containers, *spec.containers))
+        names = chain(spec.overhead, *asking)
+        return bool(spec.resource_claims) or any(map(may_have_class, names))
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
