@@ -33,12 +33,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from math import ceil, inf
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
@@ -50,6 +51,12 @@ PRIORITY, GUARANTEED, SHARE = "priority", "guaranteed", "share"
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
 _MOST_OVER = 1e6
+_UNBOUNDED = 2**62
+
+T = TypeVar("T")
+U = TypeVar("U")
+Amounts = Sequence[list[int]]
+"""(q, c) of the resources that the taker needs; lists, as there are few of them."""
 
 
 class _Giver(NamedTuple):
@@ -60,14 +67,35 @@ class _Giver(NamedTuple):
         rule: GUARANTEED or SHARE.
         over: used / share.
         path: the rows from the leaf to below the common ancestor.
-        floors: (path, r) what has to stay in use; -1 where that does not matter.
+        floors: (path, c) what has to stay in use; None where that does not matter.
     """
 
     leaf: int
     rule: str
     over: float
-    path: IntArray
-    floors: IntArray
+    path: Sequence[int]
+    floors: Sequence[Sequence[int | None]]
+
+    def room(self, used: Amounts) -> list[list[int]]:
+        """(path, c) what may go before a floor is reached."""
+        return [
+            [_UNBOUNDED if b is None else a - b for a, b in _pairs(used[link], floors)]
+            for link, floors in _pairs(self.path, self.floors)
+        ]
+
+
+class _Yielding(NamedTuple):
+    """Pods of one giver.
+
+    Attributes:
+        pods: (n,)
+        before: (n, c) what its branch uses before each of them goes.
+        share: (c,) of that branch.
+    """
+
+    pods: IntArray
+    before: IntArray
+    share: Sequence[int]
 
 
 class ReclaimRule:
@@ -88,7 +116,8 @@ class ReclaimRule:
     ) -> None:
         self._wide = wide
         self.wider = None if wide else ReclaimRule(queues, nominator, now, wide=True)
-        self._asked: list[tuple[_Giver, IntArray]] = []
+        self._asked: list[tuple[_Giver, list[list[int]]]] = []
+        self._columns: IntArray = np.zeros(0, np.int64)
         self._queues, self._nominator = queues, nominator
         self._now = now
         self._rules: dict[str, str] = {}
@@ -103,35 +132,42 @@ class ReclaimRule:
         own = (leaves == row) & (running.priorities < taker.priority)
         classes: IntArray = np.where(own, 0, -1)
         classes[running.leaving] = 0
-        if row == NO_QUEUE:
+        if row == NO_QUEUE or not len(running):
             return classes
         sums = self._queues.refresh_shares()
         needed = self._needed(taker)
+        columns = self._columns = np.flatnonzero(needed)
         requests = np.array([self._queues.requests(pod) for pod in pods])
         gone = np.flatnonzero(running.leaving & (leaves != NO_QUEUE))
-        used = self._used(taker, zip(leaves[gone], requests[running.codes[gone]], strict=True))
+        all_used = self._used(taker, zip(leaves[gone], requests[running.codes[gone]], strict=True))
+        used, shares = all_used[:, columns].tolist(), sums.share[:, columns].tolist()
+        requests = requests[:, columns]
         present = np.unique(leaves)
-        givers = sorted(self._givers(used, row, needed, present), key=_deserves_least)
+        givers = self._givers(used, shares, row, needed[columns].tolist(), present.tolist())
+        givers.sort(key=_deserves_least)
         candidates_of = _by_leaf(leaves, present, running)
-        over = np.zeros(len(running))
         by_share = np.zeros(len(running), np.bool_)
         others = np.zeros(len(running), np.bool_)
-        self._asked = [(giver, _room(giver, used)) for giver in givers]
+        self._asked = [(giver, giver.room(used)) for giver in givers]
+        some: list[_Yielding] = []
         for giver, room in self._asked:
             candidates = self._old_enough(giver, candidates_of[giver.leaf], running)
             amounts = requests[running.codes[candidates]]
             if self._wide:
-                others[candidates[(amounts <= room.min(axis=0)).all(axis=1)]] = True
-            chosen, going = self._within(giver, candidates, amounts, used)
+                others[candidates[(amounts <= np.min(room, axis=0)).all(axis=1)]] = True
+            chosen, going = _within(giver, candidates, amounts, used)
             branch = giver.path[-1]
-            before = used[branch] - np.cumsum(going, axis=0) + going
-            over[chosen] = _saturation(before, sums.share[branch : branch + 1], needed > 0)
+            together = np.cumsum(going, axis=0)
+            some.append(_Yielding(chosen, used[branch] - together + going, shares[branch]))
             by_share[chosen] = giver.rule == SHARE
-            used[giver.path] -= going.sum(axis=0)
+            if len(chosen):
+                for link in giver.path:
+                    used[link] = (used[link] - together[-1]).tolist()
             name = sums.structure.name(giver.leaf)
             self._rules[name] = giver.rule
             if not len(chosen):
                 self.refusals.setdefault(name, f"would be undone by queue {name}")
+        over = _oversaturation(some, len(running))
         yielding = over > 0
         steps = -np.round(np.minimum(over[yielding], _MOST_OVER), 1)
         order = np.unique(np.stack([by_share[yielding], steps]), axis=1, return_inverse=True)[1]
@@ -161,42 +197,52 @@ class ReclaimRule:
     # Queues
 
     def _givers(
-        self, used: IntArray, row: int, needed: IntArray, leaves: IntArray
-    ) -> Iterator[_Giver]:
-        structure, matters = self._queues.structure, needed > 0
-        shares = self._queues.sums.share
-        taking = structure.chains[row]
-        above = set(taking.tolist())
+        self,
+        used: Amounts,
+        shares: Amounts,
+        row: int,
+        needed: Sequence[int],
+        leaves: Iterable[int],
+    ) -> list[_Giver]:
+        structure = self._queues.structure
+        guaranteed = structure.guaranteed[:, self._columns].tolist()
+        taking = structure.links[row]
         takers: dict[int, tuple[bool, float]] = {}
         """By how many ancestors both have: whether it is guaranteed, and how saturated after."""
-        for leaf in leaves[(leaves != NO_QUEUE) & (leaves != row)].tolist():
-            if not structure.queues[leaf].spec.reclaimable:
+        givers: list[_Giver] = []
+        for leaf in leaves:
+            if leaf in (NO_QUEUE, row) or not structure.queues[leaf].spec.reclaimable:
                 continue
-            giving = structure.chains[leaf]
-            common = sum(link in above for link in giving.tolist())
+            giving = structure.links[leaf]
+            common = sum(link in taking for link in giving)
             path, up_to = giving[: len(giving) - common], taking[: len(taking) - common]
             if common not in takers:
-                after = used[up_to] + needed
-                within = bool((after <= structure.guaranteed[up_to])[:, matters].all())
-                takers[common] = within, float(_saturation(after, shares[up_to], matters)[-1])
+                after = [[a + b for a, b in _pairs(used[link], needed)] for link in up_to]
+                within = all(
+                    a <= b
+                    for link, amounts in _pairs(up_to, after)
+                    for a, b in _pairs(amounts, guaranteed[link])
+                )
+                takers[common] = within, _saturation(after[-1], shares[up_to[-1]])
             is_guaranteed, taker = takers[common]
-            over = float(_saturation(used[path], shares[path], matters)[-1])
+            over = _saturation(used[path[-1]], shares[path[-1]])
             if is_guaranteed:
-                floors = _floors(used[path], structure.guaranteed[path], matters)
+                floors = _floors(path, used, [guaranteed[link] for link in path])
                 if floors is not None:
-                    yield _Giver(leaf, GUARANTEED, over, path, floors)
+                    givers.append(_Giver(leaf, GUARANTEED, over, path, floors))
                     continue
             if over <= 1:
                 continue
-            floor = np.minimum(shares[path] * min(max(taker, 1.0), _MOST_OVER), 2.0**62)
             # The saturations are compared where the two part; below, the share is the floor.
-            floor[:-1] = shares[path[:-1]]
-            floors = _floors(used[path], np.ceil(floor).astype(np.int64), matters)
+            times = min(max(taker, 1.0), _MOST_OVER)
+            top = [ceil(min(share * times, _UNBOUNDED)) for share in shares[path[-1]]]
+            floors = _floors(path, used, [*(shares[link] for link in path[:-1]), top])
             if floors is None or taker > _MOST_OVER:
                 name = structure.name(leaf)
                 self.refusals[name] = f"would be undone by queue {name}"
             else:
-                yield _Giver(leaf, SHARE, over, path, floors)
+                givers.append(_Giver(leaf, SHARE, over, path, floors))
+        return givers
 
     # Pods
 
@@ -212,23 +258,6 @@ class ReclaimRule:
             pods = pods[kept]
         return pods
 
-    def _within(
-        self, giver: _Giver, pods: IntArray, requests: IntArray, used: IntArray
-    ) -> tuple[IntArray, IntArray]:
-        """As many as can go until a floor is reached; those that are too large are left out."""
-        room = _room(giver, used).min(axis=0)
-        chosen = np.zeros(len(pods), np.bool_)
-        left = np.flatnonzero((requests <= room).all(axis=1))
-        while len(left):
-            sums = np.cumsum(requests[left], axis=0)
-            enough = (sums > room).any(axis=1)
-            number = int(enough.argmax()) if enough.any() else len(left)
-            chosen[left[:number]] = True
-            room = room - sums[number - 1]
-            left = left[number:]
-            left = left[(requests[left] <= room).all(axis=1)]
-        return pods[chosen], requests[chosen]
-
     # What is said
 
     def refusal(self, _taker: Taker, victims: Sequence[Pod]) -> str:
@@ -240,7 +269,7 @@ class ReclaimRule:
             if leaf != NO_QUEUE:
                 going[structure.chains[leaf]] += self._queues.requests(victim)
         for giver, room in self._asked if self._wide else ():
-            if (going[giver.path] > room).any():
+            if (going[list(giver.path)][:, self._columns] > np.array(room)).any():
                 return f"would be undone by queue {structure.name(giver.leaf)}"
         return ""
 
@@ -265,10 +294,33 @@ class ReclaimRule:
         return counts
 
 
-def _room(giver: _Giver, used: IntArray) -> IntArray:
-    """(path, r) what may go before a floor is reached."""
-    room: IntArray = np.where(giver.floors >= 0, used[giver.path] - giver.floors, 2**62)
-    return room
+def _within(
+    giver: _Giver, pods: IntArray, requests: IntArray, used: Amounts
+) -> tuple[IntArray, IntArray]:
+    """As many as can go until a floor is reached; those that are too large are left out."""
+    room = np.min(giver.room(used), axis=0)
+    chosen = np.zeros(len(pods), np.bool_)
+    left = np.flatnonzero((requests <= room).all(axis=1))
+    while len(left):
+        sums = np.cumsum(requests[left], axis=0)
+        # Sums only grow, so the first that is too large is found by halving.
+        number = min(int(np.searchsorted(*each, side="right")) for each in _pairs(sums.T, room))
+        chosen[left[:number]] = True
+        room = room - sums[number - 1]
+        left = left[number:]
+        if len(left):
+            left = left[(requests[left] <= room).all(axis=1)]
+    return pods[chosen], requests[chosen]
+
+
+def _oversaturation(some: Sequence[_Yielding], pods: int) -> FloatArray:
+    """(p,) how saturated the giver of each Pod is before it goes; 0 for those that stay."""
+    over = np.zeros(pods)
+    if some:
+        shares = np.repeat([each.share for each in some], [len(each.pods) for each in some], axis=0)
+        before = np.concatenate([each.before for each in some])
+        over[np.concatenate([each.pods for each in some])] = saturation(before, shares)
+    return over
 
 
 def _deserves_least(giver: _Giver) -> tuple[bool, float]:
@@ -289,13 +341,21 @@ def _by_leaf(leaves: IntArray, present: IntArray, running: RunningPods) -> dict[
     }
 
 
-def _saturation(used: IntArray, share: IntArray, matters: BoolArray) -> FloatArray:
-    return saturation(used[:, matters], share[:, matters])
+def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
+    return zip(some, others, strict=True)
 
 
-def _floors(used: IntArray, floor: IntArray, matters: BoolArray) -> IntArray | None:
-    """What has to stay, of what is above ``floor``; None if nothing is above it at some level."""
-    above = (used > floor) & matters
-    if not above.any(axis=1).all():
-        return None
-    return np.where(above, floor, -1)
+def _saturation(used: Sequence[int], share: Sequence[int]) -> float:
+    """See `bayplan.plugins.fair_share.turns.saturation`, of one queue."""
+    return max((a / b if b > 0 else inf for a, b in _pairs(used, share) if a > 0), default=0.0)
+
+
+def _floors(
+    path: Sequence[int], used: Amounts, floors: Sequence[Sequence[int]]
+) -> list[list[int | None]] | None:
+    """What has to stay, of what is above the floor; None if nothing is above it at some level."""
+    kept = [
+        [floor if amount > floor else None for amount, floor in _pairs(used[link], level)]
+        for link, level in _pairs(path, floors)
+    ]
+    return kept if all(any(floor is not None for floor in level) for level in kept) else None
