@@ -54,9 +54,11 @@ class Ranking(Generic[K]):
             IndexError: there is none.
         """
         heap, ranks = self._heap, self._ranks
-        while ranks.get(heap[0][1]) != heap[0][0]:
+        while True:
+            rank, key = heap[0]
+            if ranks.get(key) == rank:
+                return key
             heappop(heap)
-        return heap[0][1]
 
     def __len__(self) -> int:
         return len(self._ranks)

@@ -37,35 +37,43 @@ class _Level:
         self._heaps: dict[str, PodHeap] = {}
         self._tried: dict[str, int] = {}
         self._turns: Ranking[str] = Ranking()
+        """By how often each was tried; not kept up to date while there is only one."""
 
     def add(self, queued: QueuedPod, namespace: str, key: Key) -> None:
         """Put a Pod in; a new namespace waits for its turn like the others."""
         heap = self._heaps.get(namespace)
         if heap is None:
+            least = 0
+            if self._heaps:
+                first = self._next_namespace()
+                least = self._tried[first]
+                self._turns.put(first, least)
             heap = self._heaps[namespace] = PodHeap(key)
-            least = self._tried[self._turns.first()] if len(self._turns) else 0
             tried = self._tried[namespace] = max(self._tried.get(namespace, 0), least)
             self._turns.put(namespace, tried)
         heap.add(queued)
 
+    def _next_namespace(self) -> str:
+        return next(iter(self._heaps)) if len(self._heaps) == 1 else self._turns.first()
+
     def first(self) -> QueuedPod:
         """The Pod whose turn it is."""
-        queued = self._heaps[self._turns.first()].peek()
+        queued = self._heaps[self._next_namespace()].peek()
         assert queued is not None
         return queued
 
     def pop(self) -> tuple[QueuedPod, int]:
         """Take out the Pod whose turn it is; and how many Pods are being tried with it."""
-        namespace = self._turns.first()
+        namespace = self._next_namespace()
         heap = self._heaps[namespace]
         queued = heap.pop()
         assert queued is not None
         pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
         tried = self._tried[namespace] = self._tried[namespace] + pods
-        if heap:
-            self._turns.put(namespace, tried)
-        else:
+        if not heap:
             self._remove(namespace)
+        elif len(self._heaps) > 1:
+            self._turns.put(namespace, tried)
         return queued, pods
 
     def discard(self, queued: QueuedPod, namespace: str) -> None:

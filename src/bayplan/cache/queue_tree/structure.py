@@ -93,10 +93,6 @@ class Structure:
     def __len__(self) -> int:
         return len(self.queues)
 
-    def links_of(self, row: int) -> tuple[int, ...]:
-        """The queue at ``row`` and its ancestors; none for `NO_QUEUE`."""
-        return self.links[row] if row >= 0 else ()
-
     def name(self, row: int) -> str:
         """The name of the queue that ``row`` stands for."""
         return self.queues[row].name

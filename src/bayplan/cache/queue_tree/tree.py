@@ -243,10 +243,8 @@ class QueueTree:
         if self._stale:
             self._count_anew()
         waiting = self._waiting.get(pod.uid)
-        if waiting is not None:
-            same = waiting.pod
-            if same.shape is pod.shape and same.status is pod.status:
-                return waiting.row, waiting.requests
+        if waiting is not None and waiting.pod is pod:
+            return waiting.row, waiting.requests
         return self.leaf(pod), self.requests(pod)
 
     def pod_counted(self, pod: Pod) -> None:
@@ -260,15 +258,18 @@ class QueueTree:
     def _move(self, pod: Pod, sign: int) -> None:
         if self._stale:
             return
-        row, requests = self.charge(pod)
         sums, waiting = self._sums, self._waiting.get(pod.uid)
-        links = sums.structure.links_of(row)
-        add_amounts(sums.used_rows, links, requests, sign)
-        if waiting is None:
+        if waiting is not None and _is_alike(waiting.pod, pod):
+            # An assumed Pod is demand already.
+            add_amounts(sums.used_rows, sums.structure.links[waiting.row], waiting.requests, sign)
+            return
+        row, requests = self.leaf(pod), self.requests(pod)
+        if row != NO_QUEUE:
+            links = sums.structure.links[row]
+            add_amounts(sums.used_rows, links, requests, sign)
             add_amounts(sums.demand_rows, links, requests, sign)
-        elif waiting.row != row or waiting.requests is not requests:
-            # It asks for something else than what it waits with.
-            add_amounts(sums.demand_rows, links, requests, sign)
+        if waiting is not None:
+            # It was demand as it waits, and is demand as it counts.
             self._add_waiting(waiting, -sign)
 
     def _add_waiting(self, waiting: Waiting, sign: int) -> None:
@@ -355,13 +356,15 @@ class QueueTree:
             promised: (q, r) what counts as used, too.
         """
         sums = self.sums
-        for link, column, limit in sums.structure.limits[row]:
-            requested, used = requests[column], sums.used_rows[link][column]
-            if promised is not None:
-                used += promised[link][column]
-            if requested and used + requested > limit:
-                name = sums.structure.name(link)
-                return Excess(name, sums.structure.resources[column], used, requested, limit)
+        structure, rows = sums.structure, sums.used_rows
+        for link, column, limit in structure.limits[row]:
+            if requested := requests[column]:
+                used = rows[link][column]
+                if promised is not None:
+                    used += promised[link][column]
+                if used + requested > limit:
+                    name, resource = structure.name(link), structure.resources[column]
+                    return Excess(name, resource, used, requested, limit)
         return None
 
     # Shares
@@ -399,6 +402,11 @@ class QueueTree:
             structure.priority,
         )
         return sums
+
+
+def _is_alike(waiting: Pod, counted: Pod) -> bool:
+    """Whether leaf and requests of both are the same for sure; so it is of an assumed copy."""
+    return waiting.shape is counted.shape and waiting.status is counted.status
 
 
 def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts, sign: int = 1) -> None:

@@ -44,7 +44,8 @@ class Admission:
 
     def __init__(self, quotas: Quotas, pod: Pod, nominated: Iterable[Pod]) -> None:
         self.quota: Quota = quotas.by_namespace[pod.namespace]
-        own, total = dict(request(pod)), dict(request(pod))
+        self._request = request(pod)
+        own, total = dict(self._request), dict(self._request)
         for other in nominated:
             quota = quotas.by_namespace.get(other.namespace)
             if quota is self.quota and other.priority >= pod.priority:
@@ -53,7 +54,6 @@ class Admission:
             elif quota is not None and quota is not self.quota and not quota.exceeds_minimum():
                 add(total, request(other))
         self._quotas = quotas
-        self._request = request(pod)
         self._own, self._total = own, total
         self.above_maximum = self.quota.exceeds_maximum_with(own)
         self.above_total = exceeds(

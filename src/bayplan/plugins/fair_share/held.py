@@ -44,7 +44,7 @@ class HeldPods:
 
     def discard(self, pod: Pod) -> None:
         """No limit does."""
-        if held := self._held.get(pod.namespace):
+        if self._held and (held := self._held.get(pod.namespace)):
             held.pop(pod.uid, None)
 
     def is_woken(self, pod: Pod, old: object, new: object) -> bool:

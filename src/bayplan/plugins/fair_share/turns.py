@@ -131,11 +131,12 @@ class QueueTurns:
     def tried(self, tenant: int, pods: int) -> None:
         """So many Pods of the leaf are being tried."""
         self._until_refresh -= pods
+        attempts = self._attempts
         for link in self._links[tenant]:
-            parent, before = self._parent[link], self._attempts[link]
-            self._reached[parent] = before
-            attempts = self._attempts[link] = before + pods * self._cost[link]
-            self._children[parent].put(link, attempts + self._saturation[link])
+            parent = self._parent[link]
+            self._reached[parent] = attempts[link]
+            attempts[link] += pods * self._cost[link]
+            self._children[parent].put(link, attempts[link] + self._saturation[link])
 
     def _rank(self, row: int) -> float:
         return self._attempts[row] + self._saturation[row]
