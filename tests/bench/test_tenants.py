@@ -32,5 +32,6 @@ def test_all_pods_are_placed_and_counted_for_their_tenants(
     assert [len(list(w.core.world.cache.objects.all(QUEUE))) for w in worlds] == [0, 3, 0]
     assert [len(list(w.core.world.cache.objects.all(ELASTIC_QUOTA))) for w in worlds] == [0, 0, 3]
     cpu = fair.queues.sums.structure.resources.index("cpu")
-    assert int(fair.queues.sums.used[:, cpu].sum()) == 100 * (2 * tenants.TURN + WARM_PODS)
+    placed = 2 * tenants.TURN + tenants.COUNTED + WARM_PODS
+    assert int(fair.queues.sums.used[:, cpu].sum()) == 100 * placed
     assert len(elastic.cache.pods()) == len(fair.cache.pods())
