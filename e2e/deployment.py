@@ -21,6 +21,10 @@ CHART = ROOT / "charts" / "bayplan"
 UP = 120.0
 """Seconds in which a Pod has started, or a replica leads, however busy the machine."""
 
+TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_SECONDS = 600
+"""The shortest life of a token that Kubernetes allows; the kubelet renews it after four fifths."""
+
 
 class Deployment:
     """The replicas of a Deployment in a cluster; `apply` starts those of deploy/.
@@ -79,6 +83,23 @@ class Deployment:
             return leader if leader != previous else ""
 
         return wait_until(another, UP, f"a leader other than {previous!r}")
+
+    def shorten_tokens(self) -> None:
+        """Give the Pods tokens that live `TOKEN_SECONDS`, and wait until all are replaced."""
+        token = {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}}
+        authority = {"configMap": {"name": "kube-root-ca.crt"}}
+        volume = {"name": "token", "projected": {"sources": [token, authority]}}
+        mount = {"name": "token", "mountPath": TOKEN_FOLDER, "readOnly": True}
+        [container] = next(iter(self.pods().values()))["spec"]["containers"]
+        mounting = {"name": container["name"], "volumeMounts": [mount]}
+        spec = {"volumes": [volume], "containers": [mounting]}
+        patch = json.dumps({"spec": {"template": {"spec": spec}}})
+        self._kubectl("patch", f"deployment/{self._name}", f"--patch={patch}")
+        self._wait_rolled()
+
+    def token(self, pod: str) -> str:
+        """The token that a Pod finds at present."""
+        return self._kubectl("exec", pod, "--", "cat", f"{TOKEN_FOLDER}/token")
 
     def lines(self, pod: str, event: str) -> list[Json]:
         """Lines of that text in the log of a Pod's present container."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -19,7 +20,17 @@ import yaml
 
 from bayplan.conflicts import REJECTED
 from e2e.cluster import CONFIG, DEPLOY, NAME, SOON, SYSTEM, Cluster, Json, pod
-from e2e.deployment import CHART, UP, Deployment, Leading, environ, helm, is_ready, static_pod
+from e2e.deployment import (
+    CHART,
+    TOKEN_SECONDS,
+    UP,
+    Deployment,
+    Leading,
+    environ,
+    helm,
+    is_ready,
+    static_pod,
+)
 from e2e.devices import Devices, pod_using
 from e2e.provider import wait_until
 from e2e.provider.choose import chosen
@@ -38,6 +49,9 @@ Measured = Callable[..., None]
 
 LEASE_SECONDS = 15.0
 """leaseDuration, after which a leader that gave nothing up is replaced."""
+
+LEEWAY_SECONDS = 60.0
+"""So long the API server still accepts a token that has expired."""
 
 PLUGIN = """
 from bayplan.framework import Plugin, Status
@@ -565,6 +579,77 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(
     assert left == ""
     real.clear()
     real.kubectl("delete", "namespace", "plans")
+
+
+# Tokens
+
+
+def accepted(cluster: Cluster, token: str) -> bool:
+    """Whether the API server accepts a token."""
+    path = cluster.plane.folder / "review.json"
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    path.write_text(json.dumps(kind | {"spec": {"token": token}}))
+    review = json.loads(cluster.kubectl("create", "-f", str(path), "-o=json"))
+    return bool(review["status"].get("authenticated"))
+
+
+def expiry(token: str) -> float:
+    """When a token expires, in Unix time; it must live no longer than it was asked for."""
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["exp"] - claims["iat"] <= TOKEN_SECONDS
+    return float(claims["exp"])
+
+
+@pytest.mark.skipif(
+    os.environ.get("BAYPLAN_LOAD") != "full", reason="a token lives ten minutes: BAYPLAN_LOAD=full"
+)
+def test_all_go_on_when_their_first_tokens_have_expired(
+    new_cluster: Callable[..., Cluster], measured: Measured
+) -> None:
+    """The kubelet writes new ones; then the API server is restarted, and everybody asks anew."""
+    with ExitStack() as stack:
+        cluster = new_cluster(stack)
+        cluster.plane.start_kube_scheduler()
+        cluster.uncordon_others()
+        cluster.kubectl("apply", "-k", str(DEPLOY / "overlays" / "with-controllers"))
+        deployments = Deployment(cluster), Deployment(cluster, f"{NAME}-controllers")
+        for each in deployments:
+            each.wait_available()
+            each.shorten_tokens()
+            assert each.wait_leader()
+        before = {
+            name: (each, containers({name: replica}), each.token(name))
+            for each in deployments
+            for name, replica in each.pods().items()
+        }
+        first = [token for _, _, token in before.values()]
+        assert all(accepted(cluster, token) for token in first)
+        time.sleep(max(map(expiry, first)) + LEEWAY_SECONDS - time.time())
+        wait_until(lambda: not any(accepted(cluster, t) for t in first), SOON, "their expiry", 1)
+
+        for name, (each, container, token) in before.items():
+            assert accepted(cluster, each.token(name))
+            assert each.token(name) != token
+            assert containers({name: each.pods()[name]}) == container
+        begin = time.monotonic()
+        wait_statuses(cluster, NAME, "expired")
+        measured("a group placed and its statuses, all first tokens expired", since(begin))
+
+        standby = {
+            name: container
+            for name, (each, container, _) in before.items()
+            if not each.leader().startswith(name)
+        }
+        assert len(standby) == len(deployments)
+        cluster.plane.parts["kube-apiserver"].kill()
+        cluster.plane.parts["kube-apiserver"].start()
+        for each in deployments:
+            each.wait_available()
+            assert each.wait_leader()
+        wait_statuses(cluster, NAME, "asked-anew")
+        for name, container in standby.items():
+            replica = {n: p for each in deployments for n, p in each.pods().items() if n == name}
+            assert containers(replica) == container
 
 
 # Devices
