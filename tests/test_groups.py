@@ -177,6 +177,36 @@ def test_missing_pods_are_told_once_after_a_while() -> None:
     assert cluster.recorder.conditions == []
 
 
+@pytest.mark.parametrize("spec", [{}, {"minMember": 0}], ids=["absent", "zero"])
+def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", **spec))
+    cluster.add(*nodes(1, cpu="1"), *members("g", 2))
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0"}
+    assert ("Scheduled", "Bound: 1 Pods, of which 1 are needed") in cluster.notes
+
+
+def test_a_group_whose_pods_never_come_holds_nothing_for_days_and_is_not_lost() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=3))
+    cluster.add(*nodes(1, cpu="3"), *members("g", 2))
+    for _ in range(300):
+        cluster.wait(600)
+        cluster.run()
+    assert cluster.bound == []
+    assert cluster.nodes.requested("cpu").sum() == 0
+    assert cluster.notes == [("WaitingForMembers", "WaitingForMembers 2/3")]
+    beside = make_pod("beside").req(cpu="3")
+    cluster.add(beside)
+    cluster.run()
+    assert cluster.counted_on(beside) == "n0"
+    cluster.remove(beside)
+    cluster.add(*members("g", 1, first=2))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
+
+
 def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     cluster = group_cluster()
     group = pod_group("g", minMember=5)

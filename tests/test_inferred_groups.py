@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, groups_profile, nodes, racks
+from tests.groups import group_cluster, groups_profile, nodes, racks, sub_groups
 from tests.owners import (
     jobs_of,
     make_job,
@@ -19,6 +19,7 @@ from tests.owners import (
 )
 
 from bayplan.app.assembly import make_profiles
+from bayplan.cache.sub_groups import SUB_GROUP_LABEL
 from bayplan.config import ConfigError, parse_config
 from bayplan.framework.registry import Registry
 from bayplan.queue.places import Place
@@ -98,6 +99,25 @@ def test_the_last_wave_of_a_job_needs_no_more_pods_than_are_left() -> None:
     cluster.add(job.status(succeeded=4))
     cluster.run()
     assert nodes_of(cluster, last) == ["n0"] * 2
+
+
+def test_a_leader_worker_set_may_have_sub_groups_by_the_labels_of_its_templates() -> None:
+    cluster = inferring("LeaderWorkerSet", topologyLevels=["rack"])
+    parts = ({"name": "leader"}, {"name": "ring", "minMember": 3, "requiredTopology": "rack"})
+    leaders = make_leader_worker_set("serve", 4)
+    for key, value in sub_groups(*parts).items():
+        leaders.annotation(key, value)
+    leader, *workers = pods_of_group(leaders, 0, range(4))
+    leader.label(SUB_GROUP_LABEL, "leader")
+    ring = [pod.label(SUB_GROUP_LABEL, "ring") for pod in workers]
+    cluster.add(*racks(2, 2), leaders, leader, *ring)
+    cluster.run()
+    assert nodes_of(cluster, [leader, *ring]) == [""] * 4
+    cluster.add(*racks(0, 0, 3))
+    cluster.wait(11)
+    cluster.run()
+    assert {node[:2] for node in nodes_of(cluster, ring)} == {"r2"}
+    assert cluster.counted_on(leader) != ""
 
 
 def test_a_pod_in_place_of_a_lost_one_goes_singly() -> None:

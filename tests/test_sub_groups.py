@@ -157,6 +157,34 @@ def test_a_sub_group_is_placed_after_the_one_that_attracts_it() -> None:
     assert racks_of(cluster, "a").total() == 2
 
 
+def test_what_helps_only_a_part_that_is_not_spoken_of_wakes_the_group() -> None:
+    """b has no room beside a, and needs GPUs; a rack without them takes a away."""
+    cluster = cluster_of(*(node.label("gpu") for node in racks(3)))
+    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    with_gpu = [pod.node_selector({"gpu": ""}) for pod in members("g", 2, sub_group="b")]
+    cluster.add(*members("g", 2, sub_group="a"), *with_gpu)
+    run(cluster)
+    assert notes(cluster) == [
+        "NoDomain: no rack holds the sub-group b: best is r0 with 1 of 2, short by cpu"
+    ]
+    cluster.add(*racks(0, 2))
+    run(cluster, 2)
+    assert racks_of(cluster, "a") == {"r1": 2}
+    assert racks_of(cluster, "b") == {"r0": 2}
+
+
+def test_a_pod_that_changes_its_sub_group_while_it_waits_counts_for_the_other() -> None:
+    cluster = cluster_of(*racks(4))
+    show(cluster, pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
+    first, second = members("g", 2, sub_group="a")
+    cluster.add(first, second)
+    run(cluster)
+    assert notes(cluster) == ["WaitingForMembers 2/2, b 0/1"]
+    cluster.add(second.label(SUB_GROUP_LABEL, "b"))
+    run(cluster)
+    assert len(names_of(cluster, "g")) == 2
+
+
 def test_sub_groups_may_have_sub_groups() -> None:
     cluster = cluster_of(*racks(2, 2, 4, 1))
     asked = sub_groups(

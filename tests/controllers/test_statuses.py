@@ -4,6 +4,7 @@ import pytest
 
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_GROUP, QUEUE
 from bayplan.api.scheduling import ElasticQuota, PodGroup
+from bayplan.cache.sub_groups import SUB_GROUPS
 from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
 from bayplan.controllers.watched import Watched
 from bayplan.testing import make_object, make_pod
@@ -37,6 +38,14 @@ def test_the_phase_of_a_group_follows_from_its_pods(phases: list[str], phase: st
     assert status["phase"] == phase
     assert status["running"] == phases.count("Running")
     assert status.get("scheduleStartTime") == (None if phase == "Pending" else BEGAN)
+
+
+def test_a_group_whose_sub_groups_need_more_is_pending_until_they_are_there() -> None:
+    built = make_object(POD_GROUP, "g").meta(namespace="default")
+    built.annotation(SUB_GROUPS, '[{"name": "a", "minMember": 2}, {"name": "b"}]')
+    pods = [make_pod(f"p{i}").status(phase="Running").obj() for i in range(3)]
+    for number, phase in ((0, "Pending"), (2, "Pending"), (3, "Running")):
+        assert pod_group_status(built.obj(), {}, pods[:number], NOW)["phase"] == phase
 
 
 @pytest.mark.parametrize("phase", ["Finished", "Failed"])

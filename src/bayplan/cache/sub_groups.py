@@ -203,10 +203,10 @@ def _tree(
         return tuple(part(*pair) for pair in below[parent])
 
     def part(item: _Item, hierarchy: tuple[str, ...]) -> SubGroup:
-        required, preferred, inner = (
+        inner, required, preferred = (
+            parts(item.name),
             item.required_topology,
             item.preferred_topology,
-            parts(item.name),
         )
         return SubGroup(
             name=item.name,

@@ -8,6 +8,8 @@ The phases of a PodGroup are those that scheduler-plugins' users know::
     Finished     minMember have succeeded; final
     Failed       one has failed, and with the failed ones minMember have begun; final
 
+Where the sub-groups of a PodGroup need more than minMember together, that counts instead.
+
 Unlike there, only Pods of the PodGroup's own namespace are counted, and scheduleStartTime is set.
 """
 
