@@ -54,10 +54,15 @@ def create_group(cluster: Cluster, name: str, minimum: int, **annotations: str) 
     cluster.apply(path)
 
 
-def members(group: str, number: int, first: int = 0) -> list[Json]:
-    """Pods of a group, of one CPU each."""
-    numbers = range(first, first + number)
-    return [pod(f"{group}-{i}", OTHER, {LABEL: group}, cpu="1") for i in numbers]
+def members(group: str, number: int, first: int = 0, sub_group: str = "") -> list[Json]:
+    """Pods of a group, of one CPU each, called GROUP-0 and so on or GROUP-SUB_GROUP-0."""
+    labels = {LABEL: group}
+    if sub_group:
+        labels["bayplan.dev/sub-group"] = sub_group
+        name = f"{group}-{sub_group}"
+    else:
+        name = group
+    return [pod(f"{name}-{i}", OTHER, labels, cpu="1") for i in range(first, first + number)]
 
 
 def notes(cluster: Cluster, group: str, kind: str = "PodGroup") -> list[str]:
@@ -196,6 +201,48 @@ def test_a_group_that_requires_a_rack_gets_the_tightest_and_its_late_pods_stay_t
     cluster.wait_bound(*(f"wide-{i}" for i in range(6)))
 
 
+def test_sub_groups_get_racks_of_their_own_at_once_and_their_replacements_stay_there(
+    cluster: Cluster, bayplan: Bayplan
+) -> None:
+    cluster.nodes(*racks(r1=3, r2=2, r3=2))
+    rack = {"requiredTopology": "example.com/rack"}
+    parts: list[Json] = [
+        {"name": "leader"},
+        {"name": "ring-a", "minMember": 2, **rack},
+        {"name": "ring-b", "minMember": 3, **rack},
+    ]
+    for name, number in (("leader", 1), ("ring-a", 2), ("ring-b", 2)):
+        cluster.create(*members("serve", number, sub_group=name))
+    create_group(cluster, "serve", 1, sub_groups=json.dumps(parts))
+    wait_note(cluster, "serve", "WaitingForMembers")
+    assert bound(cluster, "serve") == set()
+    cluster.create(*members("serve", 1, first=2, sub_group="ring-b"))
+    names = [*(f"serve-ring-a-{i}" for i in range(2)), *(f"serve-ring-b-{i}" for i in range(3))]
+    cluster.wait_bound(*names, "serve-leader-0")
+    assert racks_of(cluster, "ring-b") == {"r1"}
+    (home,) = racks_of(cluster, "ring-a")
+    wait_note(cluster, "serve", f"ring-a in example.com/rack {home}, ring-b in example.com/rack r1")
+
+    # One more of ring-a finds its rack full, and waits for it although another one has room.
+    late = members("serve", 1, first=2, sub_group="ring-a")
+    cluster.create(*late)
+    cluster.wait_condition("serve-ring-a-2", text="outside of the group's topology domain")
+    cluster.delete("serve-ring-a-0")
+    cluster.wait_bound("serve-ring-a-2")
+    assert racks_of(cluster, "ring-a") == {home}
+    # Nothing of a group is bound whose third sub-group has no rack.
+    parts[2]["minMember"] = 4
+    create_group(cluster, "wide", 1, sub_groups=json.dumps(parts))
+    cluster.create(
+        *members("wide", 1, sub_group="leader"),
+        *members("wide", 2, sub_group="ring-a"),
+        *members("wide", 4, sub_group="ring-b"),
+    )
+    wait_note(cluster, "wide", "NoRoom: at most 1 of 7 fit")
+    assert bound(cluster, "wide") == set()
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+
+
 @pytest.mark.usefixtures("bayplan")
 @pytest.mark.parametrize(
     ("annotations", "second", "text"),
@@ -210,6 +257,18 @@ def test_a_group_that_requires_a_rack_gets_the_tightest_and_its_late_pods_stay_t
             id="priority",
         ),
         pytest.param({}, {"schedulingGates": [{"name": "a.b/c"}]}, "Members 1/2", id="minimum"),
+        pytest.param(
+            {"sub_groups": '[{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]'},
+            {},
+            "BadPodGroup: bayplan.dev/sub-groups: the parents go in a cycle: a > b > a",
+            id="cycle",
+        ),
+        pytest.param(
+            {"sub_groups": '[{"name": "a", "minMember": 3}]'},
+            {},
+            "/3, a 0/3",
+            id="sub-group",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_group_is_said_on_it(
