@@ -140,3 +140,12 @@ def test_a_pod_is_told_what_becomes_of_it_with_its_group() -> None:
     assert groups.of_pod(pods[0].obj()) == {"name": "default/g", "node": "n0"}
     assert groups.of_pod(pods[2].obj()) == {"name": "default/g"}
     assert groups.of_pod(alone.obj()) == {}
+
+
+def test_nominated_pods_of_a_group_stay_nominated() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    first, second = members("g", 2, cpu="2")
+    cluster.add(*nodes(1), second, first.nominated("n0"))
+    assert len(explained(cluster, first, second)["plan"]) == 2
+    assert cluster.world.nominator.nominated_node(first.obj().uid) == "n0"

@@ -122,3 +122,12 @@ def test_a_pod_is_explained_together_with_its_group() -> None:
     assert first["name"] == "default/g"
     assert "minCount (5) cannot be satisfied" in first["message"]
     assert last["message"].startswith("0/1 nodes are available: 1 Insufficient cpu")
+
+
+def test_nominated_pods_of_a_gang_stay_nominated() -> None:
+    cluster = workload_cluster()
+    show(cluster, gang("g", 2))
+    first, second = members("g", 2)
+    cluster.add(*nodes(1), second, first.nominated("n0"))
+    assert len(explained(cluster, first, second)["plan"]) == 2
+    assert cluster.world.nominator.nominated_node(first.obj().uid) == "n0"

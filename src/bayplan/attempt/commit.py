@@ -129,11 +129,10 @@ class Commit:
 
     def rehearse(self, *choices: Choice) -> Committed | Rejection:
         """What `run` comes to; everything is as before afterwards, nominations included."""
-        nominations = self._nominator.nominations([choice.pod for choice in choices])
-        outcome = self.run(*choices)
-        if isinstance(outcome, Committed):
-            self.undo(outcome.members)
-        self._nominator.nominate_all(nominations)
+        with self._nominator.rehearsal(choice.pod for choice in choices):
+            outcome = self.run(*choices)
+            if isinstance(outcome, Committed):
+                self.undo(outcome.members)
         return outcome
 
     def undo(self, members: Sequence[Reserved]) -> None:

@@ -64,14 +64,12 @@ class Request:
 
     def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
         """See `RoomRequest`."""
-        nominations = self._nominator.nominations(self.taker.pods)
-        with self._cache.trial():
+        with self._nominator.rehearsal(self.taker.pods), self._cache.trial():
             for victim in victims:
                 self._cache.remove(victim.uid)
             plan = self._planner.plan(self._framework, self._group, self.taker.pods, dry_run=True)
             if isinstance(plan, Plan):
                 self._planner.drop(plan)
-        self._nominator.nominate_all(nominations)
         if not isinstance(plan, Plan):
             return None
         return {member.pod.uid: member.pod.node_name for member in plan.members}

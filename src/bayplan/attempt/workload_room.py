@@ -152,8 +152,7 @@ class WorkloadRequest:
         """See `WorkloadRoomRequest`."""
         rooms, pods = self._rooms, self.taker.pods
         row_local = not rooms.selector.asks_extenders and all(map(self._is_row_local, pods))
-        nominations = rooms.nominator.nominations(pods)
-        with rooms.cache.trial():
+        with rooms.nominator.rehearsal(pods), rooms.cache.trial():
             for victim in victims:
                 rooms.cache.remove(victim.uid)
             done = rooms.attempts.run(self._framework, self.pod_group, pods, dry_run=True)
@@ -167,7 +166,6 @@ class WorkloadRequest:
                 yield trial
             finally:
                 trial.clear()
-        rooms.nominator.nominate_all(nominations)
 
 
 class WorkloadRooms:

@@ -33,6 +33,7 @@ class GroupExplainer:
         self._profiles, self._cache, self._groups = profiles, world.cache, world.queue.groups
         self._planner, self._rooms = placers.planner, placers.rooms
         self._attempts, self._workload_rooms = placers.attempts, placers.workload_rooms
+        self._nominator = world.nominator
         self._verdicts: dict[str, Verdict] = {}
 
     def of_pod(self, pod: Pod) -> Verdict:
@@ -109,7 +110,8 @@ class GroupExplainer:
     def _of_entry(self, entry: QueuedGroup) -> Verdict:
         if entry.uid not in self._verdicts:
             planned = self._attempted if entry.plugin.workload_api else self._planned
-            self._verdicts[entry.uid] = planned(entry)
+            with self._nominator.rehearsal(entry.pods):
+                self._verdicts[entry.uid] = planned(entry)
         return self._verdicts[entry.uid]
 
     def _attempted(self, entry: QueuedGroup) -> Verdict:

@@ -6,7 +6,8 @@ The scheduling thread knows a nomination before the API server does. So this may
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from bayplan.api.pod import Pod
 
@@ -52,6 +53,15 @@ class Nominator:
         """These are nominated again as they were."""
         for pod, node_name in nominations:
             self.nominate(pod, node_name)
+
+    @contextmanager
+    def rehearsal(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Whatever happens to their nominations in the ``with`` block, they are then as before."""
+        nominations = self.nominations(pods)
+        try:
+            yield
+        finally:
+            self.nominate_all(nominations)
 
     def nominated_node(self, uid: str) -> str:
         """Where the Pod is nominated to; "" for none."""
