@@ -107,6 +107,9 @@ class PartAnswers:
         Raises:
             AttemptFault: a plugin broke; the next refresh starts over.
         """
+        if self._asked is None:
+            # What other parts reject today they may let pass tomorrow, and then nobody asks again.
+            undecided = nodes.exists
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position) if self._follows_pods else []
         self._node_position = self._pod_position = _NEVER
