@@ -367,6 +367,20 @@ def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:
     assert cluster.counted_on(low) == "n0"
 
 
+def test_an_error_without_the_victims_ends_the_attempt() -> None:
+    cluster = workload_cluster(scripted("Broken", pre_score=Status.error("no disk")))
+    lows = [make_pod(f"low-{i}").req(cpu="2").node(f"n{i}") for i in range(2)]
+    cluster.add(*nodes(2, cpu="2"), *lows)
+    show(cluster, gang("g", 1, priority=9))
+    cluster.add(*(pod.priority(9) for pod in members("g", 1, cpu="2")))
+    cluster.run()
+    assert cluster.writer.deleted == []
+    why = 'failed to schedule other pod from a pod group: running PreScore plugin "Broken": no disk'
+    text = f'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: {why}'
+    assert conditions(cluster) == [("g", "False", "SchedulerError", text)]
+    assert cluster.cache.nodes.recount() == {}
+
+
 def test_a_group_that_never_preempts_says_so() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(1, cpu="2"), make_pod("low").req(cpu="2").node("n0"))

@@ -74,6 +74,8 @@ def _reported(point: Point | None, plugin: str, status: Status) -> str:
         # A status with a plugin filled in comes from `FilterStage.status`, which has worded it.
         text = status.message
         return text if status.plugin else f'running "{plugin}" filter plugin: {text}'
+    if point is Point.POD_GROUP_POST_FILTER:
+        return f'error in "{plugin}" {point.display} plugins: {status.message}'
     if point is Point.PRE_BIND_PRE_FLIGHT:
         if status.code is Code.ERROR:
             return f'running {point.display} "{plugin}": {status.message}'

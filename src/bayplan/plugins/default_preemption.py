@@ -33,7 +33,7 @@ class DefaultPreemption(PreemptionPlugin):
         super().__init__(args, handle, victims, args.enough_candidates)
         self._counters = handle.counters
         self._groups = GroupPreemption(handle, LowerPriority(), self._executor)
-        self._workload_groups = WorkloadPreemption(handle, self._executor)
+        self._workload_groups = WorkloadPreemption(handle, self.name, self._executor)
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """Make room for a group, if that is possible."""

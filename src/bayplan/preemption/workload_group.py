@@ -18,8 +18,11 @@ from typing import NamedTuple
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.config.points import Point
+from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
+from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import POD_GROUP, Executor
 from bayplan.preemption.ranking import start
@@ -61,9 +64,15 @@ class _Choice(NamedTuple):
 
 
 class WorkloadPreemption:
-    """Evicts for the PodGroups of Kubernetes of one profile."""
+    """Evicts for the PodGroups of Kubernetes of one profile.
 
-    def __init__(self, handle: InTreeHandle, executor: Executor) -> None:
+    Args:
+        plugin: whose name a fault has.
+        executor: evicts.
+    """
+
+    def __init__(self, handle: InTreeHandle, plugin: str, executor: Executor) -> None:
+        self._plugin = plugin
         self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
         self._instrument, self._nominator = handle.instrument, handle.nominator
         self._executor = executor
@@ -73,11 +82,16 @@ class WorkloadPreemption:
         """Have Pods evicted for a group, unless this is only a question.
 
         Raises:
-            AttemptFault: a plugin broke.
+            AttemptFault: a plugin broke, or without any victims an attempt ends in an error.
         """
         settled = self._settled(request)
         started = perf_counter()
-        choice = _Choice(settled) if settled is not None else self._search(request)
+        try:
+            choice = _Choice(settled) if settled is not None else self._search(request)
+        except AttemptFault:
+            if not request.dry_run:
+                self._instrument.preemption(POD_GROUP, str(Code.ERROR), perf_counter() - started)
+            raise
         if request.dry_run:
             return choice.answer
         seconds = perf_counter() - started if settled is None else None
@@ -107,6 +121,9 @@ class WorkloadPreemption:
             return _Choice(NOBODY)
         protected = self._budgets.violations(pod for unit in units for pod in unit.pods)
         with request.without([pod for unit in units for pod in unit.pods]) as trial:
+            if trial.status.code is Code.ERROR:
+                status = Status.error(f"pod group preemption: {trial.status.message}")
+                raise AttemptFault(Point.POD_GROUP_POST_FILTER, self._plugin, status)
             if not trial.status.ok:
                 return _Choice(NoRoom(trial.status.message))
             # Those that a budget protects come first.
