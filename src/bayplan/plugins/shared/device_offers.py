@@ -22,12 +22,13 @@ class DeviceOffers:
 
     def __init__(self, handle: InTreeHandle) -> None:
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)
-        self._fleet = device_tracker(handle).fleet
+        # The tracker itself: without DynamicResources nobody else keeps it.
+        self._tracker = device_tracker(handle)
 
     @property
     def epoch(self) -> int:
         """Changes when the offers of some node may have."""
-        return self._fleet.epoch
+        return self._tracker.fleet.epoch
 
     def added_to(self, columns: Columns, resource: str, nodes: NodeTable) -> Columns:
         """``columns`` of ``resource``, with devices where the nodes offer none of it."""
@@ -35,7 +36,7 @@ class DeviceOffers:
         device_class = self._classes.behind(resource)
         if device_class is None or allocatable.all():
             return columns
-        counts = self._fleet.counts(device_class)
+        counts = self._tracker.fleet.counts(device_class)
         rows = slice(None) if nodes.origin is None else nodes.origin
         devices = (allocatable == 0) & (counts.capacity[rows] > 0)
         return (
