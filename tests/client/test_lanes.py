@@ -51,6 +51,44 @@ def source(*requests: Request) -> Callable[[], Request | None]:
     return lambda: waiting.pop(0) if waiting else None
 
 
+def patch(path: str, body: bytes) -> Request:
+    return Request("PATCH", path, lambda _: None, body=body, idempotent=True)
+
+
+def test_patches_of_one_path_go_one_after_the_other(clock: Clock) -> None:
+    lanes = make(clock)
+    first, second, third = (patch("/a", body) for body in (b"1", b"2", b"3"))
+    other = patch("/b", b"4")
+    for each in (first, second, third, other):
+        lanes.put(each)
+    assert [lanes.take(), lanes.take(), lanes.take()] == [first, other, None]
+    assert lanes.statistics().waiting[STATUS] == 2
+    assert not lanes.empty
+    # Until the first one has succeeded or failed for good, whatever else has.
+    assert lanes.settle(other, b"")
+    assert not lanes.settle(first, Unreachable("refused"))
+    assert lanes.take() is None
+    clock.now += 60
+    assert lanes.take() is first
+    assert lanes.settle(first, Forbidden("no"))
+    assert [lanes.take(), lanes.take()] == [second, None]
+    assert lanes.settle(second, b"")
+    assert lanes.take() is third
+    assert lanes.settle(third, b"")
+    assert lanes.empty
+
+
+def test_what_waits_for_a_patch_is_drained_too(clock: Clock) -> None:
+    lanes = make(clock)
+    first, second = patch("/a", b"1"), patch("/a", b"2")
+    lanes.put(first)
+    lanes.put(second)
+    assert [lanes.take(), lanes.take()] == [first, None]
+    assert lanes.drain() == [second]
+    assert lanes.settle(first, b"")
+    assert lanes.empty
+
+
 def test_lanes_go_before_age(clock: Clock) -> None:
     lanes = make(clock)
     for path, lane in (("e", EVENT), ("s1", STATUS), ("b", BIND), ("s2", STATUS)):

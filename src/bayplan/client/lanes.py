@@ -26,6 +26,8 @@ A second later `take` gives S, because B's delay is not over; had it been, B wou
 
 Invariants:
 - What `take` has given is in flight until `settle`; at most ``max_in_flight`` are.
+- Patches of one path are sent one after the other, in the order in which they were put: the next
+  one waits until the one before has ended, tries included. Else an older status could stay.
 - A request that was put ends in exactly one of: `settle` without another try, `drop_bindings`,
   `drain`.
 - `put` and `announce_event` may be called from any thread; everything else from one.
@@ -105,6 +107,8 @@ class Lanes:
         self._limited_until = 0.0
         self._retries: list[tuple[float, int, Request]] = []
         self._sequence = itertools.count()
+        self._patching: dict[str, Request] = {}  # by path, until its end
+        self._behind: dict[str, deque[Request]] = {}  # by path, those that wait for that
         self._event_source: Callable[[], Request | None] | None = None
         self._ask_source_at = 0.0
         self.counts = LaneStatistics()
@@ -139,6 +143,7 @@ class Lanes:
             self._lanes[request.lane].appendleft(request)
         if sum(self.counts.in_flight) >= self.max_in_flight or not self._may_send():
             return None
+        self._put_behind()
         lane = self._next_lane(now)
         if lane is None:
             return None
@@ -152,20 +157,37 @@ class Lanes:
             limit.take()
             taken.tries += 1
             self.counts.in_flight[lane] += 1
+            if lane is Lane.STATUS and taken.method == "PATCH":
+                self._patching[taken.path] = taken
         return taken
 
     def settle(self, request: Request, outcome: Outcome) -> bool:
         """A request in flight has ended; whether that is final. If not, it is sent again later."""
         self.counts.in_flight[request.lane] -= 1
-        if not isinstance(outcome, ApiError):
-            return True
-        delay = self._retry_delay(request, outcome)
+        delay = self._retry_delay(request, outcome) if isinstance(outcome, ApiError) else None
         if delay is None:
-            self.counts.failed += 1
+            self.counts.failed += isinstance(outcome, ApiError)
+            self._end_patch(request)
             return True
         self.counts.retried += 1
         heapq.heappush(self._retries, (self.clock() + delay, next(self._sequence), request))
         return False
+
+    def _put_behind(self) -> None:
+        """The next status write may be sent; those before it that may not wait for theirs."""
+        lane = self._lanes[Lane.STATUS]
+        while lane and self._patching.get(lane[0].path, lane[0]) is not lane[0]:
+            request = lane.popleft()
+            self._behind.setdefault(request.path, deque()).append(request)
+
+    def _end_patch(self, request: Request) -> None:
+        if self._patching.get(request.path) is not request:
+            return
+        del self._patching[request.path]
+        if behind := self._behind.get(request.path):
+            self._lanes[request.lane].appendleft(behind.popleft())
+        if not behind:
+            self._behind.pop(request.path, None)
 
     def pause(self) -> float:
         """Seconds until `take` may answer otherwise because of time alone."""
@@ -184,7 +206,8 @@ class Lanes:
     @property
     def empty(self) -> bool:
         """Whether nothing waits, is in flight or is to be sent again."""
-        return not (any(self.counts.in_flight) or self._retries or any(self._lanes))
+        waiting = self._retries or self._behind or any(self._lanes)
+        return not (any(self.counts.in_flight) or waiting)
 
     def drop_bindings(self) -> list[Request]:
         """Remove and return all bindings that are not in flight."""
@@ -198,7 +221,11 @@ class Lanes:
     def drain(self) -> list[Request]:
         """Remove and return everything that is not in flight."""
         drained = [request for _, _, request in self._retries]
-        self._retries = []
+        drained += itertools.chain.from_iterable(self._behind.values())
+        self._retries, self._behind = [], {}
+        for request in drained:
+            if self._patching.get(request.path) is request:
+                del self._patching[request.path]
         for lane in self._lanes:
             drained += lane
             lane.clear()
@@ -207,7 +234,11 @@ class Lanes:
     def statistics(self) -> LaneStatistics:
         """A copy of the counters."""
         return LaneStatistics(
-            waiting=[len(lane) for lane in self._lanes],
+            waiting=[
+                len(waiting)
+                + (sum(map(len, list(self._behind.values()))) if lane is Lane.STATUS else 0)
+                for lane, waiting in zip(Lane, self._lanes, strict=True)
+            ],
             in_flight=list(self.counts.in_flight),
             to_retry=len(self._retries),
             sent=list(self.counts.sent),
