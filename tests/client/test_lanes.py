@@ -89,6 +89,33 @@ def test_what_waits_for_a_patch_is_drained_too(clock: Clock) -> None:
     assert lanes.empty
 
 
+def test_a_deletion_between_patches_of_one_path_holds_nothing_up_for_ever(clock: Clock) -> None:
+    lanes = make(clock)
+    first, last = patch("/a", b"1"), patch("/a", b"3")
+    deletion = Request("DELETE", "/a", lambda _: None, idempotent=True)
+    for each in (first, deletion, last):
+        lanes.put(each)
+    for each in (first, deletion, last):
+        assert [lanes.take(), lanes.take()] == [each, None]
+        assert lanes.settle(each, b"")
+    assert lanes.empty
+
+
+def test_what_is_drained_before_its_next_try_holds_nothing_up(clock: Clock) -> None:
+    lanes = make(clock, qps=1.0, burst=1)
+    first, second = patch("/a", b"1"), patch("/a", b"2")
+    lanes.put(first)
+    assert lanes.take() is first
+    assert not lanes.settle(first, Unreachable("refused"))
+    clock.now += 0.5
+    # Its next try is due, but the rate limit does not let it go yet.
+    assert lanes.take() is None
+    assert lanes.drain() == [first]
+    lanes.put(second)
+    clock.now += 1
+    assert lanes.take() is second
+
+
 def test_lanes_go_before_age(clock: Clock) -> None:
     lanes = make(clock)
     for path, lane in (("e", EVENT), ("s1", STATUS), ("b", BIND), ("s2", STATUS)):
@@ -231,7 +258,10 @@ def test_bindings_can_be_dropped_with_those_that_wait_for_another_try(clock: Clo
 
 
 class EveryRequestIsInOnePlace(RuleBasedStateMachine):
-    """Whatever happens, a request is waiting, in flight, to be retried, or has ended once."""
+    """Whatever happens, a request is waiting, in flight, to be retried, or has ended once.
+
+    Status writes of one path end in the order in which they were put.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,22 +269,43 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
         self.lanes = make(self.clock, max_in_flight=3, qps=5.0, burst=2)
         self.put, self.ended = 0, 0
         self.flying: list[Request] = []
+        self.writes: dict[str, list[Request]] = {"/a": [], "/b": []}
 
-    @rule(lane=st.sampled_from(Lane), idempotent=st.booleans())
-    def submit(self, lane: Lane, idempotent: bool) -> None:
-        self.lanes.put(request(lane, idempotent=idempotent, max_tries=3))
+    @rule(
+        method=st.sampled_from(["POST", "PATCH", "DELETE"]),
+        path=st.sampled_from(["/a", "/b"]),
+        lane=st.sampled_from(Lane),
+        idempotent=st.booleans(),
+    )
+    def submit(self, method: str, path: str, lane: Lane, idempotent: bool) -> None:
+        each = Request(method, path, lambda _: None, lane=lane, idempotent=idempotent, max_tries=3)
+        self.lanes.put(each)
         self.put += 1
+        if lane is STATUS:
+            self.writes[path].append(each)
+
+    def end(self, each: Request) -> None:
+        self.ended += 1
+        if each.lane is STATUS:
+            self.writes[each.path].remove(each)
 
     @rule()
     def take(self) -> None:
         while (each := self.lanes.take()) is not None:
             self.flying.append(each)
+            if each.lane is STATUS:
+                assert self.writes[each.path][0] is each
         assert len(self.flying) <= 3
 
     @precondition(lambda self: self.flying)
-    @rule(outcome=st.sampled_from([b"", Unreachable(""), ServerError(""), Forbidden("")]))
-    def settle(self, outcome: bytes | ApiError) -> None:
-        self.ended += self.lanes.settle(self.flying.pop(), outcome)
+    @rule(
+        data=st.data(),
+        outcome=st.sampled_from([b"", Unreachable(""), ServerError(""), Forbidden("")]),
+    )
+    def settle(self, data: st.DataObject, outcome: bytes | ApiError) -> None:
+        each = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
+        if self.lanes.settle(each, outcome):
+            self.end(each)
 
     @rule(seconds=st.floats(0, 3))
     def wait(self, seconds: float) -> None:
@@ -262,7 +313,13 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
 
     @rule()
     def drop(self) -> None:
-        self.ended += len(self.lanes.drop_bindings())
+        for each in self.lanes.drop_bindings():
+            self.end(each)
+
+    @rule()
+    def drain(self) -> None:
+        for each in self.lanes.drain():
+            self.end(each)
 
     @rule()
     def wait_as_long_as_it_says(self) -> None:
@@ -274,9 +331,18 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
         now = self.lanes.statistics()
         assert sum(now.in_flight) == len(self.flying)
         assert sum(now.waiting) + len(self.flying) + now.to_retry + self.ended == self.put
+        assert self.lanes.empty == (self.ended == self.put)
 
     def teardown(self) -> None:
-        self.ended += len(self.lanes.drain())
+        """Everything comes to its end, once the server answers."""
+        for _ in range(2 * self.put):
+            self.take()
+            for each in self.flying:
+                assert self.lanes.settle(each, b"")
+                self.end(each)
+            self.flying.clear()
+            self.clock.now += 20
+        assert self.lanes.empty
         self.nothing_is_lost_or_doubled()
 
 

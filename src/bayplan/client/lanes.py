@@ -26,8 +26,9 @@ A second later `take` gives S, because B's delay is not over; had it been, B wou
 
 Invariants:
 - What `take` has given is in flight until `settle`; at most ``max_in_flight`` are.
-- Patches of one path are sent one after the other, in the order in which they were put: the next
-  one waits until the one before has ended, tries included. Else an older status could stay.
+- Status writes of one path are sent one after the other, in the order in which they were put. Were
+  two of them in flight at once, the older one could win. `take` holds back those whose path has one
+  under way: in flight, to retry, or the next to be sent.
 - A request that was put ends in exactly one of: `settle` without another try, `drop_bindings`,
   `drain`.
 - `put` and `announce_event` may be called from any thread; everything else from one.
@@ -41,7 +42,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bayplan.client.errors import ApiError
 from bayplan.client.request import Lane, Outcome, Request
@@ -107,8 +108,8 @@ class Lanes:
         self._limited_until = 0.0
         self._retries: list[tuple[float, int, Request]] = []
         self._sequence = itertools.count()
-        self._patching: dict[str, Request] = {}  # by path, until its end
-        self._behind: dict[str, deque[Request]] = {}  # by path, those that wait for that
+        self._status_writes: dict[str, deque[Request]] = {}
+        """By path: that under way, then those that are held back for it."""
         self._event_source: Callable[[], Request | None] | None = None
         self._ask_source_at = 0.0
         self.counts = LaneStatistics()
@@ -143,7 +144,7 @@ class Lanes:
             self._lanes[request.lane].appendleft(request)
         if sum(self.counts.in_flight) >= self.max_in_flight or not self._may_send():
             return None
-        self._put_behind()
+        self._hold_back()
         lane = self._next_lane(now)
         if lane is None:
             return None
@@ -157,8 +158,6 @@ class Lanes:
             limit.take()
             taken.tries += 1
             self.counts.in_flight[lane] += 1
-            if lane is Lane.STATUS and taken.method == "PATCH":
-                self._patching[taken.path] = taken
         return taken
 
     def settle(self, request: Request, outcome: Outcome) -> bool:
@@ -167,27 +166,31 @@ class Lanes:
         delay = self._retry_delay(request, outcome) if isinstance(outcome, ApiError) else None
         if delay is None:
             self.counts.failed += isinstance(outcome, ApiError)
-            self._end_patch(request)
+            if request.lane is Lane.STATUS:
+                self._let_go(request.path)
             return True
         self.counts.retried += 1
         heapq.heappush(self._retries, (self.clock() + delay, next(self._sequence), request))
         return False
 
-    def _put_behind(self) -> None:
-        """The next status write may be sent; those before it that may not wait for theirs."""
+    def _hold_back(self) -> None:
+        """Until the first of the status lane may be sent, or there is none."""
         lane = self._lanes[Lane.STATUS]
-        while lane and self._patching.get(lane[0].path, lane[0]) is not lane[0]:
-            request = lane.popleft()
-            self._behind.setdefault(request.path, deque()).append(request)
+        while lane:
+            request = lane[0]
+            same_path = self._status_writes.setdefault(request.path, deque([request]))
+            if same_path[0] is request:
+                return
+            same_path.append(lane.popleft())
 
-    def _end_patch(self, request: Request) -> None:
-        if self._patching.get(request.path) is not request:
-            return
-        del self._patching[request.path]
-        if behind := self._behind.get(request.path):
-            self._lanes[request.lane].appendleft(behind.popleft())
-        if not behind:
-            self._behind.pop(request.path, None)
+    def _let_go(self, path: str) -> None:
+        """The status write of the path that was under way has ended: the next one is the first."""
+        same_path = self._status_writes[path]
+        same_path.popleft()
+        if same_path:
+            self._lanes[Lane.STATUS].appendleft(same_path[0])
+        else:
+            del self._status_writes[path]
 
     def pause(self) -> float:
         """Seconds until `take` may answer otherwise because of time alone."""
@@ -206,8 +209,7 @@ class Lanes:
     @property
     def empty(self) -> bool:
         """Whether nothing waits, is in flight or is to be sent again."""
-        waiting = self._retries or self._behind or any(self._lanes)
-        return not (any(self.counts.in_flight) or waiting)
+        return not (any(self.counts.in_flight) or self._retries or any(self._lanes))
 
     def drop_bindings(self) -> list[Request]:
         """Remove and return all bindings that are not in flight."""
@@ -221,30 +223,27 @@ class Lanes:
     def drain(self) -> list[Request]:
         """Remove and return everything that is not in flight."""
         drained = [request for _, _, request in self._retries]
-        drained += itertools.chain.from_iterable(self._behind.values())
-        self._retries, self._behind = [], {}
-        for request in drained:
-            if self._patching.get(request.path) is request:
-                del self._patching[request.path]
+        self._retries = []
         for lane in self._lanes:
             drained += lane
             lane.clear()
+        under_way = [same_path.popleft() for same_path in self._status_writes.values()]
+        ended = set(drained)
+        drained += itertools.chain.from_iterable(self._status_writes.values())
+        in_flight = [request for request in under_way if request not in ended]
+        self._status_writes = {request.path: deque([request]) for request in in_flight}
         return drained
 
     def statistics(self) -> LaneStatistics:
         """A copy of the counters."""
-        return LaneStatistics(
-            waiting=[
-                len(waiting)
-                + (sum(map(len, list(self._behind.values()))) if lane is Lane.STATUS else 0)
-                for lane, waiting in zip(Lane, self._lanes, strict=True)
-            ],
+        waiting = [len(lane) for lane in self._lanes]
+        waiting[Lane.STATUS] += sum(len(each) - 1 for each in list(self._status_writes.values()))
+        return replace(
+            self.counts,
+            waiting=waiting,
             in_flight=list(self.counts.in_flight),
             to_retry=len(self._retries),
             sent=list(self.counts.sent),
-            retried=self.counts.retried,
-            failed=self.counts.failed,
-            callback_errors=self.counts.callback_errors,
         )
 
     def _next_lane(self, now: float) -> Lane | None:
