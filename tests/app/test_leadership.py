@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
+from tests.kubeconfig import write_kubeconfig
 
 from bayplan.app.api_client import ApiClient
 from bayplan.app.feed import Feed
@@ -17,14 +18,6 @@ from bayplan.framework.registry import Registry
 from bayplan.inbox.messages import Lead
 
 SOON = 120.0
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -38,9 +31,7 @@ def config(elect: str) -> EffectiveConfig:
 
 @pytest.fixture
 def feed(server: FaultServer, tmp_path: Path) -> Feed:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG.format(url=server.url))
-    return Feed(str(path))
+    return Feed(write_kubeconfig(tmp_path, server.url))
 
 
 class LeaseServer:

@@ -10,18 +10,10 @@ from typing import Any
 import pytest
 import typer
 from tests.client.fault_server import Exchange, FaultServer, running_server
+from tests.kubeconfig import write_kubeconfig
 
 from bayplan.api.kinds import NODE, POD, RESOURCE_SLICE, Kind
 from bayplan.cli import live
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 
 
 @pytest.fixture
@@ -32,9 +24,7 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.fixture
 def kubeconfig(server: FaultServer, tmp_path: Path) -> str:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG.format(url=server.url))
-    return str(path)
+    return write_kubeconfig(tmp_path, server.url)
 
 
 def names(kubeconfig: str, *kinds: Kind[Any]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.kubeconfig import write_kubeconfig
 from typer.testing import CliRunner, Result
 
 from bayplan import __version__, logs
@@ -20,14 +21,6 @@ from bayplan.app import process
 from bayplan.app.feed import Feed
 from bayplan.cli.app import app
 
-KUBECONFIG = """
-    apiVersion: v1
-    kind: Config
-    clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
-    users: [{name: u, user: {}}]
-    contexts: [{name: x, context: {cluster: c, user: u}}]
-    current-context: x
-"""
 CONFIG = """
     apiVersion: kubescheduler.config.k8s.io/v1
     kind: KubeSchedulerConfiguration
@@ -66,7 +59,7 @@ def write(folder: Path, name: str, text: str) -> str:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> str:
-    return write(tmp_path, "kubeconfig", KUBECONFIG)
+    return write_kubeconfig(tmp_path)
 
 
 def run(*args: str) -> Result:
