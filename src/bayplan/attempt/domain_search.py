@@ -129,7 +129,7 @@ class DomainSearch:
     def _hardest_first(self, parts: Sequence[SubGroup], within: Rows) -> Sequence[SubGroup]:
         def hardness(part: SubGroup) -> tuple[int, int]:
             level = part.topology.required if part.topology is not None else ""
-            fit, _ = levels.room(self._nodes, level, self._capacity(part), within)
+            fit = levels.most_by_domain(self._nodes, level, self._capacity(part), within)
             choices = int((fit >= part.minimum).sum())
             return choices if level or not choices else len(self._nodes), -part.minimum
 

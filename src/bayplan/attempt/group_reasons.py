@@ -118,14 +118,14 @@ def no_domain(
         capacity: of the part.
     """
     found = {domain.value: rejection for domain, rejection in tried if domain.level == level}
-    fit = max((found[d.value].fit if d.value in found else d.holds for d in domains), default=0)
+    fits = {d.value: found[d.value].fit if d.value in found else d.holds for d in domains}
     if not domains:
         text = "there is none"
     elif part.parts and found:
         value, rejection = next(iter(found.items()))
         text = f"in {shown(value)}, {rejection.sentence.partition(': ')[2]}"
     else:
-        text = _best(part, domains, found, capacity)
+        text = _best(part, domains, fits, capacity)
     rejections = [rejection for _, rejection in tried]
     what = f"the sub-group {part.name}" if part.name else "the group"
     return GroupRejection(
@@ -133,21 +133,18 @@ def no_domain(
         f"{_named(group, part)} does not fit into one {level}",
         plugins=capacity.plugins.union(*(r.plugins for r in rejections)),
         pods=capacity.pods,
-        fit=fit,
+        fit=max(fits.values(), default=0),
     )
 
 
 def _best(
     part: SubGroup,
     domains: Sequence[Domain],
-    found: Mapping[str, GroupRejection],
+    fits: Mapping[str, int],
     capacity: GroupCapacity,
 ) -> str:
-    """The two domains that hold most of the part."""
-    holds = sorted(
-        (-(found[d.value].fit if d.value in found else d.holds), d.value) for d in domains
-    )
-    (fit, value), *others = holds
+    """The two domains that hold most of the part, given how many of its Pods fit in each."""
+    (fit, value), *others = sorted((-fit, value) for value, fit in fits.items())
     best = next(domain for domain in domains if domain.value == value)
     rows = slice(None) if best.rows is None else best.rows
     short = short_by(capacity.short_of(rows))

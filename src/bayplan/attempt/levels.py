@@ -125,17 +125,23 @@ def domains(
     """
     values = nodes.label(level).values if level else [""]
     codes = _codes(nodes, level, within)
-    fit, free = room(nodes, level, capacity, within)
+    fit, free = _room(nodes, level, capacity, codes)
     present = np.unique(codes[codes >= 0]).tolist() if codes is not None else [0]
     order = sorted(present, key=lambda c: (-fit[c], free[c], values[c]))
     return [Domain(level, values[c], codes, c, int(fit[c])) for c in order]
 
 
-def room(
+def most_by_domain(
     nodes: NodeTable, level: str, capacity: GroupCapacity, within: BoolArray | None
+) -> IntArray:
+    """``(domains,)`` how many Pods fit in each domain of ``level`` in ``within``, at most."""
+    return _room(nodes, level, capacity, _codes(nodes, level, within))[0]
+
+
+def _room(
+    nodes: NodeTable, level: str, capacity: GroupCapacity, codes: CodeArray | None
 ) -> tuple[IntArray, IntArray]:
-    """How many Pods fit in each domain at most, and how much room it has: `by_domain`."""
-    codes = _codes(nodes, level, within)
+    """See `GroupCapacity.by_domain`; ``codes`` as `_codes` has them."""
     if codes is None:
         codes = np.zeros(len(nodes), np.int32)
     return capacity.by_domain(codes, len(nodes.label(level).values) if level else 1)
@@ -170,6 +176,7 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
 
 
 def _group(framework: Framework, key: str) -> Group | None:
+    """Only the plugin knows which hierarchy the levels of its groups belong to."""
     groups = (plugin.find(key) for plugin in framework.plugins.grouping if not plugin.workload_api)
     return next((group for group in groups if group is not None), None)
 

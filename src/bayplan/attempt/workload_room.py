@@ -49,17 +49,10 @@ class _Trial:
     """
 
     def __init__(
-        self,
-        cache: Cache,
-        commit: Commit,
-        selector: NodeChooser,
-        framework: Framework,
-        done: GroupAttempt,
-        *,
-        row_local: bool,
+        self, rooms: WorkloadRooms, framework: Framework, done: GroupAttempt, *, row_local: bool
     ) -> None:
-        self._cache, self._commit = cache, commit
-        self._selector, self._framework = selector, framework
+        self._cache, self._commit, self._selector = rooms.cache, rooms.commit, rooms.selector
+        self._framework = framework
         self._row_local = row_local
         self._pods = dict(zip((pod.uid for pod in done.pods), done.pods, strict=True))
         self._placed = {placed.member.pod.uid: placed.member for placed in done.placed}
@@ -158,10 +151,7 @@ class WorkloadRequest:
             done = rooms.attempts.run(self._framework, self.pod_group, pods, dry_run=True)
             if not done.status.ok:
                 done = GroupAttempt(done.status, done.pods)
-            trial = _Trial(
-                *(rooms.cache, rooms.commit, rooms.selector, self._framework, done),
-                row_local=row_local,
-            )
+            trial = _Trial(rooms, self._framework, done, row_local=row_local)
             try:
                 yield trial
             finally:

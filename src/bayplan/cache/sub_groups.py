@@ -203,15 +203,12 @@ def _tree(
         return tuple(part(*pair) for pair in below[parent])
 
     def part(item: _Item, hierarchy: tuple[str, ...]) -> SubGroup:
-        inner, required, preferred = (
-            parts(item.name),
-            item.required_topology,
-            item.preferred_topology,
-        )
+        inner = parts(item.name)
+        topology = GroupTopology(item.required_topology, item.preferred_topology, hierarchy)
         return SubGroup(
             name=item.name,
             minimum=least(item.min_member, inner),
-            topology=GroupTopology(required, preferred, hierarchy) if hierarchy else None,
+            topology=topology if hierarchy else None,
             parts=inner,
         )
 
