@@ -230,9 +230,7 @@ class Backfill(Plugin):
         queues = self._in_tree.queues
         if queue == NO_QUEUE:
             return False
-        requests = [queues.requests(pod) for pod in taker.pods[: taker.minimum]]
-        together = [sum(amounts) for amounts in zip(*requests, strict=True)]
-        return queues.excess(queue, together) is not None
+        return queues.excess(queue, queues.sum_of(taker.pods[: taker.minimum])) is not None
 
     def _end_those_over(self) -> None:
         """A plan that places members may be undone: it ends nothing."""
@@ -244,7 +242,7 @@ class Backfill(Plugin):
                 self._count()
 
     def pod_counted(self, pod: Pod) -> None:
-        """It has a node: see `bayplan.cache.cache.PodListener`."""
+        """It has a node: see `bayplan.cache.counted_pods.PodListener`."""
         self.pod_left(pod.uid)
 
     def pod_uncounted(self, pod: Pod) -> None:

@@ -230,6 +230,10 @@ class QueueTree:
             kept = self._vectors[id(requests)] = requests, self._vector(requests)
         return kept[1]
 
+    def sum_of(self, pods: Iterable[Pod]) -> Amounts:
+        """(r,) what these Pods, at least one, request together."""
+        return [sum(amounts) for amounts in zip(*map(self.requests, pods), strict=True)]
+
     def _vector(self, requests: Requests) -> Amounts:
         names, amounts = self._sums.structure.resources, requests.amounts | {"pods": 1}
         unknown = [n for n, amount in requests.amounts.items() if amount and n not in names]

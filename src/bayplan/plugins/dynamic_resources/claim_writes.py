@@ -44,16 +44,14 @@ class ClaimWrites:
         """Delete a claim that was made for extended resources, and its finalizer before."""
         writer = self._handle.writer
 
+        def done(error: Exception | None) -> None:
+            self._log_failure("Could not delete a claim for extended resources", claim, error)
+
         def unprotected(error: Exception | None) -> None:
             if writer is not None and error is None:
                 writer.delete_later(claim_path(claim), claim.uid, done)
             else:
                 done(error)
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                text = "Could not delete a claim for extended resources"
-                self._handle.logger.error(text, claim=claim.key, error=str(error))
 
         if writer is not None:
             body = unprotect_patch(claim)
@@ -63,9 +61,7 @@ class ClaimWrites:
         """Take the claim's devices away."""
 
         def done(error: Exception | None) -> None:
-            if error is not None:
-                text = "Could not deallocate a claim"
-                self._handle.logger.error(text, claim=claim.key, error=str(error))
+            self._log_failure("Could not deallocate a claim", claim, error)
 
         if self._handle.writer is not None:
             path, body = status_path(claim), deallocation_patch(claim)
@@ -78,14 +74,16 @@ class ClaimWrites:
         def done(error: Exception | None) -> None:
             self._tracker.leaving.pop(key, None)
             over.set()
-            if error is not None:
-                text = "Could not leave a claim"
-                self._handle.logger.error(text, claim=claim.key, error=str(error))
+            self._log_failure("Could not leave a claim", claim, error)
 
         if self._handle.writer is not None:
             self._tracker.leaving[key] = over
             path, body = status_path(claim), release_patch(claim, pod)
             self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
+
+    def _log_failure(self, text: str, claim: ResourceClaim, error: Exception | None) -> None:
+        if error is not None:
+            self._handle.logger.error(text, claim=claim.key, error=str(error))
 
     # Binding worker
 

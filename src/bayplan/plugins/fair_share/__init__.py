@@ -108,8 +108,7 @@ class FairShare(Plugin):
         queues = self._queues
         if not queues.active or (row := queues.leaf(pods[0])) == NO_QUEUE:
             return None
-        together = [sum(amounts) for amounts in zip(*map(queues.requests, pods), strict=True)]
-        excess = queues.excess(row, together)
+        excess = queues.excess(row, queues.sum_of(pods))
         if excess is None:
             return None
         return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")

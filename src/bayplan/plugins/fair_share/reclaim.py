@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import ceil, inf
+from math import ceil
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -44,7 +44,7 @@ from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import Taker
-from bayplan.plugins.fair_share.turns import saturation
+from bayplan.plugins.fair_share.turns import saturation, saturation_of
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY, GUARANTEED, SHARE = "priority", "guaranteed", "share"
@@ -223,9 +223,9 @@ class ReclaimRule:
                     for link, amounts in _pairs(up_to, after)
                     for a, b in _pairs(amounts, guaranteed[link])
                 )
-                takers[common] = within, _saturation(after[-1], shares[up_to[-1]])
+                takers[common] = within, saturation_of(after[-1], shares[up_to[-1]])
             is_guaranteed, taker = takers[common]
-            over = _saturation(used[path[-1]], shares[path[-1]])
+            over = saturation_of(used[path[-1]], shares[path[-1]])
             if is_guaranteed:
                 floors = _floors(path, used, [guaranteed[link] for link in path])
                 if floors is not None:
@@ -343,11 +343,6 @@ def _by_leaf(leaves: IntArray, present: IntArray, running: RunningPods) -> dict[
 
 def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
     return zip(some, others, strict=True)
-
-
-def _saturation(used: Sequence[int], share: Sequence[int]) -> float:
-    """See `bayplan.plugins.fair_share.turns.saturation`, of one queue."""
-    return max((a / b if b > 0 else inf for a, b in _pairs(used, share) if a > 0), default=0.0)
 
 
 def _floors(
