@@ -177,6 +177,27 @@ def test_missing_pods_are_told_once_after_a_while() -> None:
     assert cluster.recorder.conditions == []
 
 
+def test_pods_of_a_group_are_counted_where_the_group_waits() -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(1, cpu="1"), *members("g", 2), make_pod("alone").req(cpu="9"))
+    cluster.run()
+
+    def pending() -> dict[str, int]:
+        return {queue: pods for queue, pods in cluster.queue.counts().items() if pods}
+
+    def groups() -> dict[str, int]:
+        counts = cluster.queue.entity_counts().items()
+        return {queue: number for (queue, kind), number in counts if number and kind == "podgroup"}
+
+    assert (pending(), groups()) == ({"incomplete": 2, "unschedulable": 1}, {"gated": 1})
+    show(cluster, pod_group("g", minMember=3))
+    assert (pending(), groups()) == ({"gated": 2, "unschedulable": 1}, {"gated": 1})
+    cluster.add(*members("g", 1, first=2))
+    assert (pending(), groups()) == ({"active": 3, "unschedulable": 1}, {"active": 1})
+    cluster.run()
+    assert (pending(), groups()) == ({"unschedulable": 4}, {"unschedulable": 1})
+
+
 @pytest.mark.parametrize("spec", [{}, {"minMember": 0}], ids=["absent", "zero"])
 def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
     cluster = group_cluster()

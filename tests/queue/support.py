@@ -57,8 +57,8 @@ class Recorder(Instrument):
         self.incoming_pods: Counter[tuple[str, str]] = Counter()
         self.rejections: Counter[tuple[str, str]] = Counter()
 
-    def incoming(self, queue: str, event: str, pod: Pod) -> None:
-        self.incoming_pods[queue, event] += 1
+    def incoming(self, queue: str, event: str, pod: Pod, members: int | None = None) -> None:
+        self.incoming_pods[queue, event] += 1 if members is None else members
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         self.rejections[plugin, profile] += change

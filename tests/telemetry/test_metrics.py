@@ -43,6 +43,7 @@ def used() -> Metrics:
     metrics.extension_point("Filter", "default-scheduler", "Success", 0.01)
     metrics.plugin_failed("Mine", "Score")
     metrics.incoming("active", "PodAdd", make_pod().obj())
+    metrics.incoming("active", "PodAdd", make_pod().obj(), 3)
     metrics.rejected("NodeName", "default-scheduler", 1)
     metrics.rejected("NodeName", "default-scheduler", 1)
     metrics.rejected("NodeName", "default-scheduler", -1)
@@ -66,6 +67,7 @@ def used() -> Metrics:
 
 P = "profile=default-scheduler"
 SEARCH = "scheduler_preemption_evaluation_duration_seconds"
+ENTITIES = "scheduler_queue_incoming_entities_total event=PodAdd queue=active"
 EVICTION = "scheduler_preemption_execution_duration_seconds"
 AWAITED = f"driver=gpu {P} status=timeout"
 CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=false"
@@ -115,11 +117,14 @@ CLAIMS = "dynamic_resource_allocation_resourceclaim_creates_total admin_access=f
         ),
         (
             "scheduler_queue_incoming_pods",
-            {"scheduler_queue_incoming_pods_total event=PodAdd queue=active": 1},
+            {"scheduler_queue_incoming_pods_total event=PodAdd queue=active": 4},
         ),
         (
             "scheduler_queue_incoming_entities",
-            {"scheduler_queue_incoming_entities_total event=PodAdd queue=active type=pod": 1},
+            {
+                f"{ENTITIES} type=pod": 1,
+                f"{ENTITIES} type=podgroup": 1,
+            },
         ),
         (
             "scheduler_unschedulable_pods",

@@ -70,11 +70,8 @@ def expose_world(metrics: Metrics, world: World, pulse: Pulse) -> None:
     def in_permit() -> Counter[str]:
         return Counter(plugin for pod in world.waiting for plugin in pod.pending_plugins())
 
-    def entities() -> Values:
-        return {(part, "pod"): pods for part, pods in world.queue.counts().items()}
-
     metrics.poll_by(polled.PENDING_PODS, world.queue.counts)
-    metrics.poll(polled.QUEUED_ENTITIES, entities)
+    metrics.poll(polled.QUEUED_ENTITIES, world.queue.entity_counts)
     metrics.poll_by(polled.INFLIGHT_EVENTS, world.queue.in_flight_events)
     metrics.poll_by(polled.CACHE_SIZE, world.cache.counts)
     metrics.poll(polled.OVERCOMMIT, lambda: world.overcommit.excess)

@@ -69,7 +69,7 @@ class Place(enum.StrEnum):
     @property
     def label(self) -> str:
         """The place's name in the metric queue_incoming_pods_total."""
-        return "unschedulable" if self in (Place.GATED, Place.GROUPED) else self.value
+        return "unschedulable" if self is Place.GATED else self.value
 
 
 MOVES: Mapping[Place, Mapping[Place, str]] = {

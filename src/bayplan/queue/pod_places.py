@@ -19,6 +19,7 @@ from bayplan.queue.backoff import BackoffQueue
 from bayplan.queue.heap import Key
 from bayplan.queue.in_flight import InFlightPods
 from bayplan.queue.places import MOVES, Place
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueSettings
 from bayplan.queue.turns import TurnQueue
@@ -103,14 +104,20 @@ class PodPlaces:
         assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
         if came_from is Place.OUTSIDE:
             self.pods[queued.uid] = queued
-            if self.listeners and _is_pod(queued):
+            if self.listeners and not isinstance(queued, QueuedGroup):
                 self.changed(queued.pod)
         else:
             self.parts[came_from].discard(queued)
         queued.place = to
         self.parts[to].add(queued)
         if to is not came_from:
-            self._instrument.incoming(to.label, event, queued.pod)
+            self._entered(queued, to, event)
+
+    def _entered(self, queued: QueuedPod, place: Place, event: str) -> None:
+        if isinstance(queued, QueuedGroup):
+            self._instrument.incoming(place.label, event, queued.pod, len(queued.members))
+        elif place is not Place.GROUPED:
+            self._instrument.incoming(place.label, event, queued.pod)
 
     def changed(self, pod: Pod) -> None:
         """The Pod is new, or another version of the one that is there."""
@@ -127,7 +134,7 @@ class PodPlaces:
             queued = self.backoff.pop()
             if queued is None:
                 return None
-            self._instrument.incoming(Place.ACTIVE.label, early_event, queued.pod)
+            self._entered(queued, Place.ACTIVE, early_event)
         self._take_off(queued)
         return queued
 
@@ -169,14 +176,9 @@ class PodPlaces:
                 self._instrument.rejected(plugin, queued.profile, change)
 
     def counts(self) -> dict[str, int]:
-        """How many Pods each place holds, in flight excepted."""
+        """How many Pods and entries of groups each place holds, in flight excepted."""
         return {
             place.value: len(part)
             for place, part in self.parts.items()
             if place is not Place.IN_FLIGHT
         }
-
-
-def _is_pod(queued: QueuedPod) -> bool:
-    """Not so for the entry of a group, which has a uid of its own."""
-    return queued.uid == queued.pod.uid

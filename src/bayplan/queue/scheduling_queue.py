@@ -584,9 +584,35 @@ class SchedulingQueue:
         """All Pods by place, those in flight included; for the debugger and explanations."""
         return {place: list(part) for place, part in self._places.parts.items()}
 
+    def entity_counts(self) -> dict[tuple[str, ...], int]:
+        """The metric scheduler_queued_entities by queue and type; any thread may ask."""
+        groups = self.groups.counts()
+        return {
+            (place, kind): count
+            for place, entries in self._places.counts().items()
+            if place != Place.GROUPED
+            for kind, count in (
+                ("pod", max(entries - groups.get(place, 0), 0)),
+                ("podgroup", groups.get(place, 0)),
+            )
+        }
+
     def counts(self) -> dict[str, int]:
-        """The metric scheduler_pending_pods by its label ``queue``; any thread may ask."""
-        return self._places.counts()
+        """The metric scheduler_pending_pods by its label ``queue``; any thread may ask.
+
+        Pods of a group count where its entry is; as ``pending`` while the group is tried without
+        them, as ``incomplete`` while it has no object.
+        """
+        entities = self.entity_counts().items()
+        counts = {queue: count for (queue, kind), count in entities if kind == "pod"}
+        counts |= {"pending": 0, "incomplete": 0}
+        for entry in self.groups:
+            if entry.place is Place.IN_FLIGHT:
+                queue = "pending"
+            else:
+                queue = "incomplete" if entry.group is None else str(entry.place)
+            counts[queue] += len(entry.members)
+        return counts
 
     def in_flight_events(self) -> dict[str, int]:
         """The metric scheduler_inflight_events by its label ``event``; any thread may ask."""
@@ -599,7 +625,7 @@ class SchedulingQueue:
     def statistics(self) -> QueueStatistics:
         """How many Pods are where."""
         return QueueStatistics(
-            **self.counts(),
+            **self._places.counts(),
             in_flight=len(self._places.in_flight),
             in_flight_events=self._places.in_flight.event_count,
             nominated=len(self.nominator),

@@ -101,8 +101,11 @@ class Instrument:
 
     # The queue, on the scheduling thread
 
-    def incoming(self, queue: str, event: str, pod: Pod) -> None:
-        """``pod`` entered ``queue`` (active, backoff, unschedulable) because of ``event``."""
+    def incoming(self, queue: str, event: str, pod: Pod, members: int | None = None) -> None:
+        """``pod`` entered ``queue`` (active, backoff, unschedulable) because of ``event``.
+
+        With ``members`` it is a group of so many Pods that did, and ``pod`` is one of them.
+        """
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         """One Pod more (1) or less (-1) is in the queue that ``plugin`` has rejected."""
@@ -248,10 +251,10 @@ class Instruments(Instrument):
         for part in self._parts:
             part.reclaimed(queue, rule, pods)
 
-    def incoming(self, queue: str, event: str, pod: Pod) -> None:
+    def incoming(self, queue: str, event: str, pod: Pod, members: int | None = None) -> None:
         """See `Instrument`."""
         for part in self._parts:
-            part.incoming(queue, event, pod)
+            part.incoming(queue, event, pod, members)
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         """See `Instrument`."""

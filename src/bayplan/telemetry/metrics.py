@@ -275,10 +275,10 @@ class Metrics(Instrument):
         """A plugin raised an exception."""
         self._failures.labels(plugin, point).inc()
 
-    def incoming(self, queue: str, event: str, _: Pod) -> None:
-        """A Pod entered a queue."""
-        self._incoming_of(queue, event).inc()
-        self._incoming_entities_of(queue, event, "pod").inc()
+    def incoming(self, queue: str, event: str, _: Pod, members: int | None = None) -> None:
+        """A Pod, or a group of Pods, entered a queue."""
+        self._incoming_of(queue, event).inc(1 if members is None else members)
+        self._incoming_entities_of(queue, event, "pod" if members is None else "podgroup").inc()
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         """One waiting Pod more or less that a plugin rejected."""
