@@ -138,3 +138,14 @@ def test_statuses_follow_the_pods_whoever_leads(cluster: Cluster, two: list[Cont
         "get", "podgroup", "gang", "-o=jsonpath={.metadata.finalizers}", namespace=cluster.namespace
     )
     assert not finalizers
+
+    statuses: list[Json] = []
+
+    def is_idle() -> bool:
+        text = cluster.kubectl("get", "queue", "team", "-o=json")
+        statuses.append(json.loads(text)["status"])
+        return bool(statuses[-1]["used"] == {})
+
+    cluster.clear()
+    wait_until(is_idle, SOON, "the queue unused")
+    assert all(isinstance(status["used"], dict) for status in statuses), "never null"

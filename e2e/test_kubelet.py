@@ -481,6 +481,14 @@ def test_as_a_static_pod_it_takes_the_place_of_kube_scheduler(
 
 def wait_statuses(cluster: Cluster, scheduler: str, name: str) -> None:
     """Place Pods of a group, and see the statuses of the group, a quota and a queue follow."""
+    try:
+        _wait_statuses(cluster, scheduler, name)
+    finally:  # a queue that stays has the namespace, and the next one has nothing
+        kinds = f"podgroup/{name}", f"elasticquota/{name}", f"queue/{name}"
+        cluster.kubectl("delete", "--ignore-not-found", *kinds, namespace=cluster.namespace)
+
+
+def _wait_statuses(cluster: Cluster, scheduler: str, name: str) -> None:
     create(cluster, "PodGroup", name, minMember=3)
     create(cluster, "ElasticQuota", name, min={"cpu": "300m"}, max={"cpu": "1"})
     names = {"kubernetes.io/metadata.name": cluster.namespace}
@@ -500,8 +508,6 @@ def wait_statuses(cluster: Cluster, scheduler: str, name: str) -> None:
     cluster.clear()
     wait_status(cluster, "podgroup", name, phase="Pending")
     wait_status(cluster, "queue", name, used={})
-    kinds = f"podgroup/{name}", f"elasticquota/{name}", f"queue/{name}"
-    cluster.kubectl("delete", *kinds, namespace=cluster.namespace)
 
 
 @pytest.mark.usefixtures("deployment")

@@ -84,14 +84,13 @@ class Objects:
         self.watched.put(QUEUE, queue.json)
 
 
-def test_a_status_that_was_written_is_not_written_again() -> None:
+def test_a_status_that_the_object_has_is_not_written_again() -> None:
     objects = Objects()
-    objects.watched.put(
-        POD_GROUP, make_object(POD_GROUP, "g").meta(namespace="default").spec(minMember=1).json
-    )
-    (first,) = objects.watched.statuses(NOW).items()
+    raw = make_object(POD_GROUP, "g").meta(namespace="default").spec(minMember=1).json
+    objects.watched.put(POD_GROUP, raw)
+    (status,) = objects.watched.statuses(NOW).values()
     assert not objects.watched.changed
-    objects.watched.wrote(*first)
+    objects.watched.put(POD_GROUP, raw | {"status": status})
     assert objects.watched.statuses(NOW + 1) == {}
 
 

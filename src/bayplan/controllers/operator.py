@@ -1,8 +1,10 @@
 """The operator: kopf's handlers fill `Watched`, and what has changed is written once a second.
 
 Any number of processes may run. They share a Lease, and the one that holds it writes. A status is
-written by server-side apply, with one field manager, and only when it differs; however many Pods
-of a group change, its status is written once a second at most.
+replaced as a whole, and only when it differs from what the watch has brought; however many Pods of
+a group change, its status is written once a second at most. What was sent does not count: the
+process that led before may have written later, and the API server may have kept something else.
+(By server-side apply it keeps null where the last entry of a map is taken away.)
 
 kopf watches; it adds no finalizer and no annotation, since all handlers are for events only. Three
 things that it does not do are done here:
@@ -41,7 +43,7 @@ from bayplan.telemetry.instrument import Instrument
 log = structlog.get_logger("controllers")
 
 FIELD_MANAGER = "bayplan-controllers"
-APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
 WRITE_SECONDS = 1.0
 RESYNC_SECONDS = 600.0
 WRITERS = 8
@@ -105,7 +107,7 @@ class Operator:
         self._port = port
         self._scheduler_names = scheduler_names
         self._watched = Watched(scheduler_names)
-        self._seen: set[str] = set()
+        self._seen: set[str] | None = set()  # uids, until all objects have come
         self._http = Http(Connection.load(kubeconfig, Instrument()))
         self._identity = new_identity()
         self._stop = threading.Event()
@@ -241,7 +243,8 @@ class Operator:
             meta = raw["metadata"]
             namespace, name = meta.get("namespace"), meta["name"]
             key = f"{namespace}/{name}" if namespace else name
-            self._seen.add(meta["uid"])
+            if self._seen is not None:
+                self._seen.add(meta["uid"])
             try:
                 if event["type"] == "DELETED":
                     self._watched.remove(kind, meta["uid"], key)
@@ -255,8 +258,7 @@ class Operator:
     # Writing
 
     async def _write_always(self, kinds: list[Kind[Any]]) -> None:
-        for kind in kinds:
-            await self._wait_for_all(kind)
+        await self._wait_for_all(kinds)
         slots = asyncio.Semaphore(WRITERS)
         while True:
             await asyncio.sleep(WRITE_SECONDS)
@@ -265,34 +267,26 @@ class Operator:
                 statuses = self._watched.statuses(time.time())
                 await asyncio.gather(*(self._write(slots, *entry) for entry in statuses.items()))
 
-    async def _wait_for_all(self, kind: Kind[Any]) -> None:
+    async def _wait_for_all(self, kinds: list[Kind[Any]]) -> None:
         """Until kopf has brought every object: figures of a part would be wrong."""
-        while not ((await self._list(kind)) or set()) <= self._seen:
-            await asyncio.sleep(WRITE_SECONDS)
+        for kind in kinds:
+            while self._seen is not None and not (await self._list(kind) or set()) <= self._seen:
+                await asyncio.sleep(WRITE_SECONDS)
+        self._seen = None
 
     async def _write(self, slots: asyncio.Semaphore, written: Written, status: Status) -> None:
         kind, key = written
         namespace, _, name = key.rpartition("/")
-        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-        body = msgspec.json.encode(
-            {
-                "apiVersion": kind.api_version,
-                "kind": kind.name,
-                "metadata": metadata,
-                "status": status,
-            }
-        )
-        path = f"{kind.path(namespace, name)}/status?fieldManager={FIELD_MANAGER}&force=true"
+        body = msgspec.json.encode([{"op": "add", "path": "/status", "value": status}])
+        path = f"{kind.path(namespace, name)}/status?fieldManager={FIELD_MANAGER}"
         async with slots:
             try:
-                await asyncio.to_thread(self._http.patch, path, body, APPLY_PATCH)
+                await asyncio.to_thread(self._http.patch, path, body, JSON_PATCH)
             except NotFound:
                 pass  # deleted meanwhile
             except ApiError as error:
                 log.warning("Cannot write a status", kind=kind.name, object=key, err=str(error))
                 self._watched.changed = True
-                return
-        self._watched.wrote(written, status)
 
     async def _resync(self) -> None:
         while True:

@@ -164,7 +164,7 @@ class Watched:
     # What to write
 
     def statuses(self, now: float) -> dict[Written, Status]:
-        """The statuses that differ from those that the objects have."""
+        """The statuses that differ from those that the objects had when they were seen last."""
         self.changed = False
         wanted = dict(self._wanted(now))
         return {
@@ -189,8 +189,3 @@ class Watched:
             }
             for name, status in queue_statuses(self._tree, previous_of, now).items():
                 yield (QUEUE, name), status
-
-    def wrote(self, written: Written, status: Status) -> None:
-        """The object has this status now."""
-        if written in self._statuses:
-            self._statuses[written] = status
