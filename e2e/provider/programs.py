@@ -27,6 +27,10 @@ PROMTOOL = GoProgram(
     *("promtool", ROOT / "e2e" / "promtool", "github.com/prometheus/prometheus/cmd/promtool"),
     tags=("remove_all_sd",),
 )
+# Judges the workflows of .github/.
+ACTIONLINT = GoProgram(
+    "actionlint", ROOT / "e2e" / "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"
+)
 OTHER_KUBE_SCHEDULER = "bayplan agrees with kube-scheduler of another version"
 BESIDE = (KWOK, ORACLE, CONFIGCHECK)  # needed whatever the cluster is
 
