@@ -179,6 +179,18 @@ def test_loads_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == [True, True, False, True, True]
 
 
+def test_a_second_node_that_fills_up_with_equal_pods_is_not_asked_about() -> None:
+    """As many loads as a kubelet allows Pods by default are remembered."""
+    bench = Bench(kind(RESOURCES, RESOURCES))
+    bench.ask()
+    for name, asked in (("n03", [["n03"]] * 110), ("n04", [[]] * 110)):
+        answers = []
+        for i in range(110):
+            bench.cluster.add(make_pod(f"{name}-{i}").req(cpu="1m").node(name))
+            answers.append(bench.ask()[0])
+        assert answers == asked
+
+
 @pytest.mark.parametrize("score", [200, 70_000, 5_000_000_000])
 def test_scores_of_any_size_are_kept(score: int) -> None:
     bench = Bench(kind(NODE, NODE, normalizer=Normalizer()))

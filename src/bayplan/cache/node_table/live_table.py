@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from itertools import product
+from struct import pack
 from typing import Protocol, TypeVar
 
 from bayplan.api.node import Node
@@ -139,14 +140,17 @@ class LiveNodeTable(NodeTable):
 
     def load(self, row: int) -> Load:
         """What the node at ``row`` offers and what its Pods request; equal for rows as full."""
-        requested = self._requested
-        counts = (
-            self._allocatable.pods.values.item(row),
+        allocatable, requested = self._allocatable, self._requested
+        # Both columns only ever gain resources: as many numbers are of the same ones.
+        numbers = (
+            allocatable.pods.values.item(row),
             requested.pods.values.item(row),
             requested.nonzero_cpu.values.item(row),
             requested.nonzero_memory.values.item(row),
+            *allocatable.row(row),
+            *requested.row(row),
         )
-        return counts, self._allocatable.row(row), requested.row(row)
+        return pack(f"{len(numbers)}q", *numbers)
 
     # Columns and listeners
 

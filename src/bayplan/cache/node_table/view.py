@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from bayplan.cache.node_table.what_if_table import WhatIfTable
 
 C = TypeVar("C")
-Load = tuple[tuple[int, ...], ...]
-"""How full a node is, as a key; see `NodeTable.load`."""
+Load = bytes
+"""How full a node is, as a key; see `LiveNodeTable.load`."""
 
 
 class NodeTable(ABC):

@@ -21,12 +21,15 @@ from bayplan.framework.status import Status
 _SCORE = Point.SCORE
 _NEVER = -1
 """A position from which every journal answers: start over."""
-MAX_LOADS = 32
-"""Loads of a node that a part remembers the answers for."""
+MAX_LOADS = 128
+"""Loads of a node that a part remembers the answers for.
+
+A node that fills up with equal Pods passes through one for each: 110, the kubelet's default.
+"""
+_BYTES_OF_LOAD = 256
+_DOES_NOT_FIT = -1
 FEW, FEW_ONE_BY_ONE = 16, 4
 """Where more than one row in so many has changed, all are asked about; some one node at a time."""
-_BYTES_BESIDE = MAX_LOADS * 600
-"""What a part takes beside its columns: mostly what is remembered by load."""
 
 PreFilterAnswer = PreFilterResult | Status | None
 
@@ -78,7 +81,8 @@ class PartAnswers:
         self._follows_pods = bool(self._pod_filters or self._summed or self._kept_on_pods)
         filters_by_load = all(stage.by_load for stage in self._pod_filters)
         self._by_load = filters_by_load and all(stage.by_load for stage in self._summed)
-        self._of_load: dict[Load, tuple[bool, int]] = {}
+        self._of_load: dict[Load, int] = {}
+        """The sum of the scores where the Pod fits, else `_DOES_NOT_FIT`."""
         self._static: BoolArray = self.fits
         """`fits` by the Filter plugins that Pods do not concern."""
         one_node = [f.one_node for f in stages.filters] + [s.one_node for s in scores]
@@ -96,7 +100,7 @@ class PartAnswers:
         """Bytes that the part takes, roughly."""
         columns = (self.fits, self._static, self._asked, self.scores)
         held = sum(column.nbytes for column in columns if column is not None)
-        return _BYTES_BESIDE + held + self.kept.nbytes
+        return MAX_LOADS * _BYTES_OF_LOAD + held + self.kept.nbytes
 
     def refresh(self, pod: Pod, nodes: LiveNodeTable, undecided: BoolArray) -> None:
         """Bring the answers up to date with ``nodes``.
@@ -173,17 +177,19 @@ class PartAnswers:
         answer = self._of_load.get(load)
         if answer is None:
             fits, summed = self._ask_on_pods(pod, nodes.take(np.array([row])), _YES)
-            answer = bool(fits[0]), 0 if summed is None else int(summed[0])
+            answer = int(summed[0]) if summed is not None else 0
+            answer = answer if fits[0] else _DOES_NOT_FIT
             if len(self._of_load) >= MAX_LOADS:
                 self._of_load.clear()
             if not self.failed:
                 self._of_load[load] = answer
-        if self._kept_on_pods or (answer[0] and not self.fits[row] and self.kept.stages):
+        fits_there = answer != _DOES_NOT_FIT
+        if self._kept_on_pods or (fits_there and not self.fits[row] and self.kept.stages):
             self._update(pod, nodes, np.array([row]), undecided, static=True)
             return
-        self.fits[row] = answer[0]
+        self.fits[row] = fits_there
         if self.scores is not None:
-            self.scores[row] = answer[1]
+            self.scores[row] = answer
 
     def _update(
         self,
