@@ -52,7 +52,7 @@ rows, but the same constraints part.
 
 When answers go stale
 ---------------------
-- A row changes: see above. If more than a quarter of the rows changed, or a journal no longer has
+- A row changes: see above. After more changes than one for 16 rows, or if a journal no longer has
   all changes, a part starts over.
 - A plugin whose answers depend on one thing about all rows (ImageLocality: how many nodes have an
   image) says so by an `epoch`; when that changes its part starts over.

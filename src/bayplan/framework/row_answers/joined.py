@@ -12,7 +12,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.row_answers.kept_scores import Maxima
-from bayplan.framework.row_answers.part import PartAnswers, PreFilterAnswer, masked
+from bayplan.framework.row_answers.part import FEW, PartAnswers, PreFilterAnswer, masked
 from bayplan.framework.stages import ScoreStage
 from bayplan.framework.status import SKIP
 
@@ -105,10 +105,10 @@ class RowAnswers:
             self._join_all(exists)
         elif len(changed := moved + moved_pods) == 1:
             self._join_row(changed[0])
-        elif len(changed) * 4 > len(nodes):
+        elif len(changed) * FEW > len(nodes):
             self._join_all(exists)
         elif changed:
-            self._join_rows(np.unique(changed))
+            self._join_rows(np.array(changed))
         self._generation = generation
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position

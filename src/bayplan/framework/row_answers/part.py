@@ -29,7 +29,7 @@ A node that fills up with equal Pods passes through one for each: 110, the kubel
 _BYTES_OF_LOAD = 256
 _DOES_NOT_FIT = -1
 FEW, FEW_ONE_BY_ONE = 16, 4
-"""Where more than one row in so many has changed, all are asked about; some one node at a time."""
+"""More changes than one for so many rows: all rows are asked about; some one node at a time."""
 
 PreFilterAnswer = PreFilterResult | Status | None
 
@@ -143,13 +143,18 @@ class PartAnswers:
     ) -> None:
         if self._asked is not None:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
-        rows = {*moved, *moved_pods}
-        if len(rows) * self._few > len(nodes):
+            changes = len({*moved, *moved_pods})
+        else:
+            # To see which rows are there twice takes longer than to ask about a few more.
+            changes = len(moved) + len(moved_pods)
+        if changes * self._few > len(nodes):
             if moved or self.failed:
                 self._start_over(pod, nodes, undecided)
             else:
                 self._update(pod, nodes, _ALL, undecided, static=True)
-        elif len(rows) == 1 and self._by_load and not moved:
+            return
+        rows = {*moved, *moved_pods}
+        if len(rows) == 1 and self._by_load and not moved:
             self._take_by_load(pod, nodes, rows.pop(), undecided)
         elif rows:
             self._update(pod, nodes, np.array(sorted(rows)), undecided, static=not moved)
