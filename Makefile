@@ -110,13 +110,7 @@ wheel: $(READY) ## the package, into dist
 	$(BIN)/python -m build --quiet --outdir dist .
 
 try-wheel: ## install the wheel of dist into a clean environment and use it
-	rm -rf .cache/try-wheel && $(PYTHON) -m venv .cache/try-wheel
-	.cache/try-wheel/bin/pip install --quiet --disable-pip-version-check dist/bayplan-*.whl
-	.cache/try-wheel/bin/bayplan --version
-	.cache/try-wheel/bin/bayplan config show > .cache/try-wheel/config.yaml
-	.cache/try-wheel/bin/bayplan config check .cache/try-wheel/config.yaml
-	.cache/try-wheel/bin/bayplan explain -f docs/cluster.yaml --pod web
-	.cache/try-wheel/bin/pip check
+	sh e2e/try-wheel.sh $(PYTHON) .cache/try-wheel
 
 lock: ## pin the newest versions that pyproject.toml allows (after `make venv`)
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml

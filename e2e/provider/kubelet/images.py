@@ -36,7 +36,7 @@ def store() -> Path:
 
     One is kept: nodes have links to its files, not the folder.
     """
-    base = _base()
+    base = debian()
     programs = [program.binary().parent.name for program in (PAUSE, *CONTAINERD)]
     scripts = [(HERE / name).read_text() for name in ("image.sh", "store.sh")]
     key = (base.name, programs, scripts, _sources())
@@ -66,13 +66,14 @@ def previous(revision: str) -> Path:
         archive = subprocess.check_output([*git, "archive", commit, "deploy", "src", *CONTEXT])
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extractall(folder, filter="data")
-        _make_image(_base(), folder, PREVIOUS_IMAGE, folder / "image.tar")
+        _make_image(debian(), folder, PREVIOUS_IMAGE, folder / "image.tar")
 
-    key = (_base().name, (HERE / "image.sh").read_text(), commit)
+    key = (debian().name, (HERE / "image.sh").read_text(), commit)
     return cached("previous", key, make)
 
 
-def _base() -> Path:
+def debian() -> Path:
+    """Return the folder with `base.tar`, a Debian 13; the caller holds `software_lock`."""
     return cached("base", (HERE / "base.sh").read_text(), _make_base)
 
 
