@@ -17,7 +17,7 @@ OLDER := scheduling affinity_spread volumes preemption extenders running client 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel lock clean
+.PHONY: help venv run test lint docs types unit coverage e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -111,6 +111,13 @@ wheel: $(READY) ## the package, into dist
 
 try-wheel: ## install the wheel of dist into a clean environment and use it
 	sh e2e/try-wheel.sh $(PYTHON) .cache/try-wheel
+
+sbom: ## a bill of materials (CycloneDX) of the locked dependencies, into dist
+	rm -rf .cache/sbom && $(PYTHON) -m venv .cache/sbom
+	.cache/sbom/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	mkdir -p dist
+	.cache/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
+		--output-file dist/bayplan.cdx.json requirements.lock
 
 lock: ## pin the newest versions that pyproject.toml allows (after `make venv`)
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
