@@ -24,6 +24,7 @@ from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
+from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 from bayplan.testing.ports import InlineExecutor
 from bench.claims import ClaimController, ClaimStore
@@ -138,6 +139,7 @@ class CoreWorld:
         registry: Registry,
         workload: Workload,
         objects: Objects,
+        instrument: Instrument | None = None,
     ) -> None:
         self.client = RecordingClient()
         self._objects = objects
@@ -148,7 +150,7 @@ class CoreWorld:
             writer=self.client,
             statuses=StatusWriter(self.client),
             inbox=self._inbox,
-            instrument=Metrics(),
+            instrument=instrument or Metrics(),
             binding_workers=InlineExecutor(),
         )
         self.core = build(config, registry, ports)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from bench.core import WARM_PODS
-from bench.tracing import TURN, Way
+from bench.tracing import TURN, TURN_ON, Bed, Way, compare_off
 
 from bayplan.scheduler import Scheduler
 from bayplan.telemetry.metrics import Metrics
@@ -21,12 +21,25 @@ def test_a_third_of_the_pods_is_placed_without_hooks(
         count = lambda *_, hook=hook: told.update([hook])  # noqa: E731
         monkeypatch.setattr(Metrics, hook, count, raising=False)
     before = Scheduler.schedule_one.__code__
-    tracing.main(nodes=20, pods=6 * TURN)
+    compare_off(Bed("SchedulingBasic", 20, 6 * TURN), 6 * TURN)
     placed = WARM_PODS + 4 * TURN
     assert told == {"attempt_began": placed, "binding_began": placed}
     assert Scheduler.schedule_one.__code__ is before
     starts = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()]
     assert starts[:3] == ["hooks:", "ratio", "control"]
+
+
+def test_with_traces_on_all_spans_of_those_that_are_sampled_arrive(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tracing, "RATES", (0, 1_000_000))
+    tracing.main(nodes=20, pods=20 * TURN_ON, on=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[0] for line in lines[:3]] == ["control", "0", "1000000"]
+    spans, what, _ = lines[3].split(" ", 2)
+    assert what == "spans"
+    each = ("Schedule", "PreFilter", "Filter", "Score", "Bind")  # and calls that took long
+    assert int(spans) >= len(each) * 2 * TURN_ON
 
 
 def test_the_hooks_are_what_only_traces_listen_to() -> None:
