@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
 from tests.kubeconfig import write_kubeconfig
+from tests.waiting import SOON
 
 from bayplan.app.api_client import ApiClient
 from bayplan.app.feed import Feed
@@ -17,7 +18,6 @@ from bayplan.config import EffectiveConfig, parse_config
 from bayplan.framework.registry import Registry
 from bayplan.inbox.messages import Lead
 
-SOON = 120.0
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

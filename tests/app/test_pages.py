@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.app.test_debugger import Lists, debugged
 from tests.core_harness import Cluster
+from tests.waiting import SOON
 
 from bayplan import logs
 from bayplan.app import pages as pages_module
@@ -213,14 +214,14 @@ def test_one_profile_at_a_time(process: Process, monkeypatch: pytest.MonkeyPatch
 
     def sample(_: float) -> None:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(SOON)
 
     monkeypatch.setattr(profile, "sample", sample)
     monkeypatch.setattr(profile, "render", lambda _, form: form)
     answers: list[Answer] = []
     first = threading.Thread(target=lambda: answers.append(process.get("/debug/profile")))
     first.start()
-    begun.wait(20)
+    assert begun.wait(SOON)
     assert process.get("/debug/profile").status == 429
     go_on.set()
     first.join()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.otlp_collector import Collector, serving
+from tests.waiting import SOON
 
 from bayplan.app.tracing_config import Traces, TracingConfiguration, TracingError, load
 from bayplan.testing import make_pod
@@ -82,7 +83,7 @@ def test_spans_arrive_at_the_collector_when_the_process_ends(
     traces.instrument.attempt_began(pod, "bayplan", 1)
     traces.instrument.attempt(pod, "bayplan", "unschedulable", 0.1)
     traces.close()
-    assert made.arrived.wait(20)
+    assert made.arrived.wait(SOON)
     [resource] = made.requests[0].resource_spans
     names = {a.key: a.value.string_value for a in resource.resource.attributes}
     assert names["service.name"] == "bayplan"

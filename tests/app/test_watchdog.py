@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.core_harness import Cluster
+from tests.waiting import SOON
 
 from bayplan.app import watchdog as module
 from bayplan.app.watchdog import GRACE_SECONDS, PATIENCE_SECONDS, Watchdog, culprit_of
@@ -158,7 +159,7 @@ class Sleeper(Plugin):
 
     def filter(self, state: Any, pod: Any, node: Any) -> None:
         self.asked.set()
-        self.go_on.wait(30)
+        self.go_on.wait(SOON)
 
 
 def test_the_plugin_and_its_point_are_read_from_the_stack() -> None:
@@ -166,12 +167,12 @@ def test_the_plugin_and_its_point_are_read_from_the_stack() -> None:
     cluster.add(make_node("n").capacity(cpu="1", pods=9), make_pod("p"))
     thread = threading.Thread(target=cluster.cycle)
     thread.start()
-    assert Sleeper.asked.wait(30)
+    assert Sleeper.asked.wait(SOON)
     culprit = culprit_of(thread.ident or 0)
     Sleeper.go_on.set()
     thread.join()
     assert (culprit.plugin, culprit.point) == ("Sleeper", "Filter")
-    assert "self.go_on.wait(30)" in culprit.stack
+    assert "self.go_on.wait(SOON)" in culprit.stack
 
 
 LOCKED = """
@@ -197,6 +198,6 @@ re.match("(a+)+$", "a" * 60 + "b")
 def test_code_that_holds_the_interpreter_lock_ends_the_process(limit: int, signal: str) -> None:
     program = LOCKED.format(limit=limit, signal=signal)
     argv = [sys.executable, "-c", program]
-    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=SOON)
     assert ended.returncode == 1
     assert "re/__init__.py" in ended.stderr

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.kubeconfig import write_kubeconfig
+from tests.waiting import SOON
 
-SOON = 120.0
 FIRST_STEP = """
 import sys
 

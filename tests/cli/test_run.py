@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.kubeconfig import write_kubeconfig
+from tests.waiting import SOON
 from typer.testing import CliRunner, Result
 
 from bayplan import __version__, logs
@@ -272,6 +273,6 @@ def test_run_loads_nothing_that_only_other_commands_need(tmp_path: Path) -> None
     """
     argv = [sys.executable, "-c", dedent(program)]
     ended = subprocess.run(
-        argv, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        argv, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=SOON
     )
     assert (ended.returncode, ended.stdout) == (2, "False\n")

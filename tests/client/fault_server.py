@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from kubernetes.client import Configuration
+from tests.waiting import SOON
 
 from bayplan.client.connection import Connection
 
@@ -88,7 +89,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     def wait_until_the_end(self) -> None:
         """Say nothing until the test is over."""
-        self.server.over.wait(30)
+        self.server.over.wait(SOON)
         self.close_connection = True
 
     def finish(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
+from tests.waiting import SOON
 
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
@@ -95,7 +96,7 @@ class Candidate:
         )
 
     def next_leader(self) -> str:
-        return self.leaders.get(timeout=5)
+        return self.leaders.get(timeout=SOON)
 
 
 @pytest.fixture
@@ -114,10 +115,10 @@ def test_the_first_candidate_makes_the_lease_and_leads(
     lease: LeaseServer, candidate: Candidate, server: FaultServer
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     assert candidate.elector.is_leader
     assert candidate.next_leader() == "me"
-    written = lease.written.get(timeout=5)
+    written = lease.written.get(timeout=SOON)
     assert written["metadata"]["name"] == "bayplan"
     assert written["metadata"]["namespace"] == "kube-system"
     assert written["spec"] == {
@@ -138,7 +139,7 @@ def test_the_leader_renews_and_keeps_the_time_it_began(
     lease.hold("me", acquireTime="before", leaseTransitions=4)
     candidate.elector.start()
     for _ in range(3):
-        spec = lease.written.get(timeout=5)["spec"]
+        spec = lease.written.get(timeout=SOON)["spec"]
         assert (spec["acquireTime"], spec["leaseTransitions"]) == ("before", 4)
 
 
@@ -146,7 +147,7 @@ def test_what_others_keep_in_the_lease_survives(lease: LeaseServer, candidate: C
     lease.hold("", strategy="OldestEmulationVersion")
     lease.held["metadata"]["finalizers"] = ["x/y"]
     candidate.elector.start()
-    written = lease.written.get(timeout=5)
+    written = lease.written.get(timeout=SOON)
     assert written["metadata"]["finalizers"] == ["x/y"]
     assert written["spec"]["strategy"] == "OldestEmulationVersion"
 
@@ -190,10 +191,10 @@ def test_a_leader_that_cannot_renew_stops_before_the_lease_is_free(
     lease: LeaseServer, candidate: Candidate
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     with lease.lock:
         lease.broken = True
-    assert candidate.stopped.wait(5)
+    assert candidate.stopped.wait(SOON)
     assert not candidate.elector.is_leader
 
 
@@ -201,9 +202,9 @@ def test_a_leader_stops_at_once_when_another_holds_the_lease(
     lease: LeaseServer, candidate: Candidate
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     lease.hold("usurper")
-    assert candidate.stopped.wait(5)
+    assert candidate.stopped.wait(SOON)
     assert candidate.next_leader() == "me"
     assert candidate.next_leader() == "usurper"
     assert lease.holder == "usurper", "what another holds is not released"
@@ -213,7 +214,7 @@ def test_stopping_releases_the_lease_after_the_work_has_ended(
     lease: LeaseServer, candidate: Candidate
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     candidate.elector.stop()
     assert candidate.stopped.is_set()
     assert lease.holder == ""
@@ -225,7 +226,7 @@ def test_without_release_the_lease_is_left_to_expire(
 ) -> None:
     candidate = Candidate(server, release=False)
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     candidate.elector.stop()
     assert lease.holder == "me"
 
@@ -266,9 +267,9 @@ def test_a_hanging_server_cannot_hide_the_loss(
     lease: LeaseServer, server: FaultServer, candidate: Candidate
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     server.script = lambda exchange: exchange.wait_until_the_end()
-    assert candidate.stopped.wait(5)
+    assert candidate.stopped.wait(SOON)
 
 
 def test_identities_differ_on_one_host() -> None:
@@ -281,16 +282,16 @@ def test_the_lease_is_read_as_the_server_sends_it(
     lease.hold("me")
     lease.held["spec"]["leaseTransitions"] = None
     candidate.elector.start()
-    assert lease.written.get(timeout=5)["spec"]["leaseTransitions"] == 0
+    assert lease.written.get(timeout=SOON)["spec"]["leaseTransitions"] == 0
 
 
 def test_the_events_of_a_leader_are_those_of_client_go(
     lease: LeaseServer, candidate: Candidate
 ) -> None:
     candidate.elector.start()
-    assert candidate.started.wait(5)
+    assert candidate.started.wait(SOON)
     candidate.elector.stop()
-    assert [candidate.notes.get(timeout=5) for _ in range(2)] == [
+    assert [candidate.notes.get(timeout=SOON) for _ in range(2)] == [
         ("bayplan", "me became leader"),
         ("bayplan", "me stopped leading"),
     ]

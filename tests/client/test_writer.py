@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
+from tests.waiting import SOON
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
@@ -41,7 +42,7 @@ class Bench:
 
     def bind(self, pod: Pod = POD) -> ApiError | None:
         self.writer.bind(pod, "node-1", self.results.put)
-        return self.results.get(timeout=5)
+        return self.results.get(timeout=SOON)
 
 
 @pytest.fixture
@@ -172,7 +173,7 @@ def test_a_binding_that_found_no_connection_is_in_doubt(
 def test_a_pod_is_deleted_under_its_uid(bench: Bench, uid: str) -> None:
     bench.server.script = lambda exchange: exchange.answer(200)
     bench.writer.delete_pod(make_pod("web-1").uid(uid).obj(), bench.results.put)
-    assert bench.results.get(timeout=5) is None
+    assert bench.results.get(timeout=SOON) is None
     (request,) = bench.server.requests
     assert (request.command, request.path) == ("DELETE", "/api/v1/namespaces/default/pods/web-1")
     assert json.loads(request.body)["preconditions"] == {"uid": uid}
@@ -191,7 +192,7 @@ def test_deleting_what_is_gone_is_success(
 ) -> None:
     bench.server.script = lambda exchange: exchange.error(status, reason)
     bench.writer.delete_pod(POD, bench.results.put)
-    ending = bench.results.get(timeout=5)
+    ending = bench.results.get(timeout=SOON)
     assert ending is None if expected is None else isinstance(ending, expected)
 
 
@@ -208,14 +209,14 @@ def test_a_lookup_tells_absence_from_a_failure(
     answers: Queue[bytes | None] = Queue()
     bench.server.script = lambda exchange: exchange.error(status, reason)
     bench.writer.read_later("/api/v1/namespaces/default/pods/web-1", answers.put)
-    assert answers.get(timeout=5) == expected
+    assert answers.get(timeout=SOON) == expected
 
 
 def test_a_lookup_gives_the_object(bench: Bench) -> None:
     answers: Queue[bytes | None] = Queue()
     bench.server.script = pod_answer()
     bench.writer.read_later("/api/v1/namespaces/default/pods/web-1", answers.put)
-    answer = answers.get(timeout=5)
+    answer = answers.get(timeout=SOON)
     assert answer is not None
     assert json.loads(answer)["metadata"]["uid"] == "uid-1"
 
@@ -289,7 +290,7 @@ def test_a_status_patch_says_only_what_is_new(
 def test_a_status_patch_is_sent_to_the_status(bench: Bench) -> None:
     bench.server.script = one_after_another(hang_up, lambda exchange: exchange.answer(200))
     bench.writer.patch_pod_status(POD, CONDITION, "n1", bench.results.put)
-    assert bench.results.get(timeout=5) is None
+    assert bench.results.get(timeout=SOON) is None
     request = bench.server.requests[-1]
     assert request.command == "PATCH"
     assert request.path == "/api/v1/namespaces/default/pods/web-1/status"
@@ -299,7 +300,7 @@ def test_a_status_patch_is_sent_to_the_status(bench: Bench) -> None:
 
 def test_a_patch_that_changes_nothing_is_not_sent(bench: Bench) -> None:
     bench.writer.patch_pod_status(waiting_pod(), CONDITION, None, bench.results.put)
-    assert bench.results.get(timeout=5) is None
+    assert bench.results.get(timeout=SOON) is None
     assert bench.server.requests == []
 
 

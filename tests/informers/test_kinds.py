@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from queue import Queue
 from typing import Any
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
 from tests.informers.test_reflector import SYNCED, ListAndWatch, bookmark, event, told
+from tests.waiting import SOON, eventually
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client.errors import Forbidden
@@ -35,7 +34,7 @@ class Watching:
         self.informers = Informers(server.connection(), self.batches.put)
 
     def batch(self) -> Reports:
-        return [told(message) for message in self.batches.get(timeout=5)]
+        return [told(message) for message in self.batches.get(timeout=SOON)]
 
 
 @pytest.fixture
@@ -44,13 +43,6 @@ def watching(server: FaultServer) -> Iterator[Watching]:
     yield made
     server.over.set()
     made.informers.stop()
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 5
-    while not holds():
-        assert time.monotonic() < deadline, "it never came about"
-        threading.Event().wait(0.005)
 
 
 def not_served(exchange: Exchange) -> None:
@@ -148,7 +140,7 @@ def test_kinds_can_be_added_and_dropped_and_the_others_go_on(
     assert len(server.requests) == 2
     assert set(informers.statistics()) == {NODE, WIDGET}
     informers.watch([NODE])
-    [message] = watching.batches.get(timeout=5)
+    [message] = watching.batches.get(timeout=SOON)
     assert isinstance(message, Replaced)
     assert (message.kind, told(message)) == (WIDGET, ("replaced", []))
     assert set(informers.statistics()) == {NODE}

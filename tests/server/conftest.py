@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.certificates import Authority
 from tests.client.fault_server import FaultServer, running_server
+from tests.waiting import SOON
 
 from bayplan.client.http import Http
 from bayplan.server.access import Access
@@ -49,7 +50,7 @@ class Client:
         if authorization:
             request.add_header("Authorization", authorization)
         try:
-            with urllib.request.urlopen(request, timeout=20, context=self.context) as answer:
+            with urllib.request.urlopen(request, timeout=SOON, context=self.context) as answer:
                 return Got(answer.status, answer.headers["Content-Type"], answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:
@@ -57,7 +58,7 @@ class Client:
 
     def connect(self) -> socket.socket:
         """A connection on which nothing was sent."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=SOON)
 
 
 class Ports:

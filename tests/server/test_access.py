@@ -11,6 +11,7 @@ import pytest
 from tests.certificates import Authority
 from tests.client.fault_server import Exchange, FaultServer
 from tests.server.conftest import Client, Ports, serving, trusting, with_certificate
+from tests.waiting import SOON
 
 from bayplan.client.http import Http
 from bayplan.server import reviews
@@ -141,7 +142,7 @@ def test_equal_questions_at_one_time_are_asked_once(http: Http, api_server: Faul
     go_on = threading.Event()
 
     def slowly(exchange: Exchange) -> None:
-        go_on.wait(20)
+        go_on.wait(SOON)
         exchange.answer(201, {"status": {"authenticated": True, "user": TOKENS["bob"]}})
 
     api_server.script = slowly

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.waiting import SOON
 
 from bayplan.telemetry import profile
 
 
 def wait_here(over: threading.Event) -> None:
-    over.wait(60)
+    over.wait(SOON)
 
 
 @pytest.fixture
