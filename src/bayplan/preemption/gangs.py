@@ -65,8 +65,12 @@ class Gangs:
         if counts != before:
             self._by_row[row] = counts
             for key, sub_group in counts.keys() | before.keys():
-                more = counts[key, sub_group] - before[key, sub_group]
-                self._running[key][sub_group] += more
+                running = self._running[key]
+                running[sub_group] += counts[key, sub_group] - before[key, sub_group]
+                if not running[sub_group]:
+                    del running[sub_group]
+                    if not running:
+                        del self._running[key]
             self.version += 1
 
     def needed(self, pods: Iterable[Pod]) -> dict[str, str]:
