@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from bayplan.api.pod import Pod
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscribers
 from bayplan.framework.turns import Turns
@@ -104,8 +103,7 @@ class PodPlaces:
         assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
         if came_from is Place.OUTSIDE:
             self.pods[queued.uid] = queued
-            if self.listeners and not isinstance(queued, QueuedGroup):
-                self.changed(queued.pod)
+            self.changed(queued)
         else:
             self.parts[came_from].discard(queued)
         queued.place = to
@@ -119,10 +117,14 @@ class PodPlaces:
         elif place is not Place.GROUPED:
             self._instrument.incoming(place.label, event, queued.pod)
 
-    def changed(self, pod: Pod) -> None:
-        """The Pod is new, or another version of the one that is there."""
-        for listener in self.listeners:
-            listener.pod_waits(pod)
+    def changed(self, queued: QueuedPod) -> None:
+        """The Pod is new, or another version of the one that is there.
+
+        Not so for the entry of a group: its Pod only stands for those that wait with it.
+        """
+        if self.listeners and not isinstance(queued, QueuedGroup):
+            for listener in self.listeners:
+                listener.pod_waits(queued.pod)
 
     def pop(self, early_event: str) -> QueuedPod | None:
         """The first active Pod, else the first that backs off after a rejection, takes off.
@@ -155,9 +157,8 @@ class PodPlaces:
         self.parts[queued.place].discard(queued)
         queued.place = Place.OUTSIDE
         del self.pods[queued.uid]
-        if self.listeners:
-            for listener in self.listeners:
-                listener.pod_left(queued.uid)
+        for listener in self.listeners:
+            listener.pod_left(queued.uid)
 
     def rejected(self, queued: QueuedPod) -> None:
         """The Pod in flight has failed and comes back: its rejectors count again."""

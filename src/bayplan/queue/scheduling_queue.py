@@ -158,7 +158,7 @@ class SchedulingQueue:
             return queued.place
         if queued.pod is not flight.latest:
             queued.pod = flight.latest
-            self._places.changed(queued.pod)
+            self._places.changed(queued)
         queued.attempt_failed(
             self._clock(), unschedulable_plugins, pending_plugins, full_backoff=full_backoff
         )
@@ -236,7 +236,7 @@ class SchedulingQueue:
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         self.nominator.update(queued.pod, pod)
         queued.pod = pod
-        self._places.changed(pod)
+        self._places.changed(queued)
 
     def delete(self, pod: Pod, *, bound: bool = False) -> None:
         """The Pod was deleted, or ``bound`` by any scheduler: it must not be tried any more.
