@@ -13,7 +13,7 @@ from bayplan.api.pod import Pod
 
 
 class Nominator:
-    """Nominated Pods; the `bayplan.framework.interface.PodNominator` that plugins see."""
+    """Nominated Pods; the `bayplan.framework.handle.PodNominator` that plugins see."""
 
     def __init__(self) -> None:
         self.version = 0

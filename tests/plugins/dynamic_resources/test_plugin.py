@@ -280,6 +280,20 @@ def test_a_write_of_an_earlier_attempt_without_end_ends_the_binding(
     assert world.pre_bind(world.reserve(pod), pod) == Status.error(text)
 
 
+def test_an_attempt_that_ends_while_an_earlier_one_leaves_a_claim_does_not_leave_it_again() -> None:
+    world, pod = one_gpu(), pod_with("c")
+    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.api.later = []
+    for _ in range(2):
+        world.plugin.unreserve(world.reserve(pod), pod, "n1")
+    leave, *late = world.api.later
+    leave()
+    assert world.pre_bind(world.reserve(pod), pod) is None
+    for write in late:
+        write()
+    assert world.stored().reserved_by("pod-uid")
+
+
 def test_a_claim_that_was_replaced_meanwhile_is_not_used() -> None:
     world, pod = one_gpu(), pod_with("c")
     world.add(allocated(claim(), "a", reservedFor=[USER]))

@@ -68,7 +68,10 @@ class ClaimWrites:
             self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
 
     def leave(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Take the Pod out of the claim's users; `store` waits until that is over."""
+        """Take the Pod out of the claim's users; `store` waits until that is over.
+
+        While an earlier attempt is leaving the claim, nothing has been written that needs another.
+        """
         key, over = (claim.uid, pod.uid), threading.Event()
 
         def done(error: Exception | None) -> None:
@@ -76,7 +79,7 @@ class ClaimWrites:
             over.set()
             self._log_failure("Could not leave a claim", claim, error)
 
-        if self._handle.writer is not None:
+        if self._handle.writer is not None and key not in self._tracker.leaving:
             self._tracker.leaving[key] = over
             path, body = status_path(claim), release_patch(claim, pod)
             self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)

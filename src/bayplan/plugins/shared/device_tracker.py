@@ -1,8 +1,8 @@
 """DeviceTracker: slices, rules and claims of the cluster, and what we have decided ourselves.
 
 Made once for the plugins of all profiles (`device_tracker`). The scheduling thread alone changes
-it: objects come from the store, Reserve and Unreserve from DynamicResources. So a device is never
-free and in use at once:
+it, but for the end of an entry of `leaving`: objects come from the store, Reserve and Unreserve
+from DynamicResources. So a device is never free and in use at once:
 
 - from Reserve on, a claim's devices are *in flight*: in use, though the claim does not say so yet;
 - when the claim is seen with an allocation, that counts, and the claim is no longer in flight;
