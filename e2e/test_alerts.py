@@ -1,7 +1,8 @@
-"""The alerts of deploy/, judged by promtool: what is a rule, and when each one fires."""
+"""Alerts and dashboard of deploy/, judged by promtool: what is a rule, and when each one fires."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,21 @@ def test_they_are_rules(tmp_path: Path) -> None:
 def test_each_fires_when_it_is_to_and_only_then(tmp_path: Path) -> None:
     run = run_cases(spec(), tmp_path)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("broken", ["", "sum by ("])
+def test_prometheus_understands_the_expressions_of_the_dashboard(
+    tmp_path: Path, broken: str
+) -> None:
+    panels = json.loads((DEPLOY / "grafana" / "bayplan.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions = [one.replace("$__rate_interval", "5m") for one in asked]  # as Grafana does
+    expressions += [broken] if broken else []
+    recorded = [{"record": f"panel:{n}", "expr": one} for n, one in enumerate(expressions)]
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    run = promtool("check", "rules", path)
+    assert (run.returncode != 0) == bool(broken), run.stdout + run.stderr
 
 
 CHANGES = {
