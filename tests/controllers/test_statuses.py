@@ -1,8 +1,10 @@
 """What the status of PodGroups and ElasticQuotas should be."""
 
+from typing import Any
+
 import pytest
 
-from bayplan.api.kinds import ELASTIC_QUOTA, POD_GROUP, QUEUE
+from bayplan.api.kinds import ELASTIC_QUOTA, NAMESPACE, NODE, POD_GROUP, QUEUE, Kind
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.sub_groups import SUB_GROUPS
 from bayplan.controllers.statuses import elastic_quota_status, pod_group_status
@@ -92,6 +94,19 @@ def test_a_status_that_the_object_has_is_not_written_again() -> None:
     assert not objects.watched.changed
     objects.watched.put(POD_GROUP, raw | {"status": status})
     assert objects.watched.statuses(NOW + 1) == {}
+
+
+@pytest.mark.parametrize("kind", [NODE, NAMESPACE, QUEUE], ids=lambda kind: kind.name)
+def test_what_was_replaced_under_its_name_stays_when_the_old_one_goes(kind: Kind[Any]) -> None:
+    watched = Watched(["bayplan"])
+    for uid in ("old", "new"):
+        raw = make_object(kind, "one").json
+        raw["metadata"]["uid"] = uid
+        watched.put(kind, raw)
+    watched.remove(kind, "old", "one")
+    assert watched.keys(kind) == {"new": "one"}
+    watched.remove(kind, "new", "one")
+    assert watched.keys(kind) == {}
 
 
 def test_a_queue_with_an_unknown_parent_says_so() -> None:

@@ -11,8 +11,8 @@ things that it does not do are done here:
 
 - It does not tell when it has brought all objects that were there at the start. Nothing is written
   before that (`_wait_for_all`).
-- While its watch is cut, a Pod may be deleted, of which it then says nothing: the list of Pods is
-  compared every `RESYNC_SECONDS`.
+- While its watch is cut, an object may be deleted, of which it then says nothing: the lists are
+  compared when it has begun anew with one, and every `RESYNC_SECONDS`.
 - It may miss that a CRD is served, if it looks too early: we look ourselves, and begin anew.
 """
 
@@ -24,13 +24,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, cast
 
 import kopf
 import msgspec
 import structlog
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import Kind
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
@@ -108,6 +109,7 @@ class Operator:
         self._scheduler_names = scheduler_names
         self._watched = Watched(scheduler_names)
         self._seen: set[str] | None = set()  # uids, until all objects have come
+        self._relisted = asyncio.Event()
         self._http = Http(Connection.load(kubeconfig, Instrument()))
         self._identity = new_identity()
         self._stop = threading.Event()
@@ -150,6 +152,7 @@ class Operator:
             kinds = [kind for kind in KINDS if await self._list(kind, "?limit=1") is not None]
             self._watched = Watched(self._scheduler_names)
             self._seen = set()
+            self._relisted.clear()
             await self._watch(kinds)
 
     async def _watch(self, kinds: list[Kind[Any]]) -> None:
@@ -172,7 +175,7 @@ class Operator:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(operator)
             others = [
-                tasks.create_task(work) for work in (self._write_always(kinds), self._resync())
+                tasks.create_task(work) for work in (self._write_always(kinds), self._resync(kinds))
             ]
             await self._until_more(kinds)
             end.set()
@@ -245,6 +248,8 @@ class Operator:
             key = f"{namespace}/{name}" if namespace else name
             if self._seen is not None:
                 self._seen.add(meta["uid"])
+            elif event["type"] is None:  # of a list
+                self._relisted.set()
             try:
                 if event["type"] == "DELETED":
                     self._watched.remove(kind, meta["uid"], key)
@@ -288,10 +293,15 @@ class Operator:
                 log.warning("Cannot write a status", kind=kind.name, object=key, err=str(error))
                 self._watched.changed = True
 
-    async def _resync(self) -> None:
+    async def _resync(self, kinds: list[Kind[Any]]) -> None:
         while True:
-            await asyncio.sleep(RESYNC_SECONDS)
-            before = self._watched.pod_uids
-            listed = await self._list(POD)
-            if listed is not None:
-                self._watched.forget_pods(before - listed)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._relisted.wait(), RESYNC_SECONDS)
+                await asyncio.sleep(WRITE_SECONDS)  # for the rest of its list
+            self._relisted.clear()
+            for kind in kinds:
+                keys = self._watched.keys(kind)
+                listed = await self._list(kind)
+                if listed is not None:
+                    for uid in keys.keys() - listed:
+                        self._watched.remove(kind, uid, keys[uid])

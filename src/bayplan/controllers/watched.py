@@ -7,7 +7,7 @@ scheduler has. One thread.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -131,13 +131,15 @@ class Watched:
         self.changed = True
         if kind is POD:
             self._remove_pod(uid)
-        elif kind is NODE:
+            return
+        old = self._cache.node(key) if kind is NODE else self._cache.objects.get(kind, key)
+        if old is None or old.uid != uid:
+            return
+        if kind is NODE:
             self._cache.remove_node(key)
         else:
-            old = self._cache.objects.get(kind, key)
-            if old is not None and old.uid == uid:
-                self._cache.objects.remove(kind, key)
-                self._statuses.pop((kind, key), None)
+            self._cache.objects.remove(kind, key)
+            self._statuses.pop((kind, key), None)
 
     def _remove_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
@@ -151,15 +153,16 @@ class Watched:
         self._left(uid)
         self._cache.remove(uid)
 
-    @property
-    def pod_uids(self) -> set[str]:
-        """Of all Pods."""
-        return set(self._pods)
-
-    def forget_pods(self, uids: Collection[str]) -> None:
-        """These Pods are gone, which no event has said."""
-        for uid in uids:
-            self.remove(POD, uid, "")
+    def keys(self, kind: Kind[Any]) -> dict[str, str]:
+        """All objects of ``kind``: by uid, ``namespace/name`` or the name alone."""
+        objects: Iterable[Any]
+        if kind is POD:
+            objects = self._pods.values()
+        elif kind is NODE:
+            objects = filter(None, map(self._cache.node, self._cache.node_names()))
+        else:
+            objects = self._cache.objects.all(kind)
+        return {obj.uid: obj.key for obj in objects}
 
     # What to write
 
