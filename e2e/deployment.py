@@ -101,9 +101,13 @@ class Deployment:
         """The token that a Pod finds at present."""
         return self._kubectl("exec", pod, "--", "cat", f"{TOKEN_FOLDER}/token")
 
+    def log(self, pod: str, *flags: str) -> str:
+        """The log of a Pod's present container, or as flags of ``kubectl logs`` say."""
+        return self._kubectl("logs", pod, *flags)
+
     def lines(self, pod: str, event: str) -> list[Json]:
         """Lines of that text in the log of a Pod's present container."""
-        log = self._kubectl("logs", pod).splitlines()
+        log = self.log(pod).splitlines()
         lines = (json.loads(line) for line in log if line.startswith("{"))
         return [line for line in lines if line["msg"] == event]
 
