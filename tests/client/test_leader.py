@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from queue import Queue
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.client.fault_server import Exchange, FaultServer
 from tests.waiting import SOON
 
+from bayplan.client.errors import Timeout
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
 
@@ -307,3 +308,47 @@ def test_a_forbidden_lease_is_a_problem_until_it_is_allowed(
     server.script = lease
     assert elector._try(1)
     assert elector.problem == ""
+
+
+class SlowServer:
+    """An `Http` whose requests take ``seconds`` of its clock, which are not waited for."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now = 0.0
+        self.seconds = seconds
+
+    def put(self, _path: str, body: bytes, timeout: float) -> bytes:
+        self.now += min(self.seconds, timeout)
+        if self.seconds > timeout:
+            raise Timeout("the API server did not answer in time")
+        return body
+
+    post = put
+
+
+@pytest.mark.parametrize(
+    ("seconds", "renewed", "end"),
+    [
+        pytest.param(4.9, True, 4.9, id="slow"),
+        pytest.param(5.1, False, 5.0, id="too slow"),
+        pytest.param(60.0, False, 5.0, id="hangs"),
+    ],
+)
+def test_a_renewal_may_take_half_of_the_deadline(seconds: float, renewed: bool, end: float) -> None:
+    server = SlowServer(0.0)
+    elector = LeaderElector(
+        cast(Http, server),
+        LeaseLock("bayplan", "kube-system"),
+        "me",
+        on_started=lambda: None,
+        on_stopped=lambda: None,
+        clock=lambda: server.now,
+    )
+    assert elector._create(10.0)
+    elector._leading = True
+    server.seconds = seconds
+    assert elector._try(10.0) is renewed
+    assert server.now == end
+    if not renewed:
+        assert not elector._try(3.0)
+        assert server.now == 8.0

@@ -3,8 +3,8 @@
 A candidate writes its identity into the Lease if nobody holds it, or if the record has not changed
 for leaseDuration. Only our own monotonic clock counts: clocks of different machines are never
 compared. The leader renews every retryPeriod. If it could not renew for renewDeadline, it stops
-leading at once, before another candidate may take over. Every request times out well before
-renewDeadline, so the leader also stops in time if the server hangs.
+leading at once, before another candidate may take over. A request times out after half of
+renewDeadline and no later than at its end, so the leader also stops in time if the server hangs.
 
     candidate --acquired--> leader --not renewed in time, or another holder--> stopped
 """
@@ -185,11 +185,9 @@ class LeaderElector:
                 return
 
     def _try(self, within: float) -> bool:
-        """Acquire or renew once; whether we hold the Lease now."""
-        # Two requests at most, and time for another round before renewDeadline is over.
-        timeout = max(0.001, min(within, self._lock.renew_deadline / 2) / 2)
+        """Acquire or renew once, in so many seconds; whether we hold the Lease now."""
         try:
-            held = self._try_to_hold(timeout)
+            held = self._try_to_hold(self._clock() + within)
         except ApiError as error:
             self.problem = error.message
             log.warning("cannot get or renew the lease", lease=self._lock.path, error=error.message)
@@ -200,26 +198,30 @@ class LeaderElector:
         finally:
             self._report()
 
-    def _try_to_hold(self, timeout: float) -> bool:
+    def _timeout(self, until: float) -> float:
+        """Of one request: a server that hangs is asked once more, as by client-go."""
+        return max(0.001, min(self._lock.renew_deadline / 2, until - self._clock()))
+
+    def _try_to_hold(self, until: float) -> bool:
         if self.is_leader:
             try:
-                return self._write(self._lease, timeout)
+                return self._write(self._lease, until)
             except (Conflict, NotFound):
                 pass  # Somebody changed it: look at what is there.
         try:
-            self._observe(_decode(self._http.get(self._lock.path, timeout)))
+            self._observe(_decode(self._http.get(self._lock.path, self._timeout(until))))
         except NotFound:
-            return self._create(timeout)
+            return self._create(until)
         if self.leader not in ("", self.identity) and not self._expired():
             return False
-        return self._write(self._lease, timeout)
+        return self._write(self._lease, until)
 
     def _expired(self) -> bool:
         """Whether the record has stood unchanged for as long as its holder said it is good for."""
         duration = _spec(self._lease).get("leaseDurationSeconds") or 0
         return self._clock() - self._observed_at >= duration
 
-    def _create(self, timeout: float) -> bool:
+    def _create(self, until: float) -> bool:
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -227,15 +229,15 @@ class LeaderElector:
             "spec": self._held({}, transitions=0),
         }
         began = self._clock()
-        created = self._http.post(self._lock.collection, _encode(lease), timeout)
+        created = self._http.post(self._lock.collection, _encode(lease), self._timeout(until))
         self._observe(_decode(created), began)
         return True
 
-    def _write(self, lease: Lease, timeout: float) -> bool:
+    def _write(self, lease: Lease, until: float) -> bool:
         spec = _spec(lease)
         taken_over = self.leader != self.identity
         transitions = (spec.get("leaseTransitions") or 0) + taken_over
-        self._put(lease, self._held({} if taken_over else spec, transitions), timeout)
+        self._put(lease, self._held({} if taken_over else spec, transitions), until)
         return True
 
     def _held(self, old: Lease, transitions: int) -> Lease:
@@ -249,10 +251,11 @@ class LeaderElector:
             "leaseTransitions": transitions,
         }
 
-    def _put(self, lease: Lease, changes: Lease, timeout: float) -> None:
+    def _put(self, lease: Lease, changes: Lease, until: float) -> None:
         body = lease | {"spec": _spec(lease) | changes}
         began = self._clock()
-        self._observe(_decode(self._http.put(self._lock.path, _encode(body), timeout)), began)
+        written = self._http.put(self._lock.path, _encode(body), self._timeout(until))
+        self._observe(_decode(written), began)
 
     def _observe(self, lease: Lease, written_at: float | None = None) -> None:
         """Remember the record, and when we first saw it like this.
@@ -278,7 +281,7 @@ class LeaderElector:
             "renewTime": now,
         }
         try:
-            self._put(self._lease, free, self._lock.renew_deadline / 2)
+            self._put(self._lease, free, self._clock() + self._lock.renew_deadline / 2)
         except ApiError as error:
             log.warning("cannot release the lease", lease=self._lock.path, error=error.message)
 
