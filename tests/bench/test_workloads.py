@@ -46,7 +46,7 @@ def test_every_promised_workload_is_there() -> None:
         " GangPreemptionPodGroups"
         " PreemptionBasic PreemptionAsync Unschedulable SchedulingWithMixedChurn"
         " SchedulingWhileGated Heterogeneous OwnLabels OwnLabelsSpreading OwnSizes"
-        " SchedulingWithResourceClaimTemplate ResourceClaimTemplateLarge"
+        " SchedulingWithResourceClaimTemplate ResourceClaimTemplateLarge OwnClaims"
         " ResourceClaimTemplateSelector ResourceClaimTemplateMatch ResourceClaimTemplateHalfFull"
         " ResourceClaimTemplateFull FirstAvailable Partitionable PartitionableBacktracking"
         " ConsumableCapacity DeviceTaintToleration SchedulingWithExtendedResource"

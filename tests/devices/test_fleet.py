@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.devices.support import (
+    DRIVER,
     claim,
     color,
     decode,
@@ -69,6 +70,88 @@ def test_claims_of_the_same_shape_share_their_answers() -> None:
     fleet.table.set_slice(local("n1", device("a")))
     shapes = [fleet.shapes([claim(name=name)]) for name in ("c1", "c2")]
     assert fleet.answers(shapes[0]) is fleet.answers(shapes[1])
+
+
+def test_parameters_for_drivers_have_no_part_in_a_shape() -> None:
+    fleet = fleet_of("n1")
+    fleet.table.set_slice(local("n1", device("a")))
+    opaque = [{"driver": DRIVER, "parameters": {"size": size}} for size in (1, 2)]
+    asked = [claim(name="c", config=[{"opaque": each}]) for each in opaque]
+    assert fleet.shapes(asked[:1]) == fleet.shapes(asked[1:])
+    choices = fleet.answers(fleet.shapes(asked[1:])).choices(0)
+    n1 = fleet.nodes.node("n1")
+    assert n1 is not None
+    assert choices is not None
+    (result,) = fleet.results(n1, asked[1:], fleet.shapes(asked[1:]), choices)
+    (config,) = result.devices.config
+    assert config.opaque == asked[1].spec.devices.config[0].opaque
+
+
+def test_like_nodes_are_searched_once_for_every_new_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number}" for number in range(1, 31)]
+    fleet = fleet_of(*names)
+    for name in names:
+        fleet.table.set_slice(local(name, device("a"), device("b")))
+    for name in names[:10]:
+        fleet.table.usage.set_claim(name, [held("a", pool=name)])
+    searched, choose = [], fleet.choose
+
+    def counted(*args: Any) -> Any:
+        searched.append(args)
+        return choose(*args)
+
+    monkeypatch.setattr(fleet, "choose", counted)
+    for number in range(1, 4):
+        assert codes(fleet, claim(exactly(f"r{number}"))) == [FITS] * 30
+        assert len(searched) == 2 * number
+
+
+def test_a_device_of_some_nodes_concerns_no_others() -> None:
+    fleet = fleet_of("n1", "n2", "n3")
+    for zone in "12":
+        fleet.table.set_slice(
+            piece(f"zone-{zone}", device("a"), pool=zone, nodeSelector=only(zone))
+        )
+    assert codes(fleet, claim()) == [FITS, FITS, DOES_NOT_FIT]
+    changed = fleet.changed_rows()
+    changed.take()
+    fleet.table.usage.set_claim("holder", [held("a", pool="2")])
+    assert changed.take() == [1]
+    assert codes(fleet, claim()) == [FITS, DOES_NOT_FIT, DOES_NOT_FIT]
+
+
+def test_nodes_that_reach_the_same_devices_share_what_is_known_of_them() -> None:
+    fleet = fleet_of("n1", "n2", "n3")
+    fleet.table.set_slice(piece("network", device("a"), pool="all", allNodes=True))
+    fleet.table.set_slice(local("n3", device("b")))
+    first, second, third = (fleet.devices(node(name)) for name in ("n1", "n2", "n3"))
+    assert first is second
+    assert third is not first
+
+
+def test_a_device_draws_from_the_counters_of_nodes_that_reach_others_of_its_pool() -> None:
+    """The pool has a device of n1, and one for n2 by its labels; there are counters for one."""
+    counters = {"name": "units", "counters": {"units": {"value": "1"}}}
+    draw = [{"counterSet": "units", "counters": {"units": {"value": "1"}}}]
+    fleet = fleet_of("n1", "n2")
+    for each in (
+        piece("sets", pool="p", count=3, allNodes=True, sharedCounters=[counters]),
+        piece("near", device("a", consumesCounters=draw), pool="p", count=3, nodeName="n1"),
+        piece("far", device("b", consumesCounters=draw), pool="p", count=3, nodeSelector=only("2")),
+    ):
+        fleet.table.set_slice(each)
+    assert codes(fleet, claim()) == [FITS, FITS]
+    fleet.table.usage.set_claim("holder", [held("a")])
+    assert codes(fleet, claim()) == [DOES_NOT_FIT, DOES_NOT_FIT]
+    fleet.table.usage.remove_claim("holder")
+    fleet.table.usage.set_claim("holder", [held("b")])
+    assert codes(fleet, claim()) == [DOES_NOT_FIT, DOES_NOT_FIT]
+
+
+def only(zone: str) -> dict[str, Any]:
+    """A node selector for the nodes of ``zone``."""
+    term = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
 
 
 def test_the_devices_of_a_node_are_those_of_its_own_pool() -> None:
@@ -152,7 +235,7 @@ def test_kept_answers_equal_fresh_ones_after_every_change(seed: int) -> None:
 
 def anew(fleet: Fleet) -> DeviceCounts:
     rows = ChangedRows(fleet.nodes, ())
-    counts = DeviceCounts(fleet.table, fleet.nodes, Selectors().mask(()), rows, lambda _: None)
+    counts = DeviceCounts(fleet.table, fleet.nodes, Selectors().mask(()), rows, lambda *_: None)
     counts.update()
     return counts
 
@@ -169,7 +252,7 @@ def change(fleet: Fleet, rng: random.Random, names: list[str]) -> None:
         case 0 | 1:
             table.set_slice(random_slice(rng, name))
         case 2:
-            table.remove_slice(f"slice-{name}")
+            table.remove_slice(f"slice-{rng.choice([name, 'all', 'each'])}")
         case 3 | 4:
             result = held(f"d{rng.randint(0, 3)}", pool=rng.choice([*names, "all"]))
             table.usage.set_claim(f"holder-{rng.randint(0, 4)}", [result])
@@ -198,8 +281,13 @@ def random_slice(rng: random.Random, name: str) -> Any:
         )
         for n in range(rng.randint(1, 4))
     ]
-    if rng.random() < 0.3:
-        term = {"key": "zone", "operator": "In", "values": [rng.choice("123")]}
-        selector = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
-        return piece("slice-all", *devices, pool="all", nodeSelector=selector)
-    return local(name, *devices)
+    match rng.randint(0, 9):
+        case 0 | 1:
+            return piece("slice-all", *devices, pool="all", nodeSelector=only(rng.choice("123")))
+        case 2:
+            return piece("slice-all", *devices, pool="all", allNodes=True)
+        case 3:
+            own = [{**each, "nodeName": f"n{rng.randint(1, 3)}"} for each in devices]
+            return piece("slice-each", *own, pool="all", perDeviceNodeSelection=True)
+        case _:
+            return local(name, *devices)

@@ -65,7 +65,7 @@ class Allocator:
         choices = self.choose(devices, [claim.key for claim in claims], shapes)
         if choices is None:
             return None
-        return self.results(devices, claims, shapes, choices)
+        return self.results(node, devices, claims, shapes, choices)
 
     def choose(
         self, devices: NodeDevices, names: Sequence[str], shapes: Sequence[ClaimShape]
@@ -107,19 +107,21 @@ class Allocator:
 
     def results(
         self,
+        node: Node,
         devices: NodeDevices,
         claims: Sequence[ResourceClaim],
         shapes: Sequence[ClaimShape],
         choices: Choices,
     ) -> list[AllocationResult]:
-        """What is to be written into each claim for its choices."""
+        """What is to be written into each claim for its choices on ``node``."""
         return [
-            self._result(devices, claim, shape, chosen)
+            self._result(node, devices, claim, shape, chosen)
             for claim, shape, chosen in zip(claims, shapes, choices, strict=True)
         ]
 
     def _result(
         self,
+        node: Node,
         devices: NodeDevices,
         claim: ResourceClaim,
         shape: ClaimShape,
@@ -129,7 +131,7 @@ class Allocator:
         shares = [str(uuid.uuid4()) if c.consumed is not None else None for c in chosen]
         requests = [_alternative(alternatives, chosen) for alternatives in shape.requests]
         choices = list(zip(chosen, entries, shares, strict=True))
-        return allocation(claim, requests, choices, devices.node.name)
+        return allocation(claim, requests, choices, node.name)
 
 
 def _alternative(alternatives: Sequence[Request], chosen: Sequence[Choice]) -> Request:

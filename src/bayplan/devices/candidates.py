@@ -9,6 +9,7 @@ that cannot be allocated whatever is free, in kube-scheduler's order of checks
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ from bayplan.devices.taints import tolerated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeDevices:
-    """What a node reaches. A position is an index into the four lists.
+    """What a node reaches. A position is an index into the lists.
 
     Attributes:
         pools: all pools in order, incomplete and invalid ones too.
@@ -37,22 +38,24 @@ class NodeDevices:
         pool_of: per position, the index of its pool.
         excluded: positions of devices that are for other nodes only (perDeviceNodeSelection).
         with_counters: those of the pools whose devices may draw from counters.
+        outline: equal for nodes whose pools have the same borders and, position by position,
+            devices of the same taints and traits.
     """
 
-    node: Node
     pools: tuple[Pool, ...]
     rows: CodeArray
     pool_of: tuple[int, ...]
     excluded: CodeArray
     with_counters: tuple[Pool, ...]
+    outline: bytes
 
     @classmethod
     def of(cls, table: DeviceTable, node: Node) -> NodeDevices:
         """Collect the pools of ``node``; raises AllocationError for a faulty node selector."""
         pools = tuple(table.pools(node))
-        rows = [row for pool in pools for row in pool.rows]
+        rows = np.array([row for pool in pools for row in pool.rows], np.int32)
         pool_of = tuple(i for i, pool in enumerate(pools) for _ in pool.rows)
-        entries = (table.row(row) for row in rows)
+        entries = (table.row(row) for row in rows.tolist())
         try:
             excluded = [
                 i for i, e in enumerate(entries) if not device_matches(e.slice, e.device, node)
@@ -60,8 +63,18 @@ class NodeDevices:
         except SelectorError as error:
             raise AllocationError(f"failed to parse node selector: {error}") from None
         with_counters = tuple(pool for pool in pools if pool.counters)
-        positions = np.array(rows, np.int32), pool_of, np.array(excluded, np.int32)
-        return cls(node, pools, *positions, with_counters)
+        positions = np.array(excluded, np.int32)
+        outline = _outline(table, pools, rows, positions)
+        return cls(pools, rows, pool_of, positions, with_counters, outline)
+
+
+def _outline(
+    table: DeviceTable, pools: Sequence[Pool], rows: CodeArray, excluded: CodeArray
+) -> bytes:
+    sizes = np.array([len(rows), len(excluded)], np.int32)
+    borders = repr([(pool.incomplete, pool.invalid, len(pool.rows)) for pool in pools])
+    columns = sizes, table.taints.codes[rows], table.traits.codes[rows], excluded
+    return b"".join([*(column.tobytes() for column in columns), borders.encode()])
 
 
 class Needs:

@@ -8,14 +8,16 @@ selector fails for some device offers none. Answers to ``calculateDRAResourceTot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from bayplan.api.node import Node
+from bayplan.api.resource import ResourceSlice
 from bayplan.api.selectors import SelectorError
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.devices.changed_rows import ChangedRows
+from bayplan.devices.nodes import slice_matches
 from bayplan.devices.pools import device_matches
 from bayplan.devices.selectors import NO, YES, Mask
 from bayplan.devices.table import FREE, DeviceTable
@@ -27,7 +29,7 @@ class DeviceCounts:
     Args:
         mask: what the class's selectors say.
         changed: rows of nodes whose devices changed.
-        shares: called with the name of a node that reaches a slice of several nodes.
+        reached: called with a node and slices that name no node and are for it all the same.
 
     Attributes:
         capacity: per row of the live table, how many devices the class accepts, ``(n,)``.
@@ -40,7 +42,7 @@ class DeviceCounts:
         nodes: LiveNodeTable,
         mask: Mask,
         changed: ChangedRows,
-        shares: Callable[[str], None],
+        reached: Callable[[Node, Iterable[ResourceSlice]], None],
     ) -> None:
         self.capacity: IntArray = np.zeros(0, np.int64)
         self.in_use: IntArray = np.zeros(0, np.int64)
@@ -48,7 +50,7 @@ class DeviceCounts:
         self._nodes = nodes
         self._mask = mask
         self._changed = changed
-        self._shares = shares
+        self._reached = reached
 
     def update(self) -> None:
         """Count again where devices, or nodes, have changed."""
@@ -74,12 +76,11 @@ class DeviceCounts:
 
     def _devices(self, node: Node) -> list[int]:
         """Table rows of the devices that are for ``node``."""
-        local, shared = self._table.slices_for(node)
-        if shared:
-            self._shares(node.name)
+        shared = [e for e in self._table.shared_slices() if slice_matches(e.slice.spec, node)]
+        self._reached(node, (entry.slice for entry in shared))
         return [
             row
-            for entry in (*local, *shared)
+            for entry in (*self._table.local_slices(node), *shared)
             for row, device in zip(entry.rows, entry.slice.spec.devices, strict=True)
             if device_matches(entry.slice, device, node)
         ]

@@ -2,24 +2,25 @@
 
 The claims of Pods that were made from one template have the same shape, so the answers are kept by
 shape: `Answers.update` looks again only at nodes whose devices, usage or node object changed since
-the last Pod, which after a binding is one. Nodes with the same `signature` are searched once; where
-many nodes reach the same devices, as those of a network, their signature is made once as well.
+the last Pod, which after a binding is one. Nodes of the same state (`bayplan.devices.node_states`)
+are searched once.
 
 An error is kept as a code without its text, which names the claim: whoever needs the text runs the
-search again on that node. A search that runs out of time ends the update: the nodes that are left
-get the same code, and nothing of it is kept.
+search again on that node. A search that runs out of time ends the update: the nodes whose answer is
+not known yet get the same code, and nothing of it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bayplan.api.node import Node
-from bayplan.api.resource import AllocationResult, DeviceClass, ResourceClaim
+from bayplan.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from bayplan.api.selectors import SelectorError
 from bayplan.cache.journal import Journal
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.devices.allocator import Allocator, Choices
@@ -29,10 +30,10 @@ from bayplan.devices.codes import DOES_NOT_FIT, ERROR, FITS, INVALID_POOLS, TIME
 from bayplan.devices.counters import Counters
 from bayplan.devices.counts import DeviceCounts
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError, NodeAllocationError
-from bayplan.devices.pools import PoolId
+from bayplan.devices.node_states import FAULTY, NO_NODE, NodeStates, View, view_of
+from bayplan.devices.nodes import slice_matches
 from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, class_selectors
 from bayplan.devices.selectors import Selector, Selectors
-from bayplan.devices.signature import Signatures
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.tally import Tally
 
@@ -57,23 +58,8 @@ class Outcome:
     score: int = 0
 
 
-_NO_NODE, _LATE = Outcome(DOES_NOT_FIT), Outcome(TIMEOUT)
-
-
-@dataclass(slots=True, eq=False)
-class _Alike:
-    """Nodes that reach the same devices and see them in the same way.
-
-    Attributes:
-        devices: of one of them.
-        lasting: the part of the signature that stays with ``devices``; None if there is none.
-        outcome: that of the update with the number ``updated``.
-    """
-
-    devices: NodeDevices
-    lasting: bytes | None
-    outcome: Outcome = _NO_NODE
-    updated: int = -1
+_LATE = Outcome(TIMEOUT)
+_KNOWN = {NO_NODE: Outcome(DOES_NOT_FIT), FAULTY: Outcome(ERROR)}
 
 
 class Answers:
@@ -82,111 +68,95 @@ class Answers:
     Attributes:
         codes: per node row, ``(n,)``; negative ones are errors. Read only.
         scores: per node row, ``(n,)``. Read only.
+        errors: how many codes are negative.
         late_node: the node whose search ran out of time.
+        prioritized: whether a request is a list of alternatives: all nodes score 0 otherwise.
     """
 
     def __init__(self, fleet: Fleet, shapes: Shapes) -> None:
         self.codes: CodeColumn = np.zeros(0, np.int8)
         self.scores: IntArray = np.zeros(0, np.int64)
+        self.errors = 0
         self.late_node = ""
+        self.prioritized = any(shape.prioritized for shape in shapes)
         self._fleet = fleet
         self._shapes = shapes
-        self._signatures = fleet.signatures(shapes)
-        self._by_signature: dict[tuple[bytes, bytes, str], Outcome] = {}
-        self._alike: dict[tuple[bytes, bytes, tuple[PoolId, ...]], _Alike] = {}
-        self._kept: list[tuple[NodeDevices, _Alike] | None] = []
-        """By row: what the node reaches, and which nodes are like it."""
-        self._updates = 0
-        self._changed = fleet.changed_rows()
-
-    @property
-    def prioritized(self) -> bool:
-        """Whether a request is a list of alternatives: all nodes score 0 otherwise."""
-        return any(shape.prioritized for shape in self._shapes)
+        self._states = fleet.states(shapes)
+        self._outcomes: dict[int, Outcome] = {}
+        """By the code of the state."""
+        self._epoch = self._position = -1
 
     def update(self) -> None:
         """Bring all nodes up to date."""
-        nodes, rows = self._fleet.nodes, self._changed.take()
-        if rows is None:
-            self._kept = [None] * len(nodes)
-            self.codes = np.full(len(nodes), DOES_NOT_FIT, np.int8)
-            self.scores = np.zeros(len(nodes), np.int64)
-            rows = list(range(len(nodes)))
+        states = self._states
+        states.update()
+        position, journal = states.journal.position, states.journal
+        if states.epoch != self._epoch:
+            self._outcomes = dict(_KNOWN)
+            rows = None
+        else:
+            rows = None if self.late_node else journal.since(self._position)
         self.late_node = ""
-        self._updates += 1
-        for row in rows:
-            self._set(row, nodes.nodes[row])
-        if self.late_node:
-            self._changed.forget()
+        if rows is None:
+            self._set_all()
+        else:
+            for row in rows:
+                self._set(row)
+        self._epoch, self._position = states.epoch, position
 
     def choices(self, row: int) -> Choices | None:
         """The devices by position on the node at ``row``."""
-        kept = self._kept[row]
-        return kept[1].outcome.choices if kept is not None else None
+        outcome = self._outcomes.get(self._states.codes.item(row))
+        return outcome.choices if outcome is not None else None
 
-    def _set(self, row: int, node: Node | None) -> None:
-        outcome = self._update_row(row, node)
+    def _set_all(self) -> None:
+        """One search a state, by the first node that has it."""
+        states = self._states
+        first = np.full(states.count, len(states.codes))
+        np.minimum.at(first, states.codes, np.arange(len(states.codes)))
+        codes, scores = np.zeros(states.count, np.int8), np.zeros(states.count, np.int64)
+        for row in np.sort(first[first < len(states.codes)]).tolist():
+            outcome = self._outcome(row)
+            state = states.codes[row]
+            codes[state], scores[state] = outcome.code, outcome.score
+        self.codes, self.scores = codes[states.codes], scores[states.codes]
+        self.errors = int(np.count_nonzero(self.codes < 0))
+
+    def _set(self, row: int) -> None:
+        outcome = self._outcome(row)
+        self.errors += (outcome.code < 0) - (self.codes.item(row) < 0)
         self.codes[row] = outcome.code
         self.scores[row] = outcome.score
 
-    def _update_row(self, row: int, node: Node | None) -> Outcome:
-        if node is None:
-            self._kept[row] = None
-            return _NO_NODE
+    def _outcome(self, row: int) -> Outcome:
+        state = self._states.codes.item(row)
+        outcome = self._outcomes.get(state)
+        if outcome is not None:
+            return outcome
         if self.late_node:
             return _LATE
-        try:
-            devices = self._fleet.devices(node)
-            kept = self._kept[row]
-            if kept is None or kept[0] is not devices:
-                kept = self._kept[row] = devices, self._alike_of(devices)
-        except AllocationError:
-            self._kept[row] = None
-            return Outcome(ERROR)
-        alike = kept[1]
-        if alike.updated != self._updates:
-            alike.outcome = self._outcome(alike)
-            alike.updated = self._updates
-        return alike.outcome
-
-    def _alike_of(self, devices: NodeDevices) -> _Alike:
-        lasting = self._signatures.lasting(devices)
-        if lasting is None:
-            return _Alike(devices, None)
-        key = lasting, devices.rows.tobytes(), tuple(pool.id for pool in devices.pools)
-        alike = self._alike.get(key)
-        if alike is None:
-            if len(self._alike) > 4 * len(self._kept) + 1000:
-                self._alike.clear()
-            alike = self._alike[key] = _Alike(devices, lasting)
-        return alike
-
-    def _outcome(self, alike: _Alike) -> Outcome:
-        if alike.lasting is None:
-            return self._search(alike.devices)
-        signature = self._signatures.of(alike.devices, alike.lasting)
-        outcome = self._by_signature.get(signature)
-        if outcome is None:
-            outcome = self._search(alike.devices)
-            if outcome.code != TIMEOUT:
-                if len(self._by_signature) > 4 * len(self._kept) + 1000:
-                    self._by_signature.clear()
-                self._by_signature[signature] = outcome
+        node = self._fleet.nodes.nodes[row]
+        assert node is not None, "its state is known"
+        outcome = self._search(node)
+        if outcome.code == TIMEOUT:
+            self.late_node = node.name
+        else:
+            self._outcomes[state] = outcome
         return outcome
 
-    def _search(self, devices: NodeDevices) -> Outcome:
+    def _search(self, node: Node) -> Outcome:
+        fleet, shapes = self._fleet, self._shapes
         try:
-            choices = self._fleet.choose(devices, [""] * len(self._shapes), self._shapes)
+            choices = fleet.choose(fleet.devices(node), [""] * len(shapes), shapes)
         except NodeAllocationError:
             return Outcome(INVALID_POOLS)
         except AllocationTimeoutError:
-            self.late_node = devices.node.name
-            return Outcome(TIMEOUT)
+            return _LATE
         except AllocationError:
             return Outcome(ERROR)
         if choices is None:
             return Outcome(DOES_NOT_FIT)
-        return Outcome(FITS, choices, _score(self._shapes, choices))
+        return Outcome(FITS, choices, _score(shapes, choices))
 
 
 class Fleet:
@@ -219,8 +189,8 @@ class Fleet:
         self._counters = Counters(self.table)
         self._start_over()
         self._changed = Journal()
-        self._layouts: dict[str, NodeDevices] = {}
-        self._shared_nodes: set[str] = set()
+        self._reach: dict[str, set[str]] = {}
+        """By slice that names no node: nodes that reach it; perhaps more."""
 
     @property
     def epoch(self) -> int:
@@ -233,7 +203,7 @@ class Fleet:
 
     def shapes(self, claims: Sequence[ResourceClaim]) -> Shapes:
         """The shapes of claims, with their classes as they are now."""
-        return tuple(self._shapes.of(claim, self._classes) for claim in claims)
+        return tuple([self._shapes.of(claim, self._classes) for claim in claims])
 
     def answers(self, shapes: Shapes) -> Answers:
         """The answers for claims of these shapes, up to date."""
@@ -257,7 +227,7 @@ class Fleet:
                 self._counts.clear()
             mask = self._selectors.mask(selectors)
             counts = self._counts[selectors] = DeviceCounts(
-                self.table, self.nodes, mask, self.changed_rows(), self._shared_nodes.add
+                self.table, self.nodes, mask, self.changed_rows(), self._reached
             )
         counts.update()
         return counts
@@ -278,11 +248,25 @@ class Fleet:
         self, node: Node, claims: Sequence[ResourceClaim], shapes: Shapes, choices: Choices
     ) -> list[AllocationResult]:
         """What is to be written into claims for the devices that were chosen on ``node``."""
-        return self._allocator.results(self.devices(node), claims, shapes, choices)
+        return self._allocator.results(node, self.devices(node), claims, shapes, choices)
 
-    def signatures(self, shapes: Shapes) -> Signatures:
-        """Makes signatures for claims of these shapes."""
-        return Signatures(shapes, self.table, self._selectors, self._counters)
+    def states(self, shapes: Shapes) -> NodeStates:
+        """What searches for claims of these shapes see of each node."""
+        view = view_of(shapes)
+        states = self._states.get(view)
+        if states is None:
+            if len(self._states) >= _KEPT_SHAPES:
+                self._states.clear()
+            states = self._states[view] = NodeStates(
+                view,
+                self.table,
+                self._selectors,
+                self._counters,
+                self.nodes,
+                self.devices,
+                self.changed_rows(),
+            )
+        return states
 
     def choose(self, devices: NodeDevices, names: Sequence[str], shapes: Shapes) -> Choices | None:
         """See `Allocator.choose`; with the time limit."""
@@ -290,14 +274,32 @@ class Fleet:
         return self._allocator.choose(devices, names, shapes)
 
     def devices(self, node: Node) -> NodeDevices:
-        """What ``node`` reaches, kept while its slices and labels stay the same."""
-        devices = self._layouts.get(node.name)
-        if devices is None or (devices.node is not node and devices.node.labels != node.labels):
-            devices = self._layouts[node.name] = NodeDevices.of(self.table, node)
-            entries = (self.table.row(row) for pool in devices.pools for row in pool.rows)
-            if any(entry.slice.spec.node_name is None for entry in entries):
-                self._shared_nodes.add(node.name)
+        """What ``node`` reaches, kept while its slices and labels stay the same.
+
+        Nodes that reach the same devices, as those of a network, share the object.
+
+        Raises:
+            AllocationError: a slice's node selector is faulty.
+        """
+        kept = self._layouts.get(node.name)
+        if kept is not None and (kept[0] is node.labels or kept[0] == node.labels):
+            return kept[1]
+        local = self.table.local_slices(node)
+        shared = [e.slice for e in self.table.shared_slices() if _may_be_for(e.slice, node)]
+        self._reached(node, shared)
+        if local or any(piece.spec.per_device_node_selection for piece in shared):
+            devices = NodeDevices.of(self.table, node)
+        else:
+            key = tuple(piece.name for piece in shared)
+            if key not in self._shared:
+                self._shared[key] = NodeDevices.of(self.table, node)
+            devices = self._shared[key]
+        self._layouts[node.name] = node.labels, devices
         return devices
+
+    def _reached(self, node: Node, slices: Iterable[ResourceSlice]) -> None:
+        for piece in slices:
+            self._reach.setdefault(piece.name, set()).add(node.name)
 
     def _ensure_compact(self) -> None:
         if self.table.wasteful:
@@ -307,6 +309,10 @@ class Fleet:
     def _start_over(self) -> None:
         """Forget everything that is kept by the codes of the table."""
         self._answers: dict[Shapes, Answers] = {}
+        self._states: dict[View, NodeStates] = {}
+        self._layouts: dict[str, tuple[Mapping[str, str], NodeDevices]] = {}
+        self._shared: dict[tuple[str, ...], NodeDevices] = {}
+        """By the names of its slices, what nodes reach that have no devices of their own."""
         self._counts: dict[tuple[Selector, ...], DeviceCounts] = {}
         self._selectors = Selectors()
         self._allocator = Allocator(
@@ -325,30 +331,41 @@ class Fleet:
             self._log(node)
         else:
             self._layouts.clear()
-            self._shared_nodes.clear()
+            self._shared.clear()
+            self._reach.clear()
             for row in np.flatnonzero(self.nodes.exists).tolist():
                 self._changed.append(row)
         # Pools are few compared to the work of finding out which ones the change touches.
         self._counters.clear()
 
     def _device_changed(self, entry: DeviceRow) -> None:
-        node = entry.slice.spec.node_name
-        if node is not None:
-            self._log(node)
-        else:
-            for name in self._shared_nodes:
-                self._log(name)
+        self._log_slice(entry.slice)
         if entry.device.consumes_counters:
             pool = (entry.id.driver, entry.id.pool)
             self._counters.forget(pool)
             for sibling in self.table.slices.get(pool, ()):
-                if sibling.slice.spec.node_name:
-                    self._log(sibling.slice.spec.node_name)
+                if sibling.slice is not entry.slice:
+                    self._log_slice(sibling.slice)
+
+    def _log_slice(self, piece: ResourceSlice) -> None:
+        """The nodes that reach the slice have changed."""
+        if piece.spec.node_name is not None:
+            self._log(piece.spec.node_name)
+        else:
+            for node in self._reach.get(piece.name, ()):
+                self._log(node)
 
     def _log(self, node: str) -> None:
         row = self.nodes.row(node)
         if row is not None:
             self._changed.append(row)
+
+
+def _may_be_for(piece: ResourceSlice, node: Node) -> bool:
+    try:
+        return slice_matches(piece.spec, node)
+    except SelectorError:
+        return True
 
 
 def _score(shapes: Shapes, choices: Choices) -> int:

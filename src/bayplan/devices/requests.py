@@ -1,8 +1,10 @@
 """Requests: a claim's spec with its classes looked up, shared by all claims that ask the same.
 
 Claims made from one template differ in their names only, so a `ClaimShape` has no names in it;
-texts that need the claim's name get it when they are made. What is wrong with a request is kept as
-its fault and raised when the allocator comes to it, as kube-scheduler does.
+texts that need the claim's name get it when they are made. Nor has it the parameters for drivers
+(`config`), which are often a claim's own and have no part in the choice of devices. What is wrong
+with a request is kept as its fault and raised when the allocator comes to it, as kube-scheduler
+does.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class ClaimShape:
 
 
 class ClaimShapes:
-    """Shapes by what they are made of: a claim's spec, and the classes as they are now."""
+    """Shapes by what they are made of: requests, constraints, and the classes as they are now."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self._shapes: dict[tuple[bytes, tuple[tuple[str, str], ...]], ClaimShape] = {}
@@ -94,7 +96,8 @@ class ClaimShapes:
             device_class = classes(name)
             meta = device_class.metadata if device_class is not None else None
             versions.append((meta.uid, meta.resource_version) if meta is not None else ("", ""))
-        key = (msgspec.json.encode(claim.spec), tuple(versions))
+        spec = claim.spec.devices
+        key = (msgspec.json.encode((spec.requests, spec.constraints)), tuple(versions))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= self._capacity:

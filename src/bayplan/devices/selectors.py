@@ -101,26 +101,17 @@ class Mask:
         self.faults: list[Fault] = []
         self._selectors = tuple(zip(selectors, answers, strict=True))
         self._by_content: CodeArray = np.zeros(0, np.int32)
-        self._judged = np.zeros(0, np.bool_)
 
     def codes(self, table: DeviceTable, rows: CodeArray) -> CodeArray:
         """`NO`, `YES` or an error's code for each of ``rows``."""
         if not self._selectors:
             return np.full(len(rows), YES, np.int32)
-        self._grow(len(table.content.values))
-        contents = table.content.codes[rows]
-        for content in np.unique(contents[~self._judged[contents]]).tolist():
-            self._by_content[content] = self._judge(table.content.values[content])
-            self._judged[content] = True
-        codes: CodeArray = self._by_content[contents]
+        contents, judged = table.content.values, len(self._by_content)
+        if judged < len(contents):
+            more = np.array([self._judge(content) for content in contents[judged:]], np.int32)
+            self._by_content = np.concatenate([self._by_content, more])
+        codes: CodeArray = self._by_content[table.content.codes[rows]]
         return codes
-
-    def _grow(self, n: int) -> None:
-        missing = n - len(self._by_content)
-        if missing > 0:
-            more = max(missing, len(self._by_content))
-            self._by_content = np.concatenate([self._by_content, np.zeros(more, np.int32)])
-            self._judged = np.concatenate([self._judged, np.zeros(more, np.bool_)])
 
     def _judge(self, content: Content) -> int:
         for selector, answers in self._selectors:

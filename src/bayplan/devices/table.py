@@ -25,7 +25,6 @@ from bayplan.api.resource import (
 )
 from bayplan.cache.node_table.column import ABSENT, CodedColumn
 from bayplan.devices.content import Content, content_key
-from bayplan.devices.nodes import slice_matches
 from bayplan.devices.pools import Pool, PoolId, SliceRows, gather
 from bayplan.devices.taints import applies
 from bayplan.devices.usage import DeviceId, Usage
@@ -125,15 +124,13 @@ class DeviceTable:
         shared = self._by_node.get("", {})
         return gather(_by_name(local), _by_name(shared), self.slices, node)
 
-    def slices_for(self, node: Node) -> tuple[list[SliceRows], list[SliceRows]]:
-        """The slices that name ``node``, and those that do not and are for it all the same.
+    def local_slices(self, node: Node) -> list[SliceRows]:
+        """The slices that name ``node``."""
+        return list(self._by_node.get(node.name, {}).values())
 
-        Raises:
-            SelectorError: a slice's node selector is faulty.
-        """
-        shared = self._by_node.get("", {}).values()
-        local = self._by_node.get(node.name, {}).values()
-        return list(local), [e for e in shared if slice_matches(e.slice.spec, node)]
+    def shared_slices(self) -> list[SliceRows]:
+        """The slices that name no node."""
+        return list(self._by_node.get("", {}).values())
 
     def set_slice(self, piece: ResourceSlice) -> None:
         """Add a slice, or replace the one of its name."""
@@ -176,7 +173,7 @@ class DeviceTable:
     @property
     def wasteful(self) -> bool:
         """Whether most codes stand for values that no device has any more."""
-        most = max(len(column.values) for column in self._columns())
+        most = max([len(column.values) for column in self._columns()])
         return most > 2 * len(self._rows) + SPARE_CODES
 
     def compact(self) -> None:

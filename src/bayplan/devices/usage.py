@@ -81,7 +81,7 @@ class Usage:
         Returns:
             Devices that another claim holds exclusively too.
         """
-        held = tuple(r for r in results if not r.admin_access)
+        held = tuple([r for r in results if not r.admin_access])
         if held == self._by_claim.get(claim, ()):
             return []
         self._drop(claim)

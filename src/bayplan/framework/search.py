@@ -280,7 +280,8 @@ class NodeSearch:
         started = perf_counter()
         answers = self._pre_score(state, pod, fit)
         feasible, fits = fit.feasible, answers.fits
-        everywhere = feasible is fits or np.array_equal(feasible, fits)
+        # Feasible nodes are some of those that fit.
+        everywhere = feasible is fits or fit.count == np.count_nonzero(fits)
         local = totals = answers.totals(None if everywhere else feasible)
         for stage, scores in self._fresh(state, pod, feasible):
             if scores is not None:

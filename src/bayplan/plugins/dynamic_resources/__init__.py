@@ -64,6 +64,7 @@ from bayplan.plugins.dynamic_resources.claim_sorter import ClaimSorter
 from bayplan.plugins.dynamic_resources.claim_writes import ClaimWrites
 from bayplan.plugins.dynamic_resources.conditions import (
     Readiness,
+    allocated_devices,
     has_conditions,
     readiness,
     too_late,
@@ -159,8 +160,9 @@ class DynamicResources(Plugin):
         for option in mine.options:
             option.answers = self._tracker.fleet.answers(option.shapes)
         codes = _by_option(mine, nodes, [option.of_all.codes for option in mine.options])
-        if mine.lacking is None and codes.min(initial=FITS) >= FITS:
-            return codes
+        if mine.lacking is None and not any(option.of_all.errors for option in mine.options):
+            # Unsigned: nobody has to look for errors.
+            return codes.view(np.uint8)
         rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
         codes = codes.astype(np.int64)
         errors = codes < FITS
@@ -270,12 +272,13 @@ class DynamicResources(Plugin):
         mine = self._prepared(state)
         if mine is None or not mine.options:
             return None
-        if any(option.answers is None for option in mine.options):
+        answers = [option.answers for option in mine.options if option.answers is not None]
+        if len(answers) < len(mine.options):
             return None
-        given = sum(_preference(claim) for claim in mine.claims)
-        if not given and not any(option.of_all.prioritized for option in mine.options):
+        given = sum([_preference(c) for c in mine.claims if c.status.allocation is not None])
+        if not given and not any(each.prioritized for each in answers):
             return None
-        return _by_option(mine, nodes, [option.of_all.scores + given for option in mine.options])
+        return _by_option(mine, nodes, [each.scores + given for each in answers])
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the devices that the node has for the Pod."""
@@ -368,9 +371,8 @@ def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[Integers]) 
 
 
 def _preference(claim: ResourceClaim) -> int:
-    """What the alternatives score that an allocated claim has; none where it has no devices."""
-    allocation = claim.status.allocation
-    chosen = {r.request for r in allocation.devices.results} if allocation is not None else set()
+    """What the alternatives score that an allocated claim has."""
+    chosen = {result.request for result in allocated_devices(claim)}
     return sum(
         _MAX_PREFERENCE - index
         for request in claim.spec.devices.requests

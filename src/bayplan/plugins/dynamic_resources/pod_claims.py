@@ -21,12 +21,13 @@ def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
     Raises:
         ClaimNotReadyError: the Pod has to wait.
     """
-    names = ((entry, _claim_name(pod, entry)) for entry in pod.spec.resource_claims)
-    return [
-        _claim(pod, name, lookup, generated=entry.resource_claim_name is None)
-        for entry, name in names
-        if name is not None
-    ]
+    claims = []
+    for entry in pod.spec.resource_claims:
+        name = _claim_name(pod, entry)
+        if name is not None:
+            generated = entry.resource_claim_name is None
+            claims.append(_claim(pod, name, lookup, generated=generated))
+    return claims
 
 
 def names_claim(pod: Pod, claim: ResourceClaim) -> bool:

@@ -225,6 +225,13 @@ class DeviceTracker:
         written = self._written.get(new.key)
         if written is not None and not _is_newer(written, new):
             del self._written[new.key]
+        if (
+            written is None
+            and old is not None
+            and old.uid == new.uid
+            and old.status.allocation is new.status.allocation is None
+        ):
+            return  # its devices in flight, if there are any, stay in use
         if new.status.allocation is not None:
             self._in_flight.pop(new.uid, None)
         self._settle(new.key, new.uid)
