@@ -1,17 +1,18 @@
 """Bounds: what cannot fit, seen before the search tries every combination in vain.
 
 A failing first-fit search is exponential: 18 devices asked for where 17 are free can take seconds.
-Three counts end it at once, and change no result: the devices left for a request, the devices for
-all requests together, and those of one value of an attribute that all must share. They look at more
-devices than the search would, so they are made only where nothing that they look at can be an
-error, and where no claim can run into its limit of devices, which unwinds the search in a way of
-its own.
+Four counts end it at once, and change no result: the devices left for a request, the devices for
+all requests together, those of them that shared counters allow at once, and those of one value of
+an attribute that all must share. They look at more devices than the search would, so they are made
+only where nothing that they look at can be an error, and where no claim can run into its limit of
+devices, which unwinds the search in a way of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from bayplan.api.resource import MAX_RESULTS
 from bayplan.cache.node_table import BoolArray
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
 from bayplan.devices.constraints import Constraint, MatchAttribute, lookup
+from bayplan.devices.counters import Available, Counters, draws
 from bayplan.devices.errors import AllocationError
+from bayplan.devices.pools import CounterName, PoolId
 from bayplan.devices.quantity import quantity
 from bayplan.devices.table import DeviceState, DeviceTable
 
@@ -77,6 +80,7 @@ class Bounds:
         devices: NodeDevices,
         states: Sequence[DeviceState],
         needs: Needs,
+        counters: Counters,
         claims: Sequence[tuple[Sequence[Alternatives], Sequence[Constraint]]],
     ) -> None:
         self.hopeless = False
@@ -98,7 +102,12 @@ class Bounds:
         shared = view.shared()
         if any((mask & shared).any() for mask in free.values()):
             return
-        self.hopeless = _too_few(requests, free)
+        asked = sum(min(w.count for w in listed) for listed in requests)
+        self.hopeless = _too_few(requests, free) or (
+            asked > 1
+            and bool(devices.with_counters)
+            and asked > _most_at_once(np.logical_or.reduce([*free.values()]), view, counters)
+        )
         for claim, constraints in claims:
             for constraint in constraints:
                 if isinstance(constraint, MatchAttribute):
@@ -133,6 +142,45 @@ def _too_few(requests: Sequence[Alternatives], free: dict[Candidates, BoolArray]
             asked[key] = asked.get(key, 0) + least
     same = any(count > sum(key) for key, count in asked.items())
     return same or total > int(union.sum())
+
+
+def _most_at_once(free: BoolArray, view: _View, counters: Counters) -> int:
+    """A number of ``free`` devices that cannot be exceeded, by what is left of counters.
+
+    Each device counts in one set of counters that it draws from. Of those in a set no more can be
+    taken than, beginning with the smallest draws, fit into any one of its counters, and those that
+    draw nothing from this one.
+    """
+    devices, most = view.devices, 0
+    in_set: dict[tuple[PoolId, str], list[dict[CounterName, int]]] = {}
+    left: dict[tuple[PoolId, str], Available] = {}
+    for position in np.flatnonzero(free).tolist():
+        device = view.table.row(int(devices.rows[position])).device
+        if not device.consumes_counters:
+            most += 1
+            continue
+        pool = devices.pools[devices.pool_of[position]]
+        drawn: dict[CounterName, int] = {}
+        for counter, amount in draws(device):
+            drawn[counter] = drawn.get(counter, 0) + amount
+        key = pool.id, device.consumes_counters[0].counter_set
+        in_set.setdefault(key, []).append(drawn)
+        left[key] = counters.available(pool)
+    for key, members in in_set.items():
+        if not left[key].overdrawn:
+            most += _most_of_set(members, left[key].left)
+    return most
+
+
+def _most_of_set(
+    members: Sequence[Mapping[CounterName, int]], left: Mapping[CounterName, int]
+) -> int:
+    most = len(members)
+    for counter in {counter for member in members for counter in member}:
+        amounts = sorted(member[counter] for member in members if counter in member)
+        fit = sum(total <= left[counter] for total in accumulate(amounts))
+        most = min(most, fit + len(members) - len(amounts))
+    return most
 
 
 def _limit(

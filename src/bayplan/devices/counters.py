@@ -6,9 +6,10 @@ however many shares it is allocated in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bayplan.api.resource import Device
 from bayplan.devices.pools import CounterName, Pool, PoolId
 from bayplan.devices.quantity import quantity
 from bayplan.devices.table import FREE, DeviceTable
@@ -24,6 +25,13 @@ class Available:
 
     left: Mapping[CounterName, int]
     overdrawn: bool
+
+
+def draws(device: Device) -> Iterator[tuple[CounterName, int]]:
+    """What ``device`` draws from each counter of its pool, in steps of 1e-9."""
+    for draw in device.consumes_counters:
+        for name, counter in draw.counters.items():
+            yield (draw.counter_set, name), quantity(counter.value).nano
 
 
 class Counters:
@@ -53,8 +61,7 @@ class Counters:
         for row in (*pool.rows, *pool.other_rows):
             if self._table.usage_code.codes[row] == FREE:
                 continue
-            for draw in self._table.row(row).device.consumes_counters:
-                for name, counter in draw.counters.items():
-                    if (draw.counter_set, name) in left:
-                        left[draw.counter_set, name] -= quantity(counter.value).nano
+            for counter, amount in draws(self._table.row(row).device):
+                if counter in left:
+                    left[counter] -= amount
         return Available(left, any(amount < 0 for amount in left.values()))

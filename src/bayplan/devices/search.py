@@ -13,15 +13,15 @@ Everything that a step changes is undone in reverse order when the search steps 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.api.resource import MAX_RESULTS, Device
+from bayplan.api.resource import MAX_RESULTS
 from bayplan.devices.bounds import Bounds
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
 from bayplan.devices.capacity import Consumption
 from bayplan.devices.constraints import Constraint
-from bayplan.devices.counters import Counters
+from bayplan.devices.counters import Counters, draws
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.pools import CounterName, PoolId
 from bayplan.devices.quantity import quantity
@@ -105,7 +105,12 @@ class Search:
         self._states: list[DeviceState] = [table.usage_code.values[code] for code in states]
         self._expired = expired
         self._bounds = Bounds(
-            table, devices, self._states, needs, [(c.requests, c.constraints) for c in claims]
+            table,
+            devices,
+            self._states,
+            needs,
+            counters,
+            [(c.requests, c.constraints) for c in claims],
         )
         self._taken: dict[int, int] = {}  # by position: one bit a claim
         self._shares: dict[int, _Shares] = {}
@@ -344,17 +349,17 @@ class Search:
         if available.overdrawn:
             return None
         drawn = self._drawn.setdefault(pool.id, {})
-        draws = list(_draws(device))
-        for counter, amount in draws:
+        wanted = list(draws(device))
+        for counter, amount in wanted:
             drawn[counter] = drawn.get(counter, 0) + amount
-        if all(drawn[counter] <= available.left[counter] for counter, _ in draws):
+        if all(drawn[counter] <= available.left[counter] for counter, _ in wanted):
             return True
         self._undraw(position)
         return None
 
     def _undraw(self, position: int) -> None:
         drawn = self._drawn[self._devices.pools[self._devices.pool_of[position]].id]
-        for counter, amount in _draws(self._entries[position].device):
+        for counter, amount in draws(self._entries[position].device):
             drawn[counter] -= amount
 
     def _is_shared(self, position: int) -> bool:
@@ -368,9 +373,3 @@ class Search:
     def _check_clock(self) -> None:
         if self._expired():
             raise AllocationTimeoutError("filter operation aborted: context deadline exceeded")
-
-
-def _draws(device: Device) -> Iterator[tuple[CounterName, int]]:
-    for draw in device.consumes_counters:
-        for name, counter in draw.counters.items():
-            yield (draw.counter_set, name), quantity(counter.value).nano
