@@ -2,10 +2,15 @@
 
     python -m bench.reclaim --nodes 5000 --running 30000 --queues 200
 
-Every node is full of Pods of one GPU, which belong to so many Queues in turn; another Queue that is
-guaranteed a part has one Pod, then a group of 512. "plan" is the CPU time of the whole attempt: the
-search for nodes that fails, whom to evict, the proof, and the requests that evict them. The shares
-are those of 1,000 Queues.
+Every node is full of Pods of one GPU, of any age, which belong to so many Queues in turn; another
+Queue that is guaranteed a part has one Pod, then a group of 512. "plan" is the CPU time of the
+whole attempt: the search for nodes that fails, whom to evict, the proof, and the requests that
+evict them. The shares are those of 1,000 Queues.
+
+"Cannot be" is the whole attempt where that is what is found out: for a Pod and for a group of a
+Queue that has its share, so that nobody may yield; and for a Pod that needs a whole node, while
+each Queue may give one Pod and no node has enough of these. Of each, every attempt is that of a Pod
+that is unlike those before it: a refusal is kept for Pods that are alike.
 """
 
 from __future__ import annotations
@@ -35,13 +40,13 @@ def main(
     queues: Annotated[int, typer.Option(min=1)] = 200,
 ) -> None:
     """Measure a reclaim for one Pod, for a group of 512, and shares."""
+    _say_what_cannot_be(nodes, running, queues)
     cluster = _cluster(nodes, running, queues)
+    _queue(cluster, "taker", guaranteed={GPU: 2 * GROUP})
     singles = [_attempt(cluster, [_pod(f"single-{i}", "taker")]) for i in range(ROUNDS)]
     console.print(f"plan for one GPU: {min(singles):.0f}-{max(singles):.0f} ms")
-    group = make_object(POD_GROUP, "gang").namespace("taker").spec(minMember=GROUP)
-    cluster.tell(Changed(POD_GROUP, group.new_version().obj()))
-    members = [_pod(f"gang-{i}", "taker").label(POD_GROUP_LABEL, "gang") for i in range(GROUP)]
-    console.print(f"plan for a group of {GROUP}: {_attempt(cluster, members):.0f} ms")
+    _group(cluster, "taker")
+    console.print(f"plan for a group of {GROUP}: {_attempt(cluster, _members('taker')):.0f} ms")
     console.print(f"shares of 1000 queues: {_shares():.1f} ms")
 
 
@@ -58,12 +63,15 @@ def _cluster(nodes: int, running: int, queues: int) -> Cluster:
     amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(gpus)}
     made = [make_node(f"n{i}").capacity(**amounts).new_version().obj() for i in range(nodes)]
     placed = (
-        _pod(f"p{i}", f"tenant-{i % queues}").node(f"n{i % nodes}").new_version().obj()
+        _pod(f"p{i}", f"tenant-{i % queues}")
+        .node(f"n{i % nodes}")
+        .start_time(f"2026-01-01T{i % 24:02}:{i // 24 % 60:02}:00Z")
+        .new_version()
+        .obj()
         for i in range(running)
     )
     for name in [f"tenant-{i}" for i in range(queues)]:
         _queue(cluster, name)
-    _queue(cluster, "taker", guaranteed={GPU: 2 * GROUP})
     cluster.tell(Replaced(NODE, made), Replaced(POD, list(placed)))
     return cluster
 
@@ -78,21 +86,55 @@ def _queue(cluster: Cluster, name: str, **spec: Json) -> None:
     )
 
 
-def _pod(name: str, namespace: str) -> PodBuilder:
-    return make_pod(name).namespace(namespace).req(cpu="1", **{GPU: "1"})
+def _say_what_cannot_be(nodes: int, running: int, queues: int) -> None:
+    cluster = _cluster(nodes, running, queues)
+    owner = "tenant-0"
+    singles = [
+        _attempt(cluster, [_pod(f"one-{i}", owner).label("round", str(i))], helps=False)
+        for i in range(ROUNDS)
+    ]
+    console.print(f"cannot be, nobody may yield: {min(singles):.1f}-{max(singles):.1f} ms")
+    _group(cluster, owner)
+    members = _members(owner)
+    milliseconds = _attempt(cluster, members, helps=False)
+    console.print(f"cannot be, nobody may yield to a group of {GROUP}: {milliseconds:.1f} ms")
+    cluster = _cluster(nodes, running, queues)
+    _queue(cluster, "taker")
+    whole = str(-(-running // nodes))
+    large = [
+        _attempt(cluster, [_pod(f"large-{i}", "taker", whole).label("round", str(i))], helps=False)
+        for i in range(ROUNDS)
+    ]
+    console.print(f"cannot be, no node has enough: {min(large):.1f}-{max(large):.1f} ms")
 
 
-def _attempt(cluster: Cluster, pods: list[PodBuilder]) -> float:
-    """Milliseconds of the attempt to place these Pods; somebody is evicted for them."""
+def _group(cluster: Cluster, namespace: str) -> None:
+    group = make_object(POD_GROUP, "gang").namespace(namespace).spec(minMember=GROUP)
+    cluster.tell(Changed(POD_GROUP, group.new_version().obj()))
+
+
+def _members(namespace: str) -> list[PodBuilder]:
+    pods = (_pod(f"gang-{i}", namespace) for i in range(GROUP))
+    return [pod.label(POD_GROUP_LABEL, "gang") for pod in pods]
+
+
+def _pod(name: str, namespace: str, gpus: str = "1") -> PodBuilder:
+    return make_pod(name).namespace(namespace).req(cpu="1", **{GPU: gpus})
+
+
+def _attempt(cluster: Cluster, pods: list[PodBuilder], *, helps: bool = True) -> float:
+    """Milliseconds of the attempt to place these Pods; somebody is evicted if that ``helps``."""
     cluster.add(*pods)
     queued = cluster.world.queue.pop()
     assert queued is not None
-    before = len(cluster.writer.deleted)
+    assert queued.pod.name == pods[0].json["metadata"]["name"], "an attempt of another Pod"
+    deleted, bound = len(cluster.writer.deleted), len(cluster.writer.bound)
     started = process_time()
     cluster.scheduler.schedule_one(queued)
     milliseconds = (process_time() - started) * 1000
     cluster.take_in()
-    assert len(cluster.writer.deleted) > before, "nobody was evicted"
+    assert len(cluster.writer.bound) == bound, "there was room"
+    assert (len(cluster.writer.deleted) > deleted) == helps, "who was evicted is not as expected"
     return milliseconds
 
 

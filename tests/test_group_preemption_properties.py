@@ -183,7 +183,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     world = World(data)
     cluster, request = world.cluster, world.request()
     running = RunningPods(cluster.nodes)
-    classes = LowerPriority().classes(request.taker, running)
+    classes = LowerPriority(cluster.world.counters).classes(request.taker, running)
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
     units = make_units(running, classes, useful, groups_of(cluster.cache.groups), budgets)

@@ -53,7 +53,7 @@ from bayplan.framework.points import (
     has,
 )
 from bayplan.framework.stages import Caller
-from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 from bayplan.framework.turns import TakesTurns
 from bayplan.telemetry.instrument import Instrument
 
@@ -280,10 +280,10 @@ class PluginSet:
         self, plugin: PreFilter, state: CycleState, pod: Pod, nodes: NodeTable
     ) -> PreFilterResult | Status | None:
         """What ``plugin`` answers at PreFilter; notes a Skip in ``state``."""
-        answer = self.ask(
-            _PRE_FILTER_ANSWERS, plugin, _PRE_FILTER, plugin.pre_filter, state, pod, nodes
-        )
-        if isinstance(answer, Status) and answer.code is _SKIP:
+        answer = self.call(plugin, _PRE_FILTER, plugin.pre_filter, state, pod, nodes)
+        if not isinstance(answer, _PRE_FILTER_ANSWERS):
+            self._refuse(_PRE_FILTER_ANSWERS, plugin, _PRE_FILTER, answer)
+        if answer is SKIP or (isinstance(answer, Status) and answer.code is _SKIP):
             state.skip_filter.add(plugin.name)
         return answer
 

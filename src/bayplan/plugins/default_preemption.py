@@ -32,7 +32,7 @@ class DefaultPreemption(PreemptionPlugin):
         victims = LowerPriorityVictims(handle.counters)
         super().__init__(args, handle, victims, args.enough_candidates)
         self._counters = handle.counters
-        self._groups = GroupPreemption(handle, LowerPriority(), self._executor)
+        self._groups = GroupPreemption(handle, LowerPriority(handle.counters), self._executor)
         self._workload_groups = WorkloadPreemption(handle, self.name, self._executor)
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:

@@ -165,10 +165,10 @@ class Executor:
         return None if row is None else self._handle.nodes.pods[row].get(victim.uid)
 
     @property
-    def evicted(self) -> set[str]:
-        """Uids of Pods whose eviction was asked for, whether or not they are seen to leave yet."""
+    def evicted(self) -> dict[str, Pod]:
+        """By uid, Pods whose eviction was asked for, whether or not they are seen to leave yet."""
         running = (eviction for eviction in self._running.values() if not eviction.failed)
-        return {victim.uid for eviction in running for victim in eviction.victims}
+        return {victim.uid: victim for eviction in running for victim in eviction.victims}
 
     def is_running(self, uid: str) -> bool:
         """Whether that preemptor must wait: until victims are gone or leaving, or a call failed.

@@ -15,7 +15,7 @@ from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import Executor, kind_of
-from bayplan.preemption.room import NOT_ENOUGH, RoomSearch
+from bayplan.preemption.room import RoomSearch
 from bayplan.preemption.rule import YieldRule
 from bayplan.preemption.units import GroupOf
 
@@ -45,9 +45,8 @@ class GroupPreemption:
         if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
             return Room(self._nominations(taker), (), "")
         started = perf_counter()
-        room = self._find(request, self._rule)
-        if room is NOT_ENOUGH and self._rule.wider is not None:
-            room = self._find(request, self._rule.wider)
+        groups = groups_of(self._groups)
+        room = self._search.find(request, self._rule, groups, self._executor.evicted)
         if request.dry_run:
             return room
         self._instrument.preemption(kind_of(taker), str(room.code), perf_counter() - started)
@@ -55,10 +54,6 @@ class GroupPreemption:
             violations = len(self._budgets.violations(room.victims))
             self._executor.evict_for_group(taker, room, 0, violations)
         return room
-
-    def _find(self, request: RoomRequest, rule: YieldRule) -> Room | NoRoom:
-        groups = groups_of(self._groups)
-        return self._search.find(request, rule, groups, self._executor.evicted)
 
     def _nominations(self, taker: Taker) -> dict[str, str]:
         nodes = ((pod.uid, self._nominator.nominated_node(pod.uid)) for pod in taker.pods)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
 
 import numpy as np
 
@@ -63,11 +65,12 @@ def start(pod: Pod) -> int:
 
 def starts(pods: Sequence[Pod]) -> IntArray:
     """(p,) the `start` of each, at a fraction of the cost."""
-    times = [pod.status.start_time for pod in pods]
-    started = [index for index, time in enumerate(times) if time is not None]
-    seconds = np.array([time.timestamp() for time in times if time is not None])
+    times = list(map(attrgetter("status.start_time"), pods))
     result = np.full(len(pods), NOT_STARTED)
-    result[started] = np.rint(seconds * _MICROSECONDS).astype(np.int64)
+    if any(times):
+        started = [index for index, time in enumerate(times) if time is not None]
+        seconds = np.array(list(map(datetime.timestamp, filter(None, times))))
+        result[started] = np.rint(seconds * _MICROSECONDS).astype(np.int64)
     return result
 
 

@@ -5,7 +5,8 @@ once, and its victims may be groups themselves. Trying sets of victims one after
 end in time, so the search goes the other way round: it fixes an order, and looks for a place to cut
 it.
 
-1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded.
+1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded. That
+   nobody may it knows from sums, without a look at Pods.
 2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
    are leaving anyway, then by class of the rule, budget, priority, surplus, age.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
@@ -37,7 +38,7 @@ a group that needs just these gets none by this. kube-scheduler does likewise.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -71,20 +72,35 @@ class RoomSearch:
         request: RoomRequest,
         rule: YieldRule,
         group_of: GroupOf | None,
-        evicted: Collection[str] = (),
+        evicted: Mapping[str, Pod],
     ) -> Room | NoRoom:
         """Whom to evict for a taker that fits nowhere; changes nothing.
 
         Args:
             request: the taker.
-            rule: who may be evicted.
+            rule: who may be evicted; where that is not enough, `YieldRule.wider` says it.
             group_of: the group of a Pod; None where there are no groups.
-            evicted: uids of Pods that are evicted already, and are not seen to leave yet.
+            evicted: by uid, Pods that are evicted already, and are not seen to leave yet.
 
         Raises:
             AttemptFault: a plugin broke.
         """
+        if not evicted and not rule.has_victims(request.taker):
+            return NoRoom()
         running = RunningPods(self._nodes, evicted)
+        room = self._find_among(request, rule, running, group_of, evicted)
+        if room is NOT_ENOUGH and rule.wider is not None:
+            room = self._find_among(request, rule.wider, running, group_of, evicted)
+        return room
+
+    def _find_among(
+        self,
+        request: RoomRequest,
+        rule: YieldRule,
+        running: RunningPods,
+        group_of: GroupOf | None,
+        evicted: Container[str],
+    ) -> Room | NoRoom:
         classes = rule.classes(request.taker, running)
         if not (classes >= 0).any():
             return NoRoom()

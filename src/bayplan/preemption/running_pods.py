@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.preemption.ranking import starts
+
+_shape, _deleted = attrgetter("shape"), attrgetter("deleted")
+_NOBODY: Mapping[str, Pod] = {}
 
 
 class RunningPods:
@@ -25,20 +29,25 @@ class RunningPods:
         leaving: (p,) whether they are being deleted, or are about to be.
     """
 
-    def __init__(self, nodes: NodeTable, evicted: Collection[str] = ()) -> None:
-        """Of all nodes; ``evicted`` has the uids of Pods whose deletion is on its way."""
+    def __init__(self, nodes: NodeTable, evicted: Mapping[str, Pod] = _NOBODY) -> None:
+        """Of all nodes; ``evicted`` are, by uid, Pods whose deletion is on its way."""
         by_row = nodes.pods
         self.pods: list[Pod] = list(chain.from_iterable(pods.values() for pods in by_row))
         self.rows: IntArray = np.repeat(np.arange(len(by_row)), [len(pods) for pods in by_row])
-        shapes = [pod.shape for pod in self.pods]
+        shapes = list(map(_shape, self.pods))
         self.shapes: list[PodShape] = list(dict.fromkeys(shapes))
         code = {shape: code for code, shape in enumerate(self.shapes)}
         self.codes: IntArray = np.fromiter(map(code.__getitem__, shapes), np.int64, len(shapes))
         self.priorities = self.by_shape(lambda shape: shape.spec.priority)
-        deleted = [pod.deleted is not None for pod in self.pods]
-        self.leaving: BoolArray = np.array(deleted, np.bool_)
-        if evicted:
-            self.leaving |= np.array([pod.uid in evicted for pod in self.pods], np.bool_)
+        self.leaving: BoolArray = np.zeros(len(self.pods), np.bool_)
+        deleted = list(map(_deleted, self.pods))
+        if any(deleted):
+            self.leaving[[index for index, time in enumerate(deleted) if time is not None]] = True
+        for uid, pod in evicted.items():
+            row = nodes.row(pod.node_name)
+            if row is not None and uid in by_row[row]:
+                first = int(np.searchsorted(self.rows, row))
+                self.leaving[first + list(by_row[row]).index(uid)] = True
 
     def __len__(self) -> int:
         return len(self.pods)

@@ -31,64 +31,66 @@ Lane = tuple[int, int, str]
 
 
 class _Level:
-    """The Pods of one tenant with one priority, by namespace; never empty."""
+    """The Pods of one tenant with one priority.
+
+    Attributes:
+        heaps: by namespace; never empty.
+    """
 
     def __init__(self) -> None:
-        self._heaps: dict[str, PodHeap] = {}
+        self.heaps: dict[str, PodHeap] = {}
         self._tried: dict[str, int] = {}
         self._turns: Ranking[str] = Ranking()
-        """By how often each was tried; not kept up to date while there is only one."""
+        """By how often each was tried; neither is kept up while there is nobody to wait for."""
 
     def add(self, queued: QueuedPod, namespace: str, key: Key) -> None:
         """Put a Pod in; a new namespace waits for its turn like the others."""
-        heap = self._heaps.get(namespace)
+        heap = self.heaps.get(namespace)
         if heap is None:
             least = 0
-            if self._heaps:
+            if self.heaps:
                 first = self._next_namespace()
                 least = self._tried[first]
                 self._turns.put(first, least)
-            heap = self._heaps[namespace] = PodHeap(key)
+            heap = self.heaps[namespace] = PodHeap(key)
             tried = self._tried[namespace] = max(self._tried.get(namespace, 0), least)
             self._turns.put(namespace, tried)
         heap.add(queued)
 
     def _next_namespace(self) -> str:
-        return next(iter(self._heaps)) if len(self._heaps) == 1 else self._turns.first()
+        return next(iter(self.heaps)) if len(self.heaps) == 1 else self._turns.first()
 
     def first(self) -> QueuedPod:
         """The Pod whose turn it is."""
-        queued = self._heaps[self._next_namespace()].peek()
+        queued = self.heaps[self._next_namespace()].peek()
         assert queued is not None
         return queued
 
     def pop(self) -> tuple[QueuedPod, int]:
         """Take out the Pod whose turn it is; and how many Pods are being tried with it."""
-        namespace = self._next_namespace()
-        heap = self._heaps[namespace]
+        alone = len(self.heaps) == 1
+        namespace = next(iter(self.heaps)) if alone else self._turns.first()
+        heap = self.heaps[namespace]
         queued = heap.pop()
         assert queued is not None
         pods = len(queued.members) if isinstance(queued, QueuedGroup) else 1
-        tried = self._tried[namespace] = self._tried[namespace] + pods
         if not heap:
             self._remove(namespace)
-        elif len(self._heaps) > 1:
+        elif not alone:
+            tried = self._tried[namespace] = self._tried[namespace] + pods
             self._turns.put(namespace, tried)
         return queued, pods
 
     def discard(self, queued: QueuedPod, namespace: str) -> None:
         """Take a Pod out."""
-        heap = self._heaps[namespace]
+        heap = self.heaps[namespace]
         heap.discard(queued)
         if not heap:
             self._remove(namespace)
 
     def _remove(self, namespace: str) -> None:
-        del self._heaps[namespace]
+        del self.heaps[namespace]
         self._turns.discard(namespace)
-
-    def __len__(self) -> int:
-        return len(self._heaps)
 
 
 class TurnQueue:
@@ -165,7 +167,7 @@ class TurnQueue:
         tenant, priority, namespace = kept[0]
         level = self._tenants[tenant][priority]
         level.discard(queued, namespace)
-        if not level:
+        if not level.heaps:
             self._remove(tenant, priority)
         return True
 
@@ -181,21 +183,19 @@ class TurnQueue:
         self._arrange()
         if not self._lanes:
             return self._plain.pop()
-        one = len(self._tenants) == 1
-        tenant = next(iter(self._tenants)) if one else self._turns.next_tenant()
-        levels = self._tenants[tenant]
-        priority = self._next_priority(levels)
+        tenants, turns = self._tenants, self._turns
+        tenant = next(iter(tenants)) if len(tenants) == 1 else turns.next_tenant()
+        levels = tenants[tenant]
+        priority = next(iter(levels)) if len(levels) == 1 else self._next_priority(levels)
         level = levels[priority]
         queued, pods = level.pop()
         del self._lanes[queued.uid]
-        self._turns.tried(tenant, pods)
-        if not level:
+        turns.tried(tenant, pods)
+        if not level.heaps:
             self._remove(tenant, priority)
         return queued
 
     def _next_priority(self, levels: dict[int, _Level]) -> int:
-        if len(levels) == 1:
-            return next(iter(levels))
         highest = max(levels)
         if not self._turns.ageing:
             return highest

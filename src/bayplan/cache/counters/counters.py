@@ -32,7 +32,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class ShapeGroup:
 
 
 GroupKey = tuple[int, bool]
+_NO_GROUPS: Mapping[GroupKey, ShapeGroup] = {}
 
 
 class DomainCounters:
@@ -93,7 +94,8 @@ class DomainCounters:
         self._domains = DomainTable(nodes)
         self._selections = SelectionCounters(self._domains)
         self._groups: dict[str, dict[GroupKey, ShapeGroup]] = defaultdict(dict)
-        self._filled = self._empty = 0
+        self._filled = self._empty = self._leaving = 0
+        """Groups: with Pods, without, and with Pods that are terminating."""
         self.carried = CarriedTerms(self._domains)
         for row, pods in enumerate(nodes.pods):
             self.node_changed(row)
@@ -139,13 +141,22 @@ class DomainCounters:
         """Undo one `acquire_domains`."""
         self._domains.release(domains)
 
-    def any_below(self, priority: int) -> bool:
-        """Whether a Pod on any node has a lower priority; asks one Pod of each shape."""
+    def any_below(self, priority: int, namespaces: Iterable[str] | None = None) -> bool:
+        """Whether a Pod on any node has a lower priority; asks one Pod of each shape.
+
+        With ``namespaces``, a Pod of one of these.
+        """
+        names = self._groups if namespaces is None else namespaces
         return any(
             group.rows and group.shape.spec.priority < priority
-            for groups in self._groups.values()
-            for group in groups.values()
+            for name in names
+            for group in self._groups.get(name, _NO_GROUPS).values()
         )
+
+    @property
+    def any_leaving(self) -> bool:
+        """Whether a Pod on any node is terminating."""
+        return self._leaving > 0
 
     def matching(self, shape: PodShape, previous: TermMatches) -> TermMatches:
         """The terms of existing Pods that select Pods of ``shape``; see `CarriedTerms.matching`."""
@@ -162,6 +173,7 @@ class DomainCounters:
         if not group.rows:
             self._filled += 1
             self._empty -= 1
+            self._leaving += group.terminating
         group.add(row, 1)
 
     def pod_removed(self, row: int, pod: Pod) -> None:
@@ -171,6 +183,7 @@ class DomainCounters:
         if not group.rows:
             self._filled -= 1
             self._empty += 1
+            self._leaving -= group.terminating
             if self._empty > _EMPTY_GROUPS_KEPT + self._filled // 4:
                 self._drop_empty()
 

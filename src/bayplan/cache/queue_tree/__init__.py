@@ -3,6 +3,7 @@
 from bayplan.cache.queue_tree.structure import Fault, Structure
 from bayplan.cache.queue_tree.tree import (
     NO_QUEUE,
+    Charge,
     Excess,
     QueueTree,
     Rows,
@@ -13,6 +14,7 @@ from bayplan.cache.queue_tree.tree import (
 
 __all__ = [
     "NO_QUEUE",
+    "Charge",
     "Excess",
     "Fault",
     "QueueTree",

@@ -56,7 +56,7 @@ def states(tree: QueueTree, now: float) -> list[QueueState]:
     oldest: dict[int, float] = {}
     for waiting in tree.waiting():
         created = waiting.pod.created
-        for row in structure.links[waiting.row]:
+        for row in structure.links[waiting.charge.row]:
             pending[row] += 1
             if created is not None:
                 oldest[row] = min(created.timestamp(), oldest.get(row, now))

@@ -52,6 +52,7 @@ class Structure:
         chains: of each row, itself and its ancestors.
         links: the same as tuples, which are faster where there are few.
         limits: of each row, (row, column, amount) of all limits of its chain.
+        leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
         guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
         weight, priority: (q,).
@@ -71,6 +72,7 @@ class Structure:
         self.levels = [np.flatnonzero(depth == d) for d in range(deepest + 1)]
         self.chains = [self._chain(row) for row in range(len(rows))]
         self.links = [tuple(chain.tolist()) for chain in self.chains]
+        self.leaves = sorted({*range(len(rows))}.difference(self.parent.tolist()))
         self.weight: IntArray = self._numbers("weight", 1)
         self.priority: IntArray = self._numbers("priority", 0)
         self._amounts(resources)

@@ -105,12 +105,56 @@ class Sums:
         return _zeros(self.share.shape)
 
 
+Terms = Sequence[tuple[list[int], int, int]]
+"""Sums of one row, a column of them, and an amount."""
+
+
+class Charge:
+    """What Pods of one queue that request the same add to which sums, and what holds them back.
+
+    A term says which sum it is about. So a Pod is counted, and compared with its limits, without
+    looking for rows and columns again.
+
+    Attributes:
+        row: the leaf.
+        requests: (r,) of one Pod.
+        used, demand: what a Pod adds, of the leaf and its ancestors.
+        most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
+    """
+
+    __slots__ = ("demand", "most", "requests", "row", "used")
+
+    def __init__(self, sums: Sums, row: int, requests: Amounts) -> None:
+        structure = sums.structure
+        terms = [
+            (link, column, amount)
+            for link in structure.links[row]
+            for column, amount in enumerate(requests)
+            if amount
+        ]
+        self.row, self.requests = row, requests
+        self.used: Terms = [(sums.used_rows[link], *term) for link, *term in terms]
+        self.demand: Terms = [(sums.demand_rows[link], *term) for link, *term in terms]
+        self.most: Terms = [
+            (sums.used_rows[link], column, limit - requests[column])
+            for link, column, limit in structure.limits[row]
+            if requests[column]
+        ]
+
+    @property
+    def is_within_limits(self) -> bool:
+        """Whether no limit stands in the way of one Pod more; `QueueTree.excess` says which."""
+        for sums, column, most in self.most:  # noqa: SIM110 - a generator costs twice as much
+            if sums[column] > most:
+                return False
+        return True
+
+
 class Waiting(NamedTuple):
-    """A Pod that waits for a node, the row of its leaf, and what it requests, ``(r,)``."""
+    """A Pod that waits for a node."""
 
     pod: Pod
-    row: int
-    requests: Amounts
+    charge: Charge
 
 
 class QueueTree:
@@ -132,6 +176,8 @@ class QueueTree:
         self._leaves: dict[str, int] = {}
         self._faults: tuple[Fault, ...] = ()
         self._vectors: dict[int, tuple[Requests, Amounts]] = {}
+        self._charges: dict[tuple[int, int], Charge] = {}
+        """By the row of the leaf and the id of `Charge.requests`."""
         self._waiting: dict[str, Waiting] = {}
         self._capacity: tuple[object, IntArray] = (None, np.zeros(0, np.int64))
         self.active = False
@@ -210,6 +256,10 @@ class QueueTree:
             row = self._leaves[namespace] = self._leaf_of(namespace)
         return row
 
+    def namespaces(self, row: int) -> list[str]:
+        """Those of the leaf at ``row`` that have had Pods."""
+        return [namespace for namespace, leaf in self._leaves.items() if leaf == row]
+
     def _leaf_of(self, namespace: str) -> int:
         obj: Namespace | None = self._objects.get(NAMESPACE, namespace)
         structure = self._sums.structure
@@ -242,14 +292,30 @@ class QueueTree:
             self._outdate()
         return [amounts.get(name, 0) for name in names]
 
-    def charge(self, pod: Pod) -> tuple[int, Amounts]:
-        """`leaf` and `requests` of ``pod``; of one that waits, without computing them again."""
+    def charge(self, pod: Pod) -> Charge | None:
+        """What ``pod`` counts for, as long as Queues stay as they are; None without a queue."""
         if self._stale:
             self._count_anew()
         waiting = self._waiting.get(pod.uid)
         if waiting is not None and waiting.pod is pod:
-            return waiting.row, waiting.requests
-        return self.leaf(pod), self.requests(pod)
+            return waiting.charge
+        charge = self._charge(pod)
+        if self._stale:  # it asks for a resource that had no column
+            self._count_anew()
+            charge = self._charge(pod)
+        return charge
+
+    def _charge(self, pod: Pod) -> Charge | None:
+        row = self.leaf(pod)
+        if row == NO_QUEUE:
+            return None
+        requests = self.requests(pod)
+        charge = self._charges.get((row, id(requests)))
+        if charge is None:
+            if len(self._charges) >= _VECTORS_KEPT:
+                self._charges.clear()
+            charge = self._charges[row, id(requests)] = Charge(self._sums, row, requests)
+        return charge
 
     def pod_counted(self, pod: Pod) -> None:
         """``pod`` counts on a node from now on; see `bayplan.cache.counted_pods.PodListener`."""
@@ -262,41 +328,38 @@ class QueueTree:
     def _move(self, pod: Pod, sign: int) -> None:
         if self._stale:
             return
-        sums, waiting = self._sums, self._waiting.get(pod.uid)
-        if waiting is not None and _is_alike(waiting.pod, pod):
-            # An assumed Pod is demand already.
-            add_amounts(sums.used_rows, sums.structure.links[waiting.row], waiting.requests, sign)
-            return
-        row, requests = self.leaf(pod), self.requests(pod)
-        if row != NO_QUEUE:
-            links = sums.structure.links[row]
-            add_amounts(sums.used_rows, links, requests, sign)
-            add_amounts(sums.demand_rows, links, requests, sign)
+        waiting = self._waiting.get(pod.uid)
+        if waiting is not None:
+            waits = waiting.pod
+            if waits.shape is pod.shape and waits.status is pod.status:
+                # Of an assumed copy all is the same, and it is demand already.
+                for sums, column, amount in waiting.charge.used:
+                    sums[column] += sign * amount
+                return
+        charge = self._charge(pod)
+        if charge is not None:
+            _add(charge.used, sign)
+            _add(charge.demand, sign)
         if waiting is not None:
             # It was demand as it waits, and is demand as it counts.
-            self._add_waiting(waiting, -sign)
-
-    def _add_waiting(self, waiting: Waiting, sign: int) -> None:
-        links = self._sums.structure.links[waiting.row]
-        add_amounts(self._sums.demand_rows, links, waiting.requests, sign)
+            _add(waiting.charge.demand, -sign)
 
     def pod_waits(self, pod: Pod) -> None:
         """See `bayplan.cache.queued_pods.QueueListener`."""
         if not self.active or self._stale:
             return
         self.pod_left(pod.uid)
-        row = self.leaf(pod)
-        if row == NO_QUEUE or pod.spec.scheduling_gates:
+        if pod.spec.scheduling_gates or (charge := self._charge(pod)) is None:
             return
-        waiting = self._waiting[pod.uid] = Waiting(pod, row, self.requests(pod))
+        self._waiting[pod.uid] = Waiting(pod, charge)
         if self._cache.pod(pod.uid) is None:
-            self._add_waiting(waiting, 1)
+            _add(charge.demand, 1)
 
     def pod_left(self, uid: str) -> None:
         """See `bayplan.cache.queued_pods.QueueListener`."""
         waiting = self._waiting.pop(uid, None)
         if waiting is not None and self._cache.pod(uid) is None:
-            self._add_waiting(waiting, -1)
+            _add(waiting.charge.demand, -1)
 
     def waits(self, uid: str) -> bool:
         """Whether that Pod is in the queue, and belongs to a Queue."""
@@ -318,6 +381,7 @@ class QueueTree:
             self._faults = tuple(self._sums.structure.faults)
             self._leaves.clear()
             self._vectors.clear()
+            self._charges.clear()
             self._waiting.clear()
             for pod in self._cache.pods():
                 self._move(pod, 1)
@@ -392,9 +456,9 @@ class QueueTree:
         sums = self.sums
         structure = sums.structure
         capacity = self.capacity()
-        leaves = np.ones(len(structure), np.bool_)
-        leaves[structure.parent[structure.parent >= 0]] = False
-        demand = np.where(leaves[:, None], sums.demand, 0)
+        leaves = structure.leaves
+        demand = np.zeros_like(sums.share)
+        demand[leaves] = sums.demand[leaves]
         need = needs(structure.parent, structure.levels, demand, structure.limit)
         sums.share = fair_shares(
             capacity,
@@ -408,18 +472,17 @@ class QueueTree:
         return sums
 
 
-def _is_alike(waiting: Pod, counted: Pod) -> bool:
-    """Whether leaf and requests of both are the same for sure; so it is of an assumed copy."""
-    return waiting.shape is counted.shape and waiting.status is counted.status
+def _add(terms: Terms, sign: int) -> None:
+    for sums, column, amount in terms:
+        sums[column] += sign * amount
 
 
-def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts, sign: int = 1) -> None:
-    """Add to the sums of these rows, or with ``sign`` -1 subtract from them."""
+def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts) -> None:
+    """Add to the sums of these rows."""
     for link in links:
         sums = rows[link]
         for column, amount in enumerate(amounts):
-            if amount:
-                sums[column] += sign * amount
+            sums[column] += amount
 
 
 def _zeros(shape: tuple[int, ...]) -> Rows:

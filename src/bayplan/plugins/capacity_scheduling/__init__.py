@@ -61,7 +61,8 @@ class CapacityScheduling(PreemptionPlugin):
         self._quotas = handle.objects.shared(Quotas, handle.pods, handle.objects)
         victims = QuotaVictims(self._quotas, LowerPriorityVictims(handle.counters))
         super().__init__(args, handle, victims, lambda nodes: nodes)
-        self._groups = GroupPreemption(handle, QuotaRule(self._quotas), self._executor)
+        rule = QuotaRule(self._quotas, handle.counters)
+        self._groups = GroupPreemption(handle, rule, self._executor)
         self._nominator = handle.nominator
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._clock = handle.monotonic
@@ -69,10 +70,10 @@ class CapacityScheduling(PreemptionPlugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Reject a Pod that would go above the maximum of its quota, or the sum of minimums."""
-        if pod.namespace not in self._quotas.by_namespace:
+        if pod.shape.namespace not in self._quotas.by_namespace:
             return SKIP
         nominated = self._nominated(pod, nodes) if self._nominator.nominated_nodes() else ()
-        admission = Admission(self._quotas, pod, nominated)
+        admission = Admission(self._quotas, pod, tuple(nominated))
         state.write(KEY, admission)
         if admission.above_maximum:
             why = f"ElasticQuota {pod.namespace} is more than Max"

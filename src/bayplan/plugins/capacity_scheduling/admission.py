@@ -12,7 +12,7 @@ those of the Pods that were removed. The Pod is admitted where that is no more t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -20,8 +20,8 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.plugins.capacity_scheduling.amounts import Amounts, add, exceeds, request, room
-from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+from bayplan.plugins.capacity_scheduling.amounts import Amounts, add, is_above, request, room
+from bayplan.plugins.capacity_scheduling.quotas import Bounds, Quota, Quotas
 from bayplan.plugins.shared.resource_names import CORE
 
 _NO_LIMIT = 2**62
@@ -42,25 +42,29 @@ class Admission:
             their minimums.
     """
 
-    def __init__(self, quotas: Quotas, pod: Pod, nominated: Iterable[Pod]) -> None:
+    def __init__(self, quotas: Quotas, pod: Pod, nominated: Sequence[Pod] = ()) -> None:
         self.quota: Quota = quotas.by_namespace[pod.namespace]
-        self._request = request(pod)
+        self._quotas = quotas
+        self._request = self._own = self._total = request(pod)
+        bounds = quotas.bounds(pod)
+        if nominated:
+            self._own, self._total = self._beside(pod, nominated)
+            bounds = Bounds(quotas, self.quota, self._own, self._total)
+        self.above_maximum = is_above(self.quota.used, bounds.own)
+        self.above_total = is_above(quotas.total_used, bounds.total)
+        self._vectors: dict[int, IntArray] = {}
+        self._moved: IntArray | None = None
+
+    def _beside(self, pod: Pod, nominated: Iterable[Pod]) -> tuple[Amounts, Amounts]:
         own, total = dict(self._request), dict(self._request)
         for other in nominated:
-            quota = quotas.by_namespace.get(other.namespace)
+            quota = self._quotas.by_namespace.get(other.namespace)
             if quota is self.quota and other.priority >= pod.priority:
                 add(own, request(other))
                 add(total, request(other))
             elif quota is not None and quota is not self.quota and not quota.exceeds_minimum():
                 add(total, request(other))
-        self._quotas = quotas
-        self._own, self._total = own, total
-        self.above_maximum = self.quota.exceeds_maximum_with(own)
-        self.above_total = exceeds(
-            quotas.total_minimum, quotas.total_used, self._with_all_names(total), 0
-        )
-        self._vectors: dict[int, IntArray] = {}
-        self._moved: IntArray | None = None
+        return own, total
 
     @cached_property
     def above_minimum(self) -> bool:

@@ -9,7 +9,7 @@ Source of the rules: ``pkg/capacityscheduling`` of scheduler-plugins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.plugins.shared.effective_resources import effective
@@ -49,11 +49,13 @@ def room(limit: Amounts, used: Amounts, more: Amounts, unnamed: int) -> dict[str
 
 
 def exceeds(limit: Amounts, used: Amounts, more: Amounts, unnamed: int) -> bool:
-    """Whether `room` leaves less than nothing of any resource; most Pods ask only that."""
-    for name, amount in more.items():
-        if used.get(name, 0) + amount > limit.get(name, 0 if name in CORE else unnamed):
-            return True
-    for name in CORE:  # noqa: SIM110 - a generator costs twice as much
-        if name not in more and used.get(name, 0) > limit.get(name, 0):
+    """Whether `room` leaves less than nothing of any resource."""
+    return is_above(used, room(limit, {}, more, unnamed).items())
+
+
+def is_above(used: Amounts, most: Iterable[tuple[str, int]]) -> bool:
+    """Whether more is used of any resource than ``most`` says."""
+    for name, amount in most:  # noqa: SIM110 - a generator costs twice as much
+        if used.get(name, 0) > amount:
             return True
     return False

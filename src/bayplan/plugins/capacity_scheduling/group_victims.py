@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.room import Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
@@ -26,8 +27,15 @@ class QuotaRule:
 
     wider = None
 
-    def __init__(self, quotas: Quotas) -> None:
-        self._quotas = quotas
+    def __init__(self, quotas: Quotas, counters: DomainCounters) -> None:
+        self._quotas, self._counters = quotas, counters
+
+    def has_victims(self, taker: Taker) -> bool:
+        """See `YieldRule`."""
+        quota = self._quotas.by_namespace.get(taker.pods[0].namespace)
+        if quota is None or quota.exceeds_minimum_with(_needed(taker)):
+            return self._counters.any_below(taker.priority)
+        return any(other.exceeds_minimum() for other in self._quotas.by_namespace.values())
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

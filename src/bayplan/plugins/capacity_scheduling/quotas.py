@@ -31,6 +31,7 @@ from bayplan.plugins.shared.effective_resources import counted
 from bayplan.plugins.shared.resource_names import CORE
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_BOUNDS_KEPT = 4096
 
 
 class Quota:
@@ -61,9 +62,20 @@ class Quota:
         """Whether the namespace is above its minimum, or would be if it used ``used``."""
         return exceeds(self.minimum, {}, self.used if used is None else used, 0)
 
-    def exceeds_maximum_with(self, more: Amounts) -> bool:
-        """Whether the namespace would be above its maximum with ``more``."""
-        return exceeds(self.maximum, self.used, more, UNLIMITED)
+
+class Bounds:
+    """What may be in use at most, so that a Pod, or several together, are within the limits.
+
+    Attributes:
+        own: of its namespace, by resource.
+        total: of all namespaces with a quota together, for everything that these use.
+    """
+
+    def __init__(self, quotas: Quotas, quota: Quota, own: Amounts, total: Amounts) -> None:
+        names = dict.fromkeys(quotas.total_used, 0)
+        self.own = tuple(room(quota.maximum, {}, own, UNLIMITED).items())
+        self.total = tuple(room(quotas.total_minimum, {}, {**names, **total}, 0).items())
+        self.names = len(names)
 
 
 class Quotas:
@@ -84,6 +96,8 @@ class Quotas:
         self._faults: dict[str, list[ObjectFault]] = {}
         self._pods = pods
         self._objects: defaultdict[str, dict[str, ElasticQuota]] = defaultdict(dict)
+        self._bounds: dict[tuple[str, int], Bounds] = {}
+        """By namespace and `SpecPart.id` of the requests."""
         self._used = self._sums()
         pods.listen(self)
         objects.on_change(ELASTIC_QUOTA, self._changed)
@@ -104,7 +118,21 @@ class Quotas:
         if _nonzero(self.total_used) != _nonzero(total) and not differences:
             differences["*"] = f"used {self.total_used}, but all quotas together {total}"
         self.total_used = total
+        self._bounds.clear()
         return differences
+
+    def bounds(self, pod: Pod) -> Bounds:
+        """Those of one Pod, whose namespace has a quota."""
+        shape = pod.shape
+        key = shape.namespace, shape.requests.id
+        bounds = self._bounds.get(key)
+        if bounds is None or bounds.names != len(self.total_used):
+            if len(self._bounds) >= _BOUNDS_KEPT:
+                self._bounds.clear()
+            amounts = request(pod)
+            bounds = Bounds(self, self.by_namespace[shape.namespace], amounts, amounts)
+            self._bounds[key] = bounds
+        return bounds
 
     # Pods
 
@@ -117,11 +145,13 @@ class Quotas:
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
-        namespace = pod.namespace
-        amounts = request(pod)
-        add(self._used[namespace], amounts, sign)
-        if namespace in self.by_namespace:
-            add(self.total_used, amounts, sign)
+        namespace = pod.shape.namespace
+        used, total = self._used[namespace], self.total_used
+        counts = namespace in self.by_namespace
+        for name, amount in request(pod).items():
+            used[name] = used.get(name, 0) + sign * amount
+            if counts:
+                total[name] = total.get(name, 0) + sign * amount
 
     def _sums(self) -> defaultdict[str, dict[str, int]]:
         used: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -141,6 +171,7 @@ class Quotas:
     def _choose(self, namespace: str) -> None:
         """Find the quota that counts in ``namespace`` now."""
         self.by_namespace.pop(namespace, None)
+        self._bounds.clear()
         oldest_first = sorted(self._objects[namespace].values(), key=_age)
         faults = self._adopt(oldest_first[0]) if oldest_first else []
         for younger in oldest_first[1:]:

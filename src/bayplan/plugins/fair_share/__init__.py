@@ -79,7 +79,7 @@ class FairShare(Plugin):
         self._nodes, self._activate = handle.nodes, handle.activate
         self._nominator = handle.nominator
         self._monotonic = handle.monotonic
-        self._rule = ReclaimRule(handle.queues, handle.nominator, handle.now)
+        self._rule = ReclaimRule(handle.queues, handle.nominator, handle.counters, handle.now)
         self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
         self._reclaim = GroupPreemption(handle, self._rule, self._executor)
         self._what_if, self._instrument = handle.what_if, handle.instrument
@@ -89,13 +89,14 @@ class FairShare(Plugin):
         queues = self._queues
         if not queues.active:
             return SKIP
-        row, requests = queues.charge(pod)
-        if row == NO_QUEUE:
+        charge = queues.charge(pod)
+        if charge is None:
             return SKIP
-        excess = queues.excess(row, requests)
-        if excess is None:
+        if charge.is_within_limits:
             self._held.discard(pod)
             return SKIP
+        excess = queues.excess(charge.row, charge.requests)
+        assert excess is not None
         if not state.dry_run:
             self._held.add(pod)
         return Status.beyond_limit(excess.message)

@@ -39,6 +39,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
@@ -110,18 +111,31 @@ class ReclaimRule:
         self,
         queues: QueueTree,
         nominator: PodNominator,
+        counters: DomainCounters,
         now: Callable[[], float],
         *,
         wide: bool = False,
     ) -> None:
         self._wide = wide
-        self.wider = None if wide else ReclaimRule(queues, nominator, now, wide=True)
+        self.wider = None if wide else ReclaimRule(queues, nominator, counters, now, wide=True)
+        self._counters = counters
         self._asked: list[tuple[_Giver, list[list[int]]]] = []
         self._columns: IntArray = np.zeros(0, np.int64)
         self._queues, self._nominator = queues, nominator
         self._now = now
         self._rules: dict[str, str] = {}
         self.refusals: dict[str, str] = {}
+
+    def has_victims(self, taker: Taker) -> bool:
+        """See `YieldRule`: what queues use says whether there is a giver."""
+        self.refusals = {}
+        row = self._queues.leaf(taker.pods[0])
+        namespaces = self._queues.namespaces(row)
+        return (
+            self._counters.any_leaving
+            or self._counters.any_below(taker.priority, namespaces)
+            or bool(self._givers(taker, row, self._used(taker, ())))
+        )
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""
@@ -134,30 +148,28 @@ class ReclaimRule:
         classes[running.leaving] = 0
         if row == NO_QUEUE or not len(running):
             return classes
-        sums = self._queues.refresh_shares()
-        needed = self._needed(taker)
-        columns = self._columns = np.flatnonzero(needed)
-        requests = np.array([self._queues.requests(pod) for pod in pods])
+        each = np.array([self._queues.requests(pod) for pod in pods])[running.codes]
         gone = np.flatnonzero(running.leaving & (leaves != NO_QUEUE))
-        all_used = self._used(taker, zip(leaves[gone], requests[running.codes[gone]], strict=True))
-        used, shares = all_used[:, columns].tolist(), sums.share[:, columns].tolist()
-        requests = requests[:, columns]
-        present = np.unique(leaves)
-        givers = self._givers(used, shares, row, needed[columns].tolist(), present.tolist())
+        all_used = self._used(taker, zip(leaves[gone], each[gone], strict=True))
+        givers = self._givers(taker, row, all_used)
         givers.sort(key=_deserves_least)
-        candidates_of = _by_leaf(leaves, present, running)
+        sums, columns = self._queues.sums, self._columns
+        used, shares = all_used[:, columns].tolist(), sums.share[:, columns].tolist()
+        requests = each[:, columns]
+        candidates_of = _by_leaf(leaves, running)
         by_share = np.zeros(len(running), np.bool_)
         others = np.zeros(len(running), np.bool_)
         self._asked = [(giver, giver.room(used)) for giver in givers]
         some: list[_Yielding] = []
         for giver, room in self._asked:
-            candidates = self._old_enough(giver, candidates_of[giver.leaf], running)
-            amounts = requests[running.codes[candidates]]
+            candidates = self._old_enough(giver, candidates_of(giver.leaf), running)
+            amounts = requests[candidates]
             if self._wide:
                 others[candidates[(amounts <= np.min(room, axis=0)).all(axis=1)]] = True
-            chosen, going = _within(giver, candidates, amounts, used)
+            within = _within(np.min(giver.room(used), axis=0), amounts)
+            chosen, going = candidates[within], amounts[within]
             branch = giver.path[-1]
-            together = np.cumsum(going, axis=0)
+            together = going.cumsum(axis=0)
             some.append(_Yielding(chosen, used[branch] - together + going, shares[branch]))
             by_share[chosen] = giver.rule == SHARE
             if len(chosen):
@@ -196,22 +208,20 @@ class ReclaimRule:
 
     # Queues
 
-    def _givers(
-        self,
-        used: Amounts,
-        shares: Amounts,
-        row: int,
-        needed: Sequence[int],
-        leaves: Iterable[int],
-    ) -> list[_Giver]:
-        structure = self._queues.structure
-        guaranteed = structure.guaranteed[:, self._columns].tolist()
+    def _givers(self, taker: Taker, row: int, all_used: IntArray) -> list[_Giver]:
+        """Those that may give to a taker of the queue at ``row``, while queues use ``(q, r)``."""
+        structure, all_shares = self._queues.structure, self._queues.refresh_shares().share
+        all_needed = self._needed(taker)
+        columns = self._columns = np.flatnonzero(all_needed)
+        needed, guaranteed = all_needed[columns].tolist(), structure.guaranteed[:, columns].tolist()
+        used, shares = all_used[:, columns].tolist(), all_shares[:, columns].tolist()
+        saturations = saturation(all_used[:, columns], all_shares[:, columns]).tolist()
         taking = structure.links[row]
         takers: dict[int, tuple[bool, float]] = {}
         """By how many ancestors both have: whether it is guaranteed, and how saturated after."""
         givers: list[_Giver] = []
-        for leaf in leaves:
-            if leaf in (NO_QUEUE, row) or not structure.queues[leaf].spec.reclaimable:
+        for leaf in structure.leaves:
+            if leaf == row or not structure.queues[leaf].spec.reclaimable:
                 continue
             giving = structure.links[leaf]
             common = sum(link in taking for link in giving)
@@ -224,8 +234,8 @@ class ReclaimRule:
                     for a, b in _pairs(amounts, guaranteed[link])
                 )
                 takers[common] = within, saturation_of(after[-1], shares[up_to[-1]])
-            is_guaranteed, taker = takers[common]
-            over = saturation_of(used[path[-1]], shares[path[-1]])
+            is_guaranteed, taking_saturation = takers[common]
+            over = saturations[path[-1]]
             if is_guaranteed:
                 floors = _floors(path, used, [guaranteed[link] for link in path])
                 if floors is not None:
@@ -234,10 +244,10 @@ class ReclaimRule:
             if over <= 1:
                 continue
             # The saturations are compared where the two part; below, the share is the floor.
-            times = min(max(taker, 1.0), _MOST_OVER)
+            times = min(max(taking_saturation, 1.0), _MOST_OVER)
             top = [ceil(min(share * times, _UNBOUNDED)) for share in shares[path[-1]]]
             floors = _floors(path, used, [*(shares[link] for link in path[:-1]), top])
-            if floors is None or taker > _MOST_OVER:
+            if floors is None or taking_saturation > _MOST_OVER:
                 name = structure.name(leaf)
                 self.refusals[name] = f"would be undone by queue {name}"
             else:
@@ -294,23 +304,26 @@ class ReclaimRule:
         return counts
 
 
-def _within(
-    giver: _Giver, pods: IntArray, requests: IntArray, used: Amounts
-) -> tuple[IntArray, IntArray]:
-    """As many as can go until a floor is reached; those that are too large are left out."""
-    room = np.min(giver.room(used), axis=0)
-    chosen = np.zeros(len(pods), np.bool_)
+def _within(room: IntArray, requests: IntArray) -> IntArray:
+    """Who can go until there is no ``room`` left; those that are too large are left out.
+
+    Args:
+        room: (c,)
+        requests: (n, c) in the order in which they go.
+
+    Returns:
+        Indices, in that order.
+    """
+    chosen: list[IntArray] = []
     left = np.flatnonzero((requests <= room).all(axis=1))
     while len(left):
-        sums = np.cumsum(requests[left], axis=0)
-        # Sums only grow, so the first that is too large is found by halving.
-        number = min(int(np.searchsorted(*each, side="right")) for each in _pairs(sums.T, room))
-        chosen[left[:number]] = True
-        room = room - sums[number - 1]
-        left = left[number:]
+        sums = requests[left].cumsum(axis=0)
+        number = np.count_nonzero((sums <= room).all(axis=1))  # sums only grow
+        chosen.append(left[:number])
+        room, left = room - sums[number - 1], left[number:]
         if len(left):
             left = left[(requests[left] <= room).all(axis=1)]
-    return pods[chosen], requests[chosen]
+    return np.concatenate(chosen) if chosen else left
 
 
 def _oversaturation(some: Sequence[_Yielding], pods: int) -> FloatArray:
@@ -327,18 +340,18 @@ def _deserves_least(giver: _Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
 
 
-def _by_leaf(leaves: IntArray, present: IntArray, running: RunningPods) -> dict[int, IntArray]:
-    """The Pods of each leaf that stay: by priority, the youngest first."""
+def _by_leaf(leaves: IntArray, running: RunningPods) -> Callable[[int], IntArray]:
+    """The Pods of a leaf that stay: by priority, the youngest first."""
     staying = np.flatnonzero(~running.leaving)
     of = leaves[staying]
     order = np.lexsort((-running.starts[staying], running.priorities[staying], of))
-    ends = np.searchsorted(of[order], present, side="right").tolist()
-    begins = [0, *ends][: len(ends)]
-    ordered = staying[order]
-    return {
-        leaf: ordered[begin:end]
-        for leaf, begin, end in zip(present.tolist(), begins, ends, strict=True)
-    }
+    ordered, of = staying[order], of[order]
+
+    def pods(leaf: int) -> IntArray:
+        begin, end = of.searchsorted((leaf, leaf + 1))
+        return ordered[begin:end]
+
+    return pods
 
 
 def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:

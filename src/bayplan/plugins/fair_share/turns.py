@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,15 @@ WITHOUT_SHARE = 1e6
 """The saturation of a queue that uses something and is entitled to nothing."""
 _ROOT = -1
 """The parent of queues without parent: the last element of what is listed by row."""
+
+
+class _Step(NamedTuple):
+    """A row on the way to the root, the children of its parent, and what an attempt costs it."""
+
+    row: int
+    parent: int
+    siblings: Ranking[int]
+    cost: float
 
 
 class QueueTurns:
@@ -77,20 +87,25 @@ class QueueTurns:
         structure = self._queues.structure
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
-        self._cost: list[float] = [*(self._step / weights).tolist(), self._step]
+        costs: list[float] = [*(self._step / weights).tolist(), self._step]
         self._attempts = [0.0] * (n + 1)
         self._saturation = [0.0] * (n + 1)
         self._ready = [0] * (n + 1)
         """How many leaves below have Pods to be tried."""
-        self._parent = [*structure.parent.tolist(), _ROOT]
-        self._links = [*structure.links, (n,)]
         self._orders: list[Order | None] = [*(q.spec.order for q in structure.queues), None]
         self._reached = [0.0] * (n + 2)
         """Of each parent, the attempts of the child that was tried last."""
         self._children: list[Ranking[int]] = [Ranking() for _ in range(n + 2)]
         """Of each parent, those that have Pods to be tried."""
-        parents = set(self._parent)
-        self._is_leaf = [row not in parents for row in range(n + 1)]
+        parents = [*structure.parent.tolist(), _ROOT]
+        steps = [
+            _Step(row, parents[row], self._children[parents[row]], costs[row])
+            for row in range(n + 1)
+        ]
+        self._paths = [[steps[link] for link in links] for links in (*structure.links, (n,))]
+        """Of each row, from itself to the root."""
+        inner = set(parents)
+        self._is_leaf = [row not in inner for row in range(n + 1)]
         self._until_refresh = 0
 
     def tenant(self, pod: Pod) -> int:
@@ -106,19 +121,18 @@ class QueueTurns:
         """The queue has Pods to be tried."""
         if not self._children[_ROOT]:
             self._until_refresh = 0
-        for link in self._links[tenant]:
-            if self._ready[link] == 0:
-                parent = self._parent[link]
-                self._attempts[link] = max(self._attempts[link], self._reached[parent])
-                self._children[parent].put(link, self._rank(link))
-            self._ready[link] += 1
+        for row, parent, siblings, _ in self._paths[tenant]:
+            if self._ready[row] == 0:
+                self._attempts[row] = max(self._attempts[row], self._reached[parent])
+                siblings.put(row, self._rank(row))
+            self._ready[row] += 1
 
     def leaves(self, tenant: int) -> None:
         """It has none any more."""
-        for link in self._links[tenant]:
-            self._ready[link] -= 1
-            if self._ready[link] == 0:
-                self._children[self._parent[link]].discard(link)
+        for row, _, siblings, _ in self._paths[tenant]:
+            self._ready[row] -= 1
+            if self._ready[row] == 0:
+                siblings.discard(row)
 
     def next_tenant(self) -> int:
         """The leaf whose turn it is."""
@@ -132,12 +146,10 @@ class QueueTurns:
     def tried(self, tenant: int, pods: int) -> None:
         """So many Pods of the leaf are being tried."""
         self._until_refresh -= pods
-        attempts = self._attempts
-        for link in self._links[tenant]:
-            parent = self._parent[link]
-            self._reached[parent] = attempts[link]
-            attempts[link] += pods * self._cost[link]
-            self._children[parent].put(link, attempts[link] + self._saturation[link])
+        for row, parent, siblings, cost in self._paths[tenant]:
+            before = self._reached[parent] = self._attempts[row]
+            after = self._attempts[row] = before + pods * cost
+            siblings.put(row, after + self._saturation[row])
 
     def _rank(self, row: int) -> float:
         return self._attempts[row] + self._saturation[row]
