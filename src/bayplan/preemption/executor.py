@@ -153,6 +153,7 @@ class Executor:
         if not victims:
             return
         self._clear_nominations(preemptor)
+        self._instrument.leaving(preemptor.pods, preemptor.nodes, victims)
         retry = partial(self._handle.activate, preemptor.pods)
         eviction = _Eviction(preemptor, victims, retry, self._instrument)
         self._forget_finished()

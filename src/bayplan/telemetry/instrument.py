@@ -7,6 +7,8 @@ happens, mostly the scheduling thread: they must be fast and must not call the p
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from bayplan.api.pod import Pod
 
 
@@ -28,7 +30,10 @@ class Instrument:
         """The ``number``-th attempt of a Pod that belongs to no group began."""
 
     def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
-        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
+        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``.
+
+        ``pod`` has its node where it is scheduled.
+        """
 
     def binding_began(self, pod: Pod) -> None:
         """``pod`` has a node, and its binding cycle begins."""
@@ -86,6 +91,11 @@ class Instrument:
             groups: how many PodGroups leave as a whole.
             violations: how many of the Pods a PodDisruptionBudget protects.
         """
+
+    def leaving(
+        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+    ) -> None:
+        """``victims`` are to leave so that ``preemptors``, a Pod or a group, fit on ``nodes``."""
 
     def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
         """The API server has answered all requests of an eviction. Any thread."""
@@ -235,6 +245,13 @@ class Instruments(Instrument):
         """See `Instrument`."""
         for part in self._parts:
             part.eviction(preemptor, victims, groups, violations)
+
+    def leaving(
+        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+    ) -> None:
+        """See `Instrument`."""
+        for part in self._parts:
+            part.leaving(preemptors, nodes, victims)
 
     def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
         """See `Instrument`."""

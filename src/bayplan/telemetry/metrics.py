@@ -7,7 +7,8 @@ because their lookup costs more than the counting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 
 from prometheus_client import (
@@ -20,6 +21,7 @@ from prometheus_client import (
 )
 
 from bayplan.api.pod import Pod
+from bayplan.telemetry.eviction_audit import EvictionAudit
 from bayplan.telemetry.histogram import Histogram, exponential
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.polled import Collector, Polled, Values
@@ -29,11 +31,14 @@ from bayplan.telemetry.preemption import PreemptionMetrics
 class Metrics(Instrument):
     """All metrics of one scheduler.
 
+    Args:
+        clock: monotonic seconds.
+
     Attributes:
         registry: what ``/metrics`` serves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
 
@@ -175,6 +180,7 @@ class Metrics(Instrument):
             ("queue", "rule"),
         )
         self._preemption = PreemptionMetrics(counter, histogram)
+        self._evictions = EvictionAudit(counter, histogram, clock)
         self._claims = counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
             "Attempts to create ResourceClaims, by status, admin access and kind of the owner.",
@@ -245,10 +251,12 @@ class Metrics(Instrument):
 
     # What the pipeline reports
 
-    def attempt(self, _: Pod, profile: str, result: str, seconds: float) -> None:
+    def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
         """An attempt ended."""
         self._attempts_of(result, profile).inc()
         self._attempt_seconds.labels(result, profile).observe(seconds)
+        if self._evictions.follows and result == "scheduled":
+            self._evictions.bound(pod)
 
     def algorithm(self, seconds: float, evaluated: int) -> None:
         """A node was chosen, or was not, among so many that were evaluated."""
@@ -359,6 +367,12 @@ class Metrics(Instrument):
     def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
         """See `Instrument`."""
         self._preemption.began(preemptor, victims, groups, violations)
+
+    def leaving(
+        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+    ) -> None:
+        """See `Instrument`."""
+        self._evictions.evicted(preemptors, nodes, victims)
 
     def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
         """See `Instrument`."""

@@ -1,0 +1,101 @@
+"""EvictionAudit: whether evictions were of use, and how long those that left were away.
+
+Three questions that people ask who are evicted: does somebody evict again and again? Did it help
+anybody? When was my Pod back? The answers follow from who is evicted for whom, and from Pods that
+are bound. As long as nobody was evicted there is nothing to follow.
+
+What is remembered is bounded: preemptors and owners that are heard of no more are forgotten, the
+oldest first, and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from bayplan.api.pod import Pod
+from bayplan.telemetry.histogram import exponential
+from bayplan.telemetry.preemption import CounterMaker, HistogramMaker
+
+REMEMBERED = 4096
+"""Preemptors, and owners of victims."""
+
+Owner = tuple[str, str, str]
+"""Namespace, apiVersion/kind and name."""
+
+K = TypeVar("K", str, Owner)
+V = TypeVar("V")
+
+
+class EvictionAudit:
+    """Follows preemptors and the owners of their victims. Scheduling thread only.
+
+    Attributes:
+        follows: whether it wants to know of Pods that are bound.
+    """
+
+    def __init__(
+        self, counter: CounterMaker, histogram: HistogramMaker, clock: Callable[[], float]
+    ) -> None:
+        self._repeated = counter(
+            "bayplan_preemptions_repeated_total",
+            "Evictions for a Pod or group for which others had been evicted before.",
+        )
+        self._in_vain = counter(
+            "bayplan_preemptions_in_vain_total",
+            "Pods that were bound elsewhere than where others had been evicted for them.",
+        )
+        self._away = histogram(
+            "bayplan_victim_return_seconds",
+            "From the eviction of a Pod to the next binding of a Pod of the same owner.",
+            (),
+            exponential(1, 2, 14),
+        ).labels()
+        self._clock = clock
+        self._nodes: OrderedDict[str, Collection[str]] = OrderedDict()
+        """By uid of each Pod that others were evicted for, where there was to be room."""
+        self._left: OrderedDict[Owner, deque[float]] = OrderedDict()
+        """By owner, when its Pods were evicted."""
+        self.follows = False
+
+    def evicted(
+        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+    ) -> None:
+        """``victims`` are to leave so that ``preemptors``, a Pod or a group, fit on ``nodes``."""
+        self.follows = True
+        if any(pod.uid in self._nodes for pod in preemptors):
+            self._repeated.inc()
+        for pod in preemptors:
+            _remember(self._nodes, pod.uid, nodes)
+        now = self._clock()
+        for victim in victims:
+            if victim.shape.owner[1]:
+                owner = _owner(victim)
+                times = self._left.get(owner, deque())
+                times.append(now)
+                _remember(self._left, owner, times)
+
+    def bound(self, pod: Pod) -> None:
+        """The Pod is bound."""
+        nodes = self._nodes.pop(pod.uid, None)
+        if nodes is not None and pod.node_name not in nodes:
+            self._in_vain.inc()
+        owner = _owner(pod)
+        times = self._left.get(owner)
+        if times:
+            self._away.observe(self._clock() - times.popleft())
+            if not times:
+                del self._left[owner]
+        self.follows = bool(self._nodes or self._left)
+
+
+def _owner(pod: Pod) -> Owner:
+    return pod.namespace, *pod.shape.owner
+
+
+def _remember(entries: OrderedDict[K, V], key: K, value: V) -> None:
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > REMEMBERED:
+        entries.popitem(last=False)

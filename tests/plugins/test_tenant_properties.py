@@ -1,0 +1,172 @@
+"""Properties of tenants: evictions help whom they are for, restarts and absence change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core_harness import Cluster, profile
+from tests.queues import pod, queue, queues_profile, show
+
+from bayplan.plugins.fair_share.reclaim import ReclaimRule
+from bayplan.testing import Json, PodBuilder, make_node
+
+IN_VAIN = "bayplan_preemptions_in_vain_total"
+REPEATED = "bayplan_preemptions_repeated_total"
+TENANTS = {"a": "x", "b": "y", "c": "z"}
+"""Queues and their namespaces."""
+
+SEVERAL = settings(max_examples=15, deadline=None)
+SPECS = st.fixed_dictionaries(
+    {
+        "weight": st.integers(0, 3),
+        "guaranteed": st.builds(lambda cpu: {"cpu": cpu}, st.integers(0, 4)),
+        "reclaimable": st.booleans(),
+    }
+)
+ASKED = st.tuples(st.sampled_from("xyz"), st.integers(1, 3), st.integers(0, 1))
+"""Namespace, CPUs and priority of a Pod."""
+
+
+def world(tenancy: Json, specs: dict[str, Json]) -> Cluster:
+    """Three nodes of four CPUs, and Queues. What is bound is confirmed, victims go at once."""
+    cluster = Cluster(profiles=[tenancy])
+    cluster.writer.on_bound = cluster._show_bound
+    for i in range(3):
+        cluster.add(make_node(f"n{i}").capacity(cpu="4", memory="64Gi", pods=110))
+    show(cluster, *(queue(name, TENANTS[name], **spec) for name, spec in specs.items()))
+    return cluster
+
+
+def settle(cluster: Cluster) -> None:
+    """Run until nothing happens any more, backoffs included."""
+    for _ in range(4):
+        cluster.run()
+        cluster.wait(11)
+    cluster.run()
+
+
+def waiting(name: str, namespace: str, cpu: int, priority: int) -> PodBuilder:
+    """A Pod that is the same in every cluster."""
+    return pod(name, namespace, str(cpu), priority).uid(name)
+
+
+def running(asked: list[Any]) -> list[PodBuilder]:
+    """These Pods, one node after the other as long as there is room; each started at its time."""
+    free, pods = [4, 4, 4], []
+    for number, (namespace, cpu, priority) in enumerate(asked):
+        row = next((row for row, cpus in enumerate(free) if cpus >= cpu), None)
+        if row is not None:
+            free[row] -= cpu
+            one = waiting(f"run-{number}", namespace, cpu, priority).node(f"n{row}")
+            pods.append(one.start_time(f"2026-01-01T00:00:{number:02}Z"))
+    return pods
+
+
+def known(cluster: Cluster) -> dict[str, str]:
+    """Node by name of every Pod that has one."""
+    return {one.name: one.node_name for one in cluster.cache.pods()}
+
+
+@SEVERAL
+@given(st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)), st.lists(ASKED, max_size=12), ASKED)
+def test_whoever_is_evicted_makes_room_that_the_taker_gets(
+    specs: dict[str, Json], asked: list[Any], last: Any
+) -> None:
+    cluster = world(queues_profile(), specs)
+    pods = running(asked)
+    cluster.add(*pods)
+    where = known(cluster)
+    namespace, cpu, priority = last
+    cluster.add(waiting("taker", namespace, cpu, priority))
+    settle(cluster)
+    victims = cluster.writer.deleted
+    if victims:
+        assert {where[name] for name in victims} == {known(cluster)["taker"]}
+    assert cluster.metric(IN_VAIN) == cluster.metric(REPEATED) == 0
+
+
+@SEVERAL
+@given(st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)), st.lists(ASKED, max_size=12), ASKED)
+def test_the_quick_look_for_victims_changes_no_answer(
+    specs: dict[str, Json], asked: list[Any], last: Any
+) -> None:
+    quick, thorough = world(queues_profile(), specs), world(queues_profile(), specs)
+    namespace, cpu, priority = last
+    for cluster in (quick, thorough):
+        with pytest.MonkeyPatch.context() as patch:
+            if cluster is thorough:
+                patch.setattr(ReclaimRule, "has_victims", lambda *_: True)
+            cluster.add(*running(asked))
+            cluster.add(waiting("taker", namespace, cpu, priority))
+            settle(cluster)
+    assert quick.writer.deleted == thorough.writer.deleted
+    assert quick.notes == thorough.notes
+    assert quick.recorder.conditions == thorough.recorder.conditions
+
+
+@SEVERAL
+@given(
+    st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)),
+    st.lists(ASKED, max_size=10),
+    st.lists(ASKED, min_size=1, max_size=3),
+)
+def test_a_restart_changes_no_decision(
+    specs: dict[str, Json], asked: list[Any], late: list[Any]
+) -> None:
+    """One scheduler has seen Pods come, fail and go; the other begins with what is there."""
+    first = world(queues_profile(), specs)
+    first.add(*running(asked))
+    gone = waiting("gone", "x", 2, 0)
+    first.add(gone)
+    settle(first)
+    first.remove(gone)
+    second = world(queues_profile(), specs)
+    for name, node in sorted(known(first).items()):
+        second.add(_copy(first, name).node(node))
+    for cluster in (first, second):
+        cluster.writer.deleted.clear()
+        cluster.writer.bound.clear()
+        for number, (namespace, cpu, priority) in enumerate(late):
+            cluster.add(waiting(f"late-{number}", namespace, cpu, priority))
+        settle(cluster)
+    assert first.writer.bound == second.writer.bound
+    assert first.writer.deleted == second.writer.deleted
+    assert known(first) == known(second)
+
+
+def _copy(cluster: Cluster, name: str) -> PodBuilder:
+    (one,) = (one for one in cluster.cache.pods() if one.name == name)
+    cpu = one.spec.containers[0].resources.requests["cpu"]
+    copy = waiting(name, one.namespace, int(cpu), one.priority)
+    started = one.status.start_time
+    return copy if started is None else copy.start_time(started.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+@SEVERAL
+@given(st.lists(ASKED, max_size=12), st.lists(ASKED, min_size=1, max_size=6))
+def test_without_queues_and_quotas_all_is_as_without_the_plugins(
+    asked: list[Any], late: list[Any]
+) -> None:
+    plain, fair, elastic = (
+        world(tenancy, {}) for tenancy in (profile(), queues_profile(), capacity_profile())
+    )
+    for cluster in (plain, fair, elastic):
+        cluster.add(*running(asked))
+        for number, (namespace, cpu, priority) in enumerate(late):
+            cluster.add(waiting(f"late-{number}", namespace, cpu, priority))
+        settle(cluster)
+    for other in (fair, elastic):
+        assert other.writer.bound == plain.writer.bound
+        assert other.writer.deleted == plain.writer.deleted
+        assert other.notes == plain.notes
+        assert other.recorder.conditions == plain.recorder.conditions
+
+
+def capacity_profile() -> Json:
+    """A profile with CapacityScheduling in place of DefaultPreemption."""
+    enabled, disabled = [{"name": "CapacityScheduling"}], [{"name": "DefaultPreemption"}]
+    plugins = {"multiPoint": {"enabled": enabled, "disabled": disabled}}
+    return {"schedulerName": "bayplan", "plugins": plugins}
