@@ -70,9 +70,9 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """50 to 100, see the module's docstring; 0 for a Pod that PreScore would have skipped."""
         resources = self._scored_of(pod.shape.requests)
-        amounts = np.array([[float(resource.amount)] for resource in resources])
-        if not amounts.any():
+        if not any(resource.amount for resource in resources):
             return np.zeros(len(nodes), np.int16)
+        amounts = np.array([[float(resource.amount)] for resource in resources])
         fractions = self._fractions.of(resources, nodes)
         scores = fractions.balance(amounts, slice(None))
         scores += fractions.base
@@ -141,9 +141,7 @@ class Fractions(KeptColumns):
         np.minimum(fractions, capacity, out=fractions)
         fractions /= capacity
         offered = None if self.offered is None else self.offered[:, rows]
-        balance = _deviation(fractions, offered)
-        np.subtract(1.0, balance, out=balance)
-        balance *= MAX_NODE_SCORE
+        balance = (1.0 - _deviation(fractions, offered)) * MAX_NODE_SCORE
         return balance.astype(np.int16)
 
 
@@ -151,15 +149,13 @@ def _deviation(fractions: FloatArray, offered: BoolArray | None) -> FloatArray:
     """The standard deviation over the resources that a node offers, ``(n,)``.
 
     Args:
-        fractions: ``(r, n)``; any where a resource is not offered.
-        offered: ``(r, n)``, None for everywhere.
+        fractions: ``(r, n)``; any where a resource is not offered. Of one node, ``(r,)``.
+        offered: of the same shape, None for everywhere.
     """
     if len(fractions) == 1:
-        return np.zeros(fractions.shape[1])
+        return np.zeros(fractions.shape[1:])
     if len(fractions) == 2:
-        deviation: FloatArray = fractions[0] - fractions[1]
-        np.abs(deviation, out=deviation)
-        deviation *= 0.5
+        deviation: FloatArray = abs(fractions[0] - fractions[1]) * 0.5
         if offered is not None:
             deviation *= offered[0] & offered[1]
         return deviation

@@ -84,7 +84,8 @@ class NodeResourcesFit(Plugin):
         """What each node lacks, as bits; see the module's docstring."""
         needs = self._needs_of(pod.shape.requests)
         too_small = _too_small(needs)
-        codes = (nodes.pod_count >= nodes.allowed_pods).astype(_code_type(too_small))
+        kind = _code_type(too_small)
+        codes: Integers = (nodes.pod_count >= nodes.allowed_pods).astype(kind)
         for bit, (name, amount) in enumerate(needs, 1):
             allocatable = nodes.allocatable(name)
             lacking: BoolArray = allocatable - nodes.requested(name) < amount
@@ -92,8 +93,8 @@ class NodeResourcesFit(Plugin):
                 continue
             if self._classes.behind(name) is not None:
                 lacking &= allocatable != 0  # elsewhere DynamicResources answers for it
-            codes |= lacking.astype(codes.dtype) << bit
-            codes[lacking & (allocatable < amount)] |= too_small
+            codes |= lacking.view(np.uint8) * kind.type(1 << bit)
+            codes |= (lacking & (allocatable < amount)).view(np.uint8) * kind.type(too_small)
         return codes
 
     def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray]:

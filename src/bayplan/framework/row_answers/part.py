@@ -211,14 +211,15 @@ class PartAnswers:
         if not static:
             self._static[rows] = self._passing(self._static_filters, pod, table, undecided)
         fits, summed = self._ask_on_pods(pod, table, self._static[rows] & undecided)
-        # A one-node plugin was not asked for the score of nodes that did not fit.
-        again = not static or bool((fits > self.fits[rows]).any())
+        if self.kept.stages:
+            # A one-node plugin was not asked for the score of nodes that did not fit.
+            again = not static or bool((fits > self.fits[rows]).any())
+            for score in self.kept if again else self._kept_on_pods:
+                raw = score.raw(self.stages.state, pod, table, fits)
+                self.kept.write(score, rows, raw, len(nodes))
         self.fits[rows] = fits
         if self.scores is not None and summed is not None:
             self.scores[rows] = summed
-        for score in self.kept if again else self._kept_on_pods:
-            raw = score.raw(self.stages.state, pod, table, fits)
-            self.kept.write(score, rows, raw, len(nodes))
         if self._asked is not None:
             self._asked[rows] = undecided
 

@@ -19,8 +19,8 @@ _NEVER = -1
 _FEW = 16
 """Where more than one row in so many has changed, all are computed."""
 
-Rows = slice | IntArray
-"""Which rows to compute; one row is a slice, so that what is taken of a column is a view."""
+Rows = slice | IntArray | int
+"""Which rows to compute: all, several, or one, which scalars compute much faster than arrays."""
 
 
 class KeptColumns(ABC):
@@ -63,7 +63,7 @@ class KeptColumns(ABC):
         if changed is None or not self.is_of(nodes) or len(changed) * _FEW > len(nodes) > _FEW:
             self.start(nodes)
         elif len(changed) == 1:
-            self.update(nodes, slice(changed[0], changed[0] + 1))
+            self.update(nodes, changed[0])
         elif changed:
             self.update(nodes, np.unique(changed))
         self._table, self._length = nodes, len(nodes)
