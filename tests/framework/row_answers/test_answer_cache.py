@@ -71,3 +71,42 @@ def test_pods_share_what_does_not_depend_on_where_they_differ(
     assert (first is second) is joined
     shared = [part for part in first._shared if part in second._shared]
     assert len(shared) == parts
+
+
+def bound(cluster: Cluster, pods: int) -> None:
+    """So many changes on one node, which is as it was in the end."""
+    for i in range(pods // 2):
+        other = make_pod(f"bound-{i}").req(cpu="1").node("n")
+        cluster.add(other)
+        cluster.remove(other)
+
+
+def test_answers_far_behind_give_their_columns_back() -> None:
+    cluster = Cluster()
+    cluster.add(make_node("n").label("disk", "ssd").capacity(cpu="8", pods=10))
+    first = answers(cluster, pod("p"))
+    limit = 8 + len(cluster.cache.nodes) // 32
+    bound(cluster, limit)
+    second = answers(cluster, pod("q", cpu="2"))
+    assert first.fits.any(), "so many changes are followed row by row"
+    bound(cluster, 2)
+    answers(cluster, pod("r", cpu="3"))
+    requests, constraints = sorted(first._shared, key=lambda part: len(part.fits))
+    assert len(first.fits) == len(first.totals()) == len(requests.fits) == 0
+    assert constraints.fits.any(), "these do not depend on Pods"
+    assert second.fits.any()
+    assert answers(cluster, pod("p")) is first
+    assert first.fits.any()
+    assert requests.fits.any()
+
+
+def test_answers_that_are_dropped_are_not_kept_for_their_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answer_cache, "MEMORY_BUDGET", 0)
+    cluster = Cluster()
+    cluster.add(make_node("n").label("disk", "ssd").capacity(cpu="8", pods=10))
+    for milli in range(100, 140):
+        answers(cluster, pod("p", cpu=f"{milli}m"))
+    cache = cluster.core.profiles[PROFILE].search._book
+    assert len(cache) == len(cache._with_columns) == 16

@@ -52,8 +52,10 @@ rows, but the same constraints part.
 
 When answers go stale
 ---------------------
-- A row changes: see above. After more changes than one for 16 rows, or if a journal no longer has
-  all changes, a part starts over.
+- A row changes: see above. After many changes (`part.far_behind`) all rows are computed: that is
+  faster than to pick the changed ones. Answers that are so far behind give their columns back,
+  unless they hold something that changes of Pods leave as it is.
+- A journal no longer has all changes: the part starts over.
 - A plugin whose answers depend on one thing about all rows (ImageLocality: how many nodes have an
   image) says so by an `epoch`; when that changes its part starts over.
 - A part that starts over gets a new `generation`, which makes its joined answers start over too.

@@ -24,6 +24,10 @@ FEWEST = 16
 """Entries that are kept whatever they take."""
 
 
+JoinedKey = int | tuple[int, int]
+"""The id of a Pod's shape, or of its constraints and of its requests."""
+
+
 class Sized(Protocol):
     """Something that takes memory."""
 
@@ -52,12 +56,15 @@ class LruEntries(Generic[Key, Entry]):
             self._entries.move_to_end(key)
         return entry
 
-    def put(self, key: Key, entry: Entry) -> None:
-        """Keep ``entry``, which is filled in; the others are taken to be about as large."""
+    def put(self, key: Key, entry: Entry) -> list[Key]:
+        """Keep ``entry``, which is filled in; the others are taken to be about as large.
+
+        Returns the keys of those that were dropped for it.
+        """
         self._entries[key] = entry
         limit = max(FEWEST, MEMORY_BUDGET // max(entry.nbytes, 1))
-        while len(self._entries) > limit:
-            self._entries.popitem(last=False)
+        excess = max(0, len(self._entries) - limit)
+        return [self._entries.popitem(last=False)[0] for _ in range(excess)]
 
 
 class _Readers(NamedTuple):
@@ -100,7 +107,10 @@ class AnswerCache:
             for part in PodPart
         }
         self._parts = LruEntries[int, PartAnswers]()
-        self._joined = LruEntries[int | tuple[int, int], RowAnswers]()
+        self._joined = LruEntries[JoinedKey, RowAnswers]()
+        self._with_columns: OrderedDict[JoinedKey, RowAnswers] = OrderedDict()
+        """The answers that have columns, the least recently used ones first."""
+        self._latest: RowAnswers | None = None
 
     def __len__(self) -> int:
         return len(self._joined)
@@ -114,17 +124,37 @@ class AnswerCache:
         shape = pod.shape
         key = shape.id if self._own else (shape.constraints.id, shape.requests.id)
         answers = self._joined.get(key)
-        if answers is not None:
+        if answers is None:
+            answers = self._make_joined(pod, key)
+        else:
             answers.refresh(pod, self._nodes)
-            return answers
+        if answers is not self._latest:
+            self._latest = answers
+            self._release(key, answers)
+        return answers
+
+    def _make_joined(self, pod: Pod, key: JoinedKey) -> RowAnswers:
+        shape = pod.shape
         shared = {kind.of(shape).id: self._part(pod, kind) for kind in self._shared}
         own = self._make(pod, PodPart.SHAPE) if self._own else None
         answers = RowAnswers(list(shared.values()), own, self._unconcerned(pod))
         answers.refresh(pod, self._nodes)
         for id_, part in shared.items():
             self._parts.put(id_, part)
-        self._joined.put(key, answers)
+        for dropped in self._joined.put(key, answers):
+            self._with_columns.pop(dropped, None)
         return answers
+
+    def _release(self, key: JoinedKey, latest: RowAnswers) -> None:
+        """Have the answers that are far behind give back their columns.
+
+        With Pods of a thousand sizes each would write to columns that have left the processor's
+        caches since its last Pod. Memory that was just given back is still there.
+        """
+        self._with_columns[key] = latest
+        self._with_columns.move_to_end(key)
+        while next(iter(self._with_columns.values())).release(self._nodes):
+            self._with_columns.popitem(last=False)
 
     def _unconcerned(self, pod: Pod) -> frozenset[str]:
         plugins = self._plugins

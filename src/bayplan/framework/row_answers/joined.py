@@ -12,7 +12,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.row_answers.kept_scores import Maxima
-from bayplan.framework.row_answers.part import FEW, PartAnswers, PreFilterAnswer, masked
+from bayplan.framework.row_answers.part import PartAnswers, PreFilterAnswer, far_behind, masked
 from bayplan.framework.stages import ScoreStage
 from bayplan.framework.status import SKIP
 
@@ -78,6 +78,16 @@ class RowAnswers:
         """Bytes that the joined columns take."""
         return self.fits.nbytes + self._totals.nbytes
 
+    def release(self, nodes: LiveNodeTable) -> bool:
+        """Give the columns back if the next `refresh` will compute every row; whether it will."""
+        if not far_behind(nodes.pod_journal.position - self._pod_position, len(nodes)):
+            return False
+        self.fits = np.empty(0, np.bool_)
+        self._totals = np.empty(0, self._totals.dtype)
+        for part in self._parts:
+            part.release(nodes)
+        return True
+
     def refresh(self, pod: Pod, nodes: LiveNodeTable) -> None:
         """Bring the answers up to date with ``nodes``.
 
@@ -105,7 +115,7 @@ class RowAnswers:
             self._join_all(exists)
         elif len(changed := moved + moved_pods) == 1:
             self._join_row(changed[0])
-        elif len(changed) * FEW > len(nodes):
+        elif far_behind(len(changed), len(nodes)):
             self._join_all(exists)
         elif changed:
             self._join_rows(np.array(changed))
