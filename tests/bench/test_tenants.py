@@ -21,13 +21,15 @@ def test_all_pods_are_placed_and_counted_for_their_tenants(
             worlds.append(self)
 
     monkeypatch.setattr(tenants, "CoreWorld", Kept)
-    tenants.main(nodes=20, tenants=3, pods=2 * tenants.TURN)
+    tenants.main(nodes=20, tenants=3, pods=2 * tenants.TURN, steps=True)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == [
         "without tenants",
         "3 Queues",
         "3 ElasticQuotas",
     ]
+    assert any("QueueTurns.tried" in line for line in lines)
+    assert any("Quotas._count" in line for line in lines)
     _, fair, elastic = (world.core.world for world in worlds)
     assert [len(list(w.core.world.cache.objects.all(QUEUE))) for w in worlds] == [0, 3, 0]
     assert [len(list(w.core.world.cache.objects.all(ELASTIC_QUOTA))) for w in worlds] == [0, 0, 3]
