@@ -19,6 +19,7 @@ from tests.workload_groups import (
     workload_cluster,
 )
 
+from bayplan.client.errors import ServerError
 from bayplan.framework import CycleState, Status
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.queue.places import Place
@@ -349,6 +350,94 @@ def test_a_gang_is_bound_when_its_victims_are_gone() -> None:
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
     assert cluster.is_at_rest()
+
+
+def attempts(cluster: Cluster) -> float:
+    """How often PodGroups were tried and had to wait for victims, so far."""
+    labels = {"result": "waiting_on_preemption", "profile": "bayplan"}
+    return cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels)
+
+
+def victims_of(cluster: Cluster, pods: list[PodBuilder]) -> list[PodBuilder]:
+    """Those of these Pods that were evicted."""
+    gone = set(cluster.writer.deleted)
+    return [pod for pod in pods if pod.json["metadata"]["name"] in gone]
+
+
+def test_a_gang_is_not_tried_again_while_any_of_its_victims_stays() -> None:
+    cluster, pods = preempting_cluster(8)
+    stranger = make_pod("stranger").req(cpu="1").priority(99).node("n2")
+    cluster.add(make_node("n2").capacity(cpu="1", memory="1Gi", pods=110), stranger)
+    cluster.run()
+    victims = victims_of(cluster, pods)
+    written = len(cluster.recorder.conditions)
+    for gone in (victims[0], stranger, victims[1], victims[2]):
+        cluster.remove(gone)
+        cluster.wait(60)
+        cluster.run()
+    # Neither its own victims nor Pods of others are a reason while one is not seen to leave.
+    assert attempts(cluster) == 1
+    assert len(cluster.recorder.conditions) == written
+    cluster.remove(victims[3])
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+    assert cluster.is_at_rest()
+
+
+def test_while_victims_end_a_gang_is_tried_again_only_for_the_last_or_for_others() -> None:
+    cluster, pods = preempting_cluster(8)
+    cluster.run()
+    victims = victims_of(cluster, pods)
+    preempted: Json = {"reason": "PreemptionByScheduler"}
+    for pod in victims:
+        cluster.add(pod.condition("DisruptionTarget", "True", **preempted).terminating())
+    for gone in victims[:2]:
+        cluster.remove(gone)
+        cluster.wait(60)
+        cluster.run()
+    assert attempts(cluster) == 1
+    cluster.remove(next(pod for pod in pods if pod not in victims))
+    cluster.wait(60)
+    cluster.run()
+    assert attempts(cluster) == 2
+    assert conditions(cluster)[-1][3].endswith("ongoing preemption on nominated nodes")
+    cluster.remove(victims[2])
+    cluster.wait(60)
+    cluster.run()
+    assert attempts(cluster) == 2
+    cluster.remove(victims[3])
+    cluster.wait(60)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+def test_room_elsewhere_is_taken_while_victims_end() -> None:
+    cluster, pods = preempting_cluster(8)
+    cluster.run()
+    for pod in victims_of(cluster, pods):
+        cluster.add(pod.terminating())
+    cluster.add(*nodes(1, prefix="new"))
+    cluster.wait(11)
+    cluster.run()
+    assert {node for pod, node in cluster.bound} == {"new0"}
+
+
+def test_a_gang_whose_eviction_failed_is_tried_again_at_once() -> None:
+    cluster, _ = preempting_cluster(8)
+    cluster.writer.outcome = ServerError("down")
+    cluster.cycle()
+    assert cluster.writer.deleted == []
+    cluster.writer.outcome = None
+    cluster.cycle()
+    assert len(cluster.writer.deleted) == 4
+
+
+def test_a_gang_that_waits_for_its_victims_keeps_its_nominations() -> None:
+    cluster, pods = preempting_cluster(8)
+    cluster.run()
+    cluster.remove(victims_of(cluster, pods)[0])
+    cluster.wait(2)
+    assert len(cluster.world.nominator) == 2
 
 
 def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:

@@ -225,7 +225,8 @@ class GroupCycle:
             text = "Unable to schedule group; no fit; waiting"
             log.info(text, v=2, group=entry.key, err=rejection.sentence)
         plugins = set() if failed else {entry.plugin.name, *rejection.plugins}
-        place = self._queue.group_rejected(entry, rejection.pods, plugins)
+        leaving = None if rejection.room is None else rejection.room.leaving
+        place = self._queue.group_rejected(entry, rejection.pods, plugins, leaving)
         if place is not Place.OUTSIDE:
             self._nominate(entry, rejection.room)
             self._report.failed(entry, framework.name, rejection)
@@ -260,8 +261,8 @@ class GroupCycle:
     def _end_nominations(self) -> None:
         """Nodes are not kept for groups that have lost Pods that they need."""
         nominator = self._queue.nominator
-        gated = [g for g in self._queue.groups if g.place is Place.GATED] if len(nominator) else []
-        pods = [queued.pod for entry in gated for queued in entry.members.values()]
+        gathering = [g for g in self._queue.groups if g.is_gathering] if len(nominator) else []
+        pods = [queued.pod for entry in gathering for queued in entry.members.values()]
         nominated = [pod for pod in pods if nominator.nominated_node(pod.uid)]
         for pod in nominated:
             nominator.remove(pod.uid)
@@ -270,5 +271,5 @@ class GroupCycle:
     def _long_gathering(self) -> list[tuple[QueuedGroup, str]]:
         latest = self._clock() - GATHERING_SECONDS
         groups = self._queue.groups
-        gated = (g for g in groups if g.place is Place.GATED and g.timestamp <= latest)
-        return [(entry, groups.why_gathering(entry)) for entry in gated]
+        gathering = (g for g in groups if g.is_gathering and g.timestamp <= latest)
+        return [(entry, groups.why_gathering(entry)) for entry in gathering]

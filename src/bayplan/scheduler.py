@@ -313,7 +313,7 @@ class Scheduler:
         self._fail(queued, binding.framework, rejection, binding.started)
         # Its resources are free again: wake other Pods. Not itself, which is requeued already.
         freed = update_events.ASSIGNED_POD_DELETE
-        self._queue.move_all(freed, binding.pod, None, lambda other: other.uid != queued.uid)
+        self._queue.move_all(freed, binding.pod, None, lambda other: other is not queued)
 
     def _succeed(self, queued: QueuedPod, binding: Binding) -> None:
         pod, profile = binding.pod, binding.framework.name

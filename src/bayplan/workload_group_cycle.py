@@ -161,7 +161,8 @@ class WorkloadGroupCycle:
             for pod, rejection in done.rejections:
                 plugins |= rejection.unschedulable_plugins
                 rejected.setdefault(pod.shape.id, pod)
-        self._queue.group_rejected(entry, list(rejected.values()), plugins)
+        leaving = None if done.room is None else done.room.leaving
+        self._queue.group_rejected(entry, list(rejected.values()), plugins, leaving)
 
     def _log(self, entry: QueuedGroup, done: GroupAttempt) -> None:
         if done.status.ok or done.status.rejected:

@@ -375,7 +375,7 @@ def test_a_precheck_narrows_the_pods_that_are_woken() -> None:
     bench = Bench(FIT)
     for name in ("a", "b"):
         bench.reject(pod(name).obj(), "Fit")
-    bench.queue.move_all(NODE_ADD, precheck=lambda p: p.name == "b")
+    bench.queue.move_all(NODE_ADD, precheck=lambda queued: queued.pod.name == "b")
     assert (bench.place("a"), bench.place("b")) == (UNSCHEDULABLE, BACKOFF)
 
 

@@ -61,6 +61,16 @@ class RoomRequest(Protocol):
         """One exact plan as if ``victims`` were gone: node name by uid; None where it falls."""
 
 
+class Leaving(Protocol):
+    """The Pods that were evicted for a taker, which waits for them. Scheduling thread only."""
+
+    def hold(self) -> Status | None:
+        """Why the taker is not to be tried yet; None once all of them are leaving or gone."""
+
+    def outlasts(self, pod: Pod, /) -> bool:
+        """Whether ``pod``, which is gone, is one of them, and others of them are still there."""
+
+
 class Room(msgspec.Struct, frozen=True, eq=False):
     """Where a group goes as soon as some Pods are gone.
 
@@ -68,11 +78,14 @@ class Room(msgspec.Struct, frozen=True, eq=False):
         nodes: node name by uid, of every member that has room then; these are nominated.
         victims: the Pods to evict; none where all that has to go is leaving already.
         sentence: what is said of it.
+        leaving: those that were evicted, for the queue, which has the group wait for them; None
+            where that is not known.
     """
 
     nodes: Mapping[str, str]
     victims: tuple[Pod, ...]
     sentence: str
+    leaving: Leaving | None = None
 
     @property
     def code(self) -> Code:

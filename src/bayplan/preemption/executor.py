@@ -2,12 +2,12 @@
 
 A victim gets the condition DisruptionTarget and is then deleted. A victim that waits in Permit is
 rejected instead, and one in PreBind is cancelled. All API calls of a preemption are sent at once.
-The preemptor is gated (PreEnqueue) until the cache shows that every victim is gone or terminating;
-the events of their deletion wake it. The answer of the API server is not enough: events of victims
-of other preemptors could then wake the Pod before there is room. If a call fails, the preemptor is
-activated at once, because no event would wake it.
+The preemptor is held back (`Eviction.hold`) until the cache shows that every victim is gone or
+terminating; the events of their deletion wake it. The answer of the API server is not enough:
+events of victims of other preemptors could then wake the Pod before there is room. If a call fails,
+the preemptor is activated at once, because no event would wake it.
 
-Scheduling thread, except for the callbacks of the client: they change only one `_Eviction`, which
+Scheduling thread, except for the callbacks of the client: they change only one `Eviction`, which
 has a lock.
 """
 
@@ -23,9 +23,11 @@ import structlog
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
+from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
 from bayplan.framework.room import Room, Taker
+from bayplan.framework.status import Status
 from bayplan.preemption.ranking import Candidate
 from bayplan.telemetry.instrument import Instrument
 
@@ -33,6 +35,7 @@ log = structlog.get_logger("preemption")
 
 POD, POD_GROUP = "pod", "podgroup"
 """Kinds of preemptors, as in kube-scheduler's messages and metrics."""
+_WORDS = {POD: "pod", POD_GROUP: "pod group"}
 
 
 def kind_of(taker: Taker) -> str:
@@ -61,24 +64,32 @@ class Preemptor(msgspec.Struct, frozen=True, eq=False):
         return min(pod.priority for pod in self.pods)
 
 
-class _Eviction:
-    """The calls of one preemption.
+class Eviction:
+    """The calls of one preemption, and what is left of its victims.
 
     Attributes:
-        victims: those that it deletes. Scheduling thread only.
+        victims: those that it deletes, by uid. Scheduling thread only.
         failed: whether a call has failed, so that the preemptor need not wait any longer.
     """
 
     def __init__(
         self,
         preemptor: Preemptor,
+        plugin_name: str,
         victims: Sequence[Pod],
+        nodes: LiveNodeTable,
         retry: Callable[[], None],
         instrument: Instrument,
     ) -> None:
         self.preemptor = preemptor
-        self.victims = list(victims)
+        text = f"waiting for the preemption for this {_WORDS[preemptor.kind]} to be finished"
+        self._held = Status.unresolvable(text).by(plugin_name)
+        self.victims = {victim.uid: victim for victim in victims}
         self.failed = False
+        self._nodes = nodes
+        # Calls are sent in the order of the victims, so the last one is looked at first.
+        self._staying = list(victims)
+        self._there = list(victims)
         self._lock = threading.Lock()
         self._left = {victim.uid for victim in victims}
         self._any_error = False
@@ -106,6 +117,45 @@ class _Eviction:
         if self.failed:
             self._retry()
 
+    # Scheduling thread
+
+    def spare(self, victim: Pod) -> None:
+        """The victim was not bound yet, and need not be deleted."""
+        del self.victims[victim.uid]
+        self._staying.remove(victim)
+        self._there.remove(victim)
+
+    def hold(self) -> Status | None:
+        """See `bayplan.framework.room.Leaving`; None as soon as a call has failed, too.
+
+        The cache is changed before the event wakes Pods. So when the deletion of the last victim
+        wakes a preemptor, that victim is no longer in the cache, and nothing holds it back.
+        """
+        while self._staying and not self._stays(self._staying[-1]):
+            self._staying.pop()
+        return None if self.failed or not self._staying else self._held
+
+    def outlasts(self, pod: Pod) -> bool:
+        """See `bayplan.framework.room.Leaving`; not where a call has failed."""
+        return pod.uid in self.victims and not self.failed and not self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether all victims are gone."""
+        while self._there and on_node(self._nodes, self._there[-1]) is None:
+            self._there.pop()
+        return not self._there
+
+    def _stays(self, victim: Pod) -> bool:
+        newest = on_node(self._nodes, victim)
+        return newest is not None and newest.deleted is None
+
+
+def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
+    """The newest version of ``pod`` on its node; None where it is gone."""
+    row = nodes.row(pod.node_name)
+    return None if row is None else nodes.pods[row].get(pod.uid)
+
 
 class Executor:
     """Evictions of one profile."""
@@ -118,7 +168,7 @@ class Executor:
         self._handle = handle
         self._plugin_name = plugin_name
         self._instrument = handle.instrument
-        self._running: dict[str, _Eviction] = {}
+        self._running: dict[str, Eviction] = {}
 
     @property
     def _writer(self) -> ClusterWriter:
@@ -132,7 +182,7 @@ class Executor:
         self._instrument.eviction(POD, len(candidate.victims), 0, candidate.violations)
         self._evict(preemptor, candidate.victims)
 
-    def evict_for_group(self, taker: Taker, room: Room, groups: int, violations: int) -> None:
+    def evict_for_group(self, taker: Taker, room: Room, groups: int, violations: int) -> Room:
         """Evict the victims of ``room``, but for those that are leaving already.
 
         Args:
@@ -140,63 +190,53 @@ class Executor:
             room: where.
             groups: how many PodGroups of Kubernetes leave as a whole.
             violations: how many of the victims a PodDisruptionBudget protects.
+
+        Returns:
+            The room, which knows who is leaving.
         """
         kind, nodes = kind_of(taker), frozenset(room.nodes.values())
         self._instrument.eviction(kind, len(room.victims), groups, violations)
         self._evict(Preemptor(taker.uid, kind, taker.pods, nodes), room.victims)
+        return msgspec.structs.replace(room, leaving=self.eviction(taker.uid))
 
     def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> None:
         # A candidate may be a cached one: the node has the same Pods, but their objects may be
         # newer.
-        newest = (self._on_node(victim) for victim in chosen)
+        nodes = self._handle.nodes
+        newest = (on_node(nodes, victim) for victim in chosen)
         victims = [victim for victim in newest if victim is not None and victim.deleted is None]
         if not victims:
             return
         self._clear_nominations(preemptor)
         self._instrument.leaving(preemptor.pods, preemptor.nodes, victims)
         retry = partial(self._handle.activate, preemptor.pods)
-        eviction = _Eviction(preemptor, victims, retry, self._instrument)
-        self._forget_finished()
+        eviction = Eviction(preemptor, self._plugin_name, victims, nodes, retry, self._instrument)
+        self._running = {uid: each for uid, each in self._running.items() if not each.over}
         self._running[preemptor.uid] = eviction
         for victim in victims:
             self._preempt(eviction, victim)
-
-    def _on_node(self, victim: Pod) -> Pod | None:
-        row = self._handle.nodes.row(victim.node_name)
-        return None if row is None else self._handle.nodes.pods[row].get(victim.uid)
 
     @property
     def evicted(self) -> dict[str, Pod]:
         """By uid, Pods whose eviction was asked for, whether or not they are seen to leave yet."""
         running = (eviction for eviction in self._running.values() if not eviction.failed)
-        return {victim.uid: victim for eviction in running for victim in eviction.victims}
+        return {uid: pod for eviction in running for uid, pod in eviction.victims.items()}
 
-    def is_running(self, uid: str) -> bool:
-        """Whether that preemptor must wait: until victims are gone or leaving, or a call failed.
+    def eviction(self, uid: str) -> Eviction | None:
+        """The last eviction for that preemptor, while any of its victims may be there."""
+        return self._running.get(uid)
 
-        The cache is changed before the event wakes Pods. So when the deletion of the last victim
-        wakes a Pod, that victim is no longer in the cache and the Pod passes PreEnqueue.
-        """
+    def hold(self, uid: str) -> Status | None:
+        """Why that preemptor must wait, see `Eviction.hold`; None where it need not."""
         eviction = self._running.get(uid)
-        return eviction is not None and self._awaits(eviction)
-
-    def _awaits(self, eviction: _Eviction) -> bool:
-        if eviction.failed:
-            return False
-        newest = (self._on_node(victim) for victim in eviction.victims)
-        return any(victim is not None and victim.deleted is None for victim in newest)
-
-    def _forget_finished(self) -> None:
-        for uid, eviction in list(self._running.items()):
-            if not self._awaits(eviction):
-                self._running.pop(uid, None)
+        return None if eviction is None else eviction.hold()
 
     # One victim
 
-    def _preempt(self, eviction: _Eviction, victim: Pod) -> None:
+    def _preempt(self, eviction: Eviction, victim: Pod) -> None:
         if self._call_back(victim):
             self._tell(eviction, victim, " (in kube-scheduler memory).")
-            eviction.victims.remove(victim)
+            eviction.spare(victim)
             eviction.done(victim)
             return
         preemptor = eviction.preemptor
@@ -230,7 +270,7 @@ class Executor:
         preparing = self._handle.preparing.get(victim.uid)
         return preparing is not None and preparing.cancel(f"preempted by {self._plugin_name}")
 
-    def _tell(self, eviction: _Eviction, victim: Pod, where: str = "") -> None:
+    def _tell(self, eviction: Eviction, victim: Pod, where: str = "") -> None:
         by = eviction.preemptor
         note = f"Preempted by {by.kind} {by.uid} on node {victim.node_name}{where}"
         profile = self._handle.profile

@@ -42,8 +42,8 @@ class GroupPreemption:
         taker = request.taker
         if any(pod.spec.preemption_policy == "Never" for pod in taker.pods):
             return NEVER
-        if self._executor.is_running(taker.uid) or self._search.is_under_way(taker):
-            return Room(self._nominations(taker), (), "")
+        if self._executor.hold(taker.uid) is not None or self._search.is_under_way(taker):
+            return Room(self._nominations(taker), (), "", self._executor.eviction(taker.uid))
         started = perf_counter()
         groups = groups_of(self._groups)
         room = self._search.find(request, self._rule, groups, self._executor.evicted)
@@ -52,7 +52,7 @@ class GroupPreemption:
         self._instrument.preemption(kind_of(taker), str(room.code), perf_counter() - started)
         if isinstance(room, Room):
             violations = len(self._budgets.violations(room.victims))
-            self._executor.evict_for_group(taker, room, 0, violations)
+            return self._executor.evict_for_group(taker, room, 0, violations)
         return room
 
     def _nominations(self, taker: Taker) -> dict[str, str]:

@@ -28,8 +28,6 @@ from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import POD, Executor
 from bayplan.preemption.policy import VictimPolicy
 
-WAITING = Status.unresolvable("waiting for the preemption for this pod to be finished")
-
 
 class PreemptionPlugin(Plugin):
     """Base of plugins that evict Pods; see the module's docstring.
@@ -55,7 +53,7 @@ class PreemptionPlugin(Plugin):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor back until its victims are leaving."""
-        return WAITING if self._executor.is_running(pod.uid) else None
+        return self._executor.hold(pod.uid)
 
     def explain_post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure

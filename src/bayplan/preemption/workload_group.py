@@ -97,7 +97,7 @@ class WorkloadPreemption:
         seconds = perf_counter() - started if settled is None else None
         self._instrument.preemption(POD_GROUP, str(choice.answer.code), seconds)
         if settled is None and isinstance(choice.answer, Room):
-            self._executor.evict_for_group(
+            return self._executor.evict_for_group(
                 request.taker, choice.answer, choice.groups, choice.violations
             )
         return choice.answer
@@ -107,10 +107,11 @@ class WorkloadPreemption:
         pods, priority = request.taker.pods, request.pod_group.priority
         if pods[0].spec.preemption_policy == "Never":
             return NEVER
-        running = self._executor.is_running(request.taker.uid)
-        if running or self._is_under_way(pods, priority):
+        uid = request.taker.uid
+        if self._executor.hold(uid) is not None or self._is_under_way(pods, priority):
             nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in pods}
-            return Room(nodes, (), "ongoing preemption on nominated nodes")
+            text, leaving = "ongoing preemption on nominated nodes", self._executor.eviction(uid)
+            return Room(nodes, (), text, leaving)
         return None
 
     def _search(self, request: WorkloadRoomRequest) -> _Choice:
@@ -140,7 +141,7 @@ class WorkloadPreemption:
 
     def _is_under_way(self, pods: tuple[Pod, ...], priority: int) -> bool:
         """Whether victims are leaving the nodes that Pods of the group are nominated to."""
-        names = {pod.status.nominated_node_name for pod in pods} - {""}
+        names = {self._nominator.nominated_node(pod.uid) for pod in pods} - {""}
         rows = [row for name in names if (row := self._nodes.row(name)) is not None]
         return any(
             _is_victim(pod) and self._priority(pod) < priority

@@ -9,7 +9,9 @@ from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupsPods
+from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
+from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 
 
@@ -37,12 +39,14 @@ class QueuedGroup(QueuedPod):
         "conditions",
         "held",
         "key",
+        "leaving",
         "members",
         "plugin",
         "told",
     )
 
     also_rejected: Sequence[Pod]
+    leaving: Leaving | None
 
     def __init__(self, key: str, pod: Pod, plugin: GroupsPods, now: float) -> None:
         super().__init__(pod, now)
@@ -55,6 +59,7 @@ class QueuedGroup(QueuedPod):
         self._priorities: Counter[int] = Counter()
         self.held: Mapping[str, Status] = {}
         self.also_rejected = ()
+        self.leaving = None
         self.told = ""
         self.conditions: dict[str, tuple[str, str]] = {}
         self.least_backoff = plugin.backoff
@@ -112,6 +117,13 @@ class QueuedGroup(QueuedPod):
             text = f"UnequalPriorities: its Pods have the priorities {listed}; they need the same"
             return Status.unresolvable(text).by(self.plugin.name)
         return next(iter(self.held.values()), None)
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether it lacks Pods, or one of them is held back; not so while others make room."""
+        return self.place is Place.GATED and (
+            self.gating_plugin == self.plugin.name or bool(self.held)
+        )
 
     def continue_backoff(self, queued: QueuedPod) -> None:
         """The group begins with a Pod whose binding has failed: it backs off as the Pod would."""

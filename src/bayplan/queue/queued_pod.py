@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bayplan.api.pod import Pod
+from bayplan.framework.room import Leaving
 from bayplan.queue.places import Place
 
 NONE: frozenset[str] = frozenset()
@@ -31,6 +32,7 @@ class QueuedPod:
         gating_plugin: the PreEnqueue plugin that holds it, "" when none does.
         gating_reason: what that plugin says.
         also_rejected: other Pods whose hints may wake it, in an entry that stands for several.
+        leaving: the Pods that were evicted for such an entry.
         least_backoff: seconds that it backs off at least; of groups.
         flushed: when it was last flushed, since it entered the queue; None before that.
         was_flushed_from_unschedulable: whether the last wake-up was the flush after five minutes,
@@ -59,6 +61,7 @@ class QueuedPod:
     )
 
     also_rejected: Sequence[Pod] = ()
+    leaving: Leaving | None = None
 
     def __init__(self, pod: Pod, now: float) -> None:
         self.pod = pod

@@ -25,6 +25,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscription
 from bayplan.framework.cluster_events import ClusterEvent
+from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
 from bayplan.queue import update_events
 from bayplan.queue.gate import Gate
@@ -264,7 +265,7 @@ class SchedulingQueue:
             update_events.ASSIGNED_POD_DELETE,
             pod,
             None,
-            lambda other: other.priority <= pod.priority,
+            lambda other: other.pod.priority <= pod.priority,
         )
 
     # Cluster events
@@ -274,7 +275,7 @@ class SchedulingQueue:
         event: ClusterEvent,
         old: Any = None,
         new: Any = None,
-        precheck: Callable[[Pod], bool] | None = None,
+        precheck: Callable[[QueuedPod], bool] | None = None,
     ) -> None:
         """Something has changed in the cluster: wake the Pods whose rejectors want to try again.
 
@@ -290,7 +291,7 @@ class SchedulingQueue:
             keys = list(interest.concerned(old, new)) if parts else ()
             pods = [queued for part in parts for queued in part.waiting_for(keys)]
         if precheck is not None:
-            pods = [queued for queued in pods if precheck(queued.pod)]
+            pods = list(filter(precheck, pods))
         for queued, strategy in self._hints.woken(event, old, new, pods):
             self._requeue(queued, strategy, event.label)
         self._places.in_flight.record(event, old, new)
@@ -309,9 +310,18 @@ class SchedulingQueue:
             self.move_all(event, old, new)
 
     def assigned_pod_deleted(self, pod: Pod) -> None:
-        """A Pod has left its node, or a binding that was counted on has failed."""
+        """A Pod has left its node, or a binding that was counted on has failed.
+
+        A group that waits for several Pods to leave does not care for each of them, only for the
+        last.
+        """
         self.groups.unbound(pod)
-        self.move_all(update_events.ASSIGNED_POD_DELETE, pod, None)
+        self.move_all(
+            update_events.ASSIGNED_POD_DELETE,
+            pod,
+            None,
+            lambda other: other.leaving is None or not other.leaving.outlasts(pod),
+        )
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Try these Pods at once, without backoff; one in flight, as soon as it returns.
@@ -420,6 +430,8 @@ class SchedulingQueue:
     def _ask_gate(self, queued: QueuedPod) -> None:
         if isinstance(queued, QueuedGroup):
             holder = queued.gathering()
+            if holder is None and queued.leaving is not None:
+                holder = queued.leaving.hold()
         else:
             holder = self._gate.holder(queued)
         plugin, reason = ("", "") if holder is None else (holder.plugin, holder.message)
@@ -534,11 +546,15 @@ class SchedulingQueue:
         entry.pod = next(iter(entry.members.values())).pod
         entry.unschedulable_count = entry.consecutive_errors_count = 0
         entry.unschedulable_plugins = entry.pending_plugins = frozenset()
-        entry.backoff_expiration = None
+        entry.backoff_expiration = entry.leaving = None
         self._let_in(entry, Place.ACTIVE, update_events.SCHEDULE_ATTEMPT_FAILURE)
 
     def group_rejected(
-        self, entry: QueuedGroup, pods: Sequence[Pod], plugins: Iterable[str]
+        self,
+        entry: QueuedGroup,
+        pods: Sequence[Pod],
+        plugins: Iterable[str],
+        leaving: Leaving | None = None,
     ) -> Place:
         """A group in flight cannot be placed, or could not be bound: it is taken back.
 
@@ -546,6 +562,7 @@ class SchedulingQueue:
             entry: the group.
             pods: those that were rejected, one of each shape.
             plugins: that rejected them; none mean an error.
+            leaving: the Pods that were evicted for it.
         """
         if not entry.members:
             self._places.leave(entry)
@@ -555,6 +572,7 @@ class SchedulingQueue:
         assert flight is not None
         flight.latest = pods[0] if pods else next(iter(entry.members.values())).pod
         entry.also_rejected = tuple(pods[1:])
+        entry.leaving = leaving
         place = self.add_unschedulable_if_not_present(
             entry, plugins, full_backoff=entry.least_backoff > 0
         )

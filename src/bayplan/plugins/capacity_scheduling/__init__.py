@@ -103,7 +103,7 @@ class CapacityScheduling(PreemptionPlugin):
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """See `PreemptionPlugin`. A profile that has PreEnqueue off does not evict twice either."""
-        if not state.dry_run and self._executor.is_running(pod.uid):
+        if not state.dry_run and self._executor.hold(pod.uid) is not None:
             return _NOT_YET
         return super().post_filter(state, pod, failure)
 

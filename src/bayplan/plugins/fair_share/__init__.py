@@ -47,7 +47,6 @@ from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.executor import Executor
 from bayplan.preemption.group import GroupPreemption
-from bayplan.preemption.plugin import WAITING
 from bayplan.preemption.pod_request import PodRequest
 
 _VERDICTS_KEPT = 256
@@ -118,7 +117,7 @@ class FairShare(Plugin):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a Pod back until those that make room for it are leaving."""
-        return WAITING if self._executor.is_running(pod.uid) else None
+        return self._executor.hold(pod.uid)
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Take room for a Pod back from queues that have more than they are entitled to.
