@@ -65,7 +65,7 @@ class KeptColumns(ABC):
         elif len(changed) == 1:
             self.update(nodes, changed[0])
         elif changed:
-            self.update(nodes, np.unique(changed))
+            self.update(nodes, np.array(sorted(set(changed)), np.int64))
         self._table, self._length = nodes, len(nodes)
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
