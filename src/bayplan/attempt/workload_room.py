@@ -62,6 +62,7 @@ class _Trial:
     def keeps(self, pods: Sequence[Pod]) -> bool:
         """See `WorkloadTrial`."""
         uids = self._concerned({pod.node_name for pod in pods})
+        before = [self._placed[uid] for uid in uids if uid in self._placed]
         self._take_back(uids)
         for pod in pods:
             self._cache.assume(pod, pod.node_name)
@@ -72,7 +73,7 @@ class _Trial:
             self._cache.forget(pod.uid)
         if self._row_local:
             # As before; should a plugin have changed its mind, all are asked from now on.
-            self._row_local = all(map(self._place, uids))
+            self._row_local = all(self._take(m.pod.uid, m.state) for m in before)
         return False
 
     def _concerned(self, node_names: Set[str]) -> list[str]:
@@ -87,9 +88,12 @@ class _Trial:
         state = CycleState(dry_run=True, domain=domain)
         pod = self._pods[uid]
         outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
-        if isinstance(outcome, Rejection):
-            return False
-        member = self._commit.take(Choice(self._framework, state, pod, node_name))
+        return not isinstance(outcome, Rejection) and self._take(uid, state)
+
+    def _take(self, uid: str, state: CycleState) -> bool:
+        """Have the member count on its node, by what an attempt has found; whether it may."""
+        choice = Choice(self._framework, state, self._pods[uid], self.nodes[uid])
+        member = self._commit.take(choice)
         if isinstance(member, Rejection):
             return False
         self._placed[uid] = member
