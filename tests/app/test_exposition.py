@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
 from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.queues import pod, queue, queue_cluster
+from tests.queues import show as show_queues
 from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
@@ -122,3 +124,26 @@ def test_waiting_groups_are_shown_by_place_and_attempts_by_reason() -> None:
     assert now["bayplan_waiting_groups", "unschedulable"] == 1
     attempts = now["bayplan_group_attempts_total", "bayplan", "NoRoom", "unschedulable"]
     assert attempts == 1
+
+
+def test_what_queues_have_is_shown_and_wrong_sums_are_found_and_mended() -> None:
+    cluster = queue_cluster()
+    expose_world(cluster.metrics, cluster.core.world, Pulse())
+    cluster.add(make_node("n").capacity(cpu="8", memory="8Gi", pods=9))
+    show_queues(cluster, queue("a", "x", guaranteed={"cpu": 2}, limit={"cpu": 3}))
+    cluster.add(pod("p", "x", "2"), pod("q", "x", "2"))
+    cluster.run()
+    cluster.world.queues.refresh_shares()
+    now = samples(cluster.metrics)
+    names = ("used", "demand", "share", "guaranteed", "limit")
+    assert [now[f"bayplan_queue_{name}", "a", "cpu"] for name in names] == [2, 4, 3, 2, 3]
+    assert cluster.world.queues.recount() == {}
+
+    cluster.world.queues.sums.used_rows[0][0] += 1000
+    assert samples(cluster.metrics)["bayplan_queue_used", "a", "cpu"] == 3
+    assert cluster.world.queues.recount() == {"used": 1}
+    now = samples(cluster.metrics)
+    assert now["bayplan_queue_used", "a", "cpu"] == 2
+    assert now["bayplan_queue_usage_difference",] == 1
+    assert cluster.world.queues.recount() == {}
+    assert samples(cluster.metrics)["bayplan_queue_usage_difference",] == 0
