@@ -214,7 +214,7 @@ def test_values_that_no_device_has_any_more_are_forgotten(
 @pytest.mark.parametrize("seed", range(20))
 def test_kept_answers_equal_fresh_ones_after_every_change(seed: int) -> None:
     rng = random.Random(seed)
-    names = ["n1", "n2", "n3"]
+    names = [f"n{number}" for number in range(1, 10)]
     fleet = fleet_of(*names)
     asked = [
         [claim(exactly(count=2))],

@@ -97,7 +97,7 @@ class Answers:
         else:
             rows = None if self.late_node else journal.since(self._position)
         self.late_node = ""
-        if rows is None:
+        if rows is None or len(rows) * 4 > len(states.codes):
             self._set_all()
         else:
             for row in rows:
