@@ -45,8 +45,8 @@ LEASE = {
     "leaderElect": True,
     "resourceName": "e2e-tenants",
     "resourceNamespace": SYSTEM,
-    "leaseDuration": "12s",
-    "renewDeadline": "9s",
+    "leaseDuration": "24s",
+    "renewDeadline": "18s",
     "retryPeriod": "1s",
 }
 

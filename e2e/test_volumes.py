@@ -50,12 +50,13 @@ def test_a_pod_goes_where_a_volume_fits_and_the_claim_gets_the_smallest_one(
 ) -> None:
     cluster.nodes(NodeSpec("empty"), NodeSpec("rich"), NodeSpec("poor"))
     storage.volume("too-small", "1Mi", node="poor")
+    # A scheduler that has seen "large" has seen what came before; by name "large" would be first.
+    storage.volume("small", "2Gi", node="rich")
     storage.volume("large", "10Gi", node="rich")
-    storage.volume("fitting", "2Gi", node="rich")
     storage.claim("data")
     cluster.create(pod_with("db", scheduler, "data"))
     assert cluster.wait_bound("db") == {"db": "rich"}
-    assert storage.wait_bound("data") == "fitting"
+    assert storage.wait_bound("data") == "small"
 
 
 def test_a_pod_stays_with_its_local_disk(
