@@ -251,9 +251,9 @@ class Trial:
         run.others_share = after.others_share(first)
         run.start_cpu_s = first.scheduler
         run.rss_mib = peak_rss(part.pid)
-        if created:
-            bound = self._watch.times
-            waits = [bound[name] - sent for name, sent in created.items() if name in bound]
+        bound = self._watch.times
+        waits = [bound[name] - sent for name, sent in created.items() if name in bound]
+        if len(waits) > 1:
             run.arrived_per_s = (len(created) - 1) / (max(created.values()) - min(created.values()))
             cuts = statistics.quantiles(waits, n=100, method="inclusive")
             run.p50_ms, run.p99_ms = cuts[49] * 1e3, cuts[98] * 1e3

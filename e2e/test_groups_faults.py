@@ -16,7 +16,7 @@ from e2e.test_groups import CRD, MULTI_POINT, bound, create_group, members, note
 
 pytestmark = pytest.mark.e2e
 
-SLOWLY = {"qps": 2, "burst": 1}
+SLOWLY = {"qps": 0.4, "burst": 1}
 """So slowly that there is time to do something between two bindings."""
 
 
