@@ -60,6 +60,20 @@ def test_constants_are_converted_when_compiling() -> None:
     Program('quantity("x").isInteger()')  # other functions fail when they are called
 
 
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ('[uint("x")][dyn(duration("0"))] > 0u', "uint"),
+        ('(true ? [uint("x")] : [1u])[dyn(duration("0"))] > 0u', "uint"),
+        ('[[1]][int("x")][dyn(duration("0"))] > 0', "int"),
+    ],
+)
+def test_what_is_selected_from_is_planned_before_the_key(expression: str, kind: str) -> None:
+    assert problem(expression) == (
+        f"program instantiation failed: type conversion error from 'string' to '{kind}'"
+    )
+
+
 def test_expressions_nest_no_deeper_than_upstream() -> None:
     Program("(" * 249 + "true" + ")" * 249)
     assert "recursion limit exceeded: 250" in problem("(" * 250 + "true" + ")" * 250)

@@ -128,7 +128,9 @@ class _Compiler:
             node = node.operand
         if isinstance(node, Name) and links:
             self.check_field(node, links[0], scope)
+        before = len(self.planning)
         qualifiers = (*(self.qualifier(link, scope) for link in links), *tail)
+        of_keys, self.planning[before:] = self.planning[before:], []
         if isinstance(node, Conditional):
             condition = self.node(node.condition, scope)
             then = self.attribute(node.then, scope, qualifiers, branch=True)
@@ -138,6 +140,7 @@ class _Compiler:
             named = _type_named(node, scope)
             base = Constant(TypeValue(named)) if named else self.node(node, scope)
             code = access.chain(base, qualifiers) if qualifiers else base
+        self.planning += of_keys  # cel-go plans what is selected from first
         tests = bool(qualifiers) and qualifiers[-1].test
         return _tested(code) if tests and not branch else code
 
