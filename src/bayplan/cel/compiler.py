@@ -168,7 +168,7 @@ class _Compiler:
 
     def call(self, node: Call, scope: Scope) -> Code:
         name, target = node.function.removeprefix("."), node.target
-        qualified = _dotted(target)
+        qualified = _dotted(target).removeprefix(".")
         if qualified and f"{qualified}.{name}" in FUNCTIONS:
             name, target = f"{qualified}.{name}", None
         operands = (*((target,) if target is not None else ()), *node.arguments)
