@@ -228,13 +228,10 @@ class WhatIf:
 
     def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """Row -> Pods of equal or higher priority that are nominated to that node."""
-        nominator, rivals = self._nominator, {}
+        nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
+        rivals = {}
         for row, name in self._nominated_rows(nodes):
-            pods = [
-                p
-                for p in nominator.nominated_pods(name)
-                if p.priority >= pod.priority and p.uid != pod.uid
-            ]
+            pods = [p for p in nominated_pods(name) if p.priority >= priority and p.uid != uid]
             if pods:
                 rivals[row] = pods
         return rivals
