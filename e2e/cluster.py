@@ -26,6 +26,8 @@ from e2e.provider.programs import program
 Json = dict[str, Any]
 
 DEPLOY = ROOT / "deploy"
+EVERYTHING = DEPLOY / "overlays" / "with-controllers"
+"""What tests create of deploy/."""
 CONFIG = DEPLOY / "base" / "config.yaml"
 SYSTEM = "kube-system"
 NAME = "bayplan"
@@ -132,6 +134,7 @@ class Cluster:
         self._cordoned: list[str] = []
         self._others = 0
         self._is_set_up = False
+        self._there: set[str] = set()
 
     def set_up(self) -> "Cluster":
         """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
@@ -142,6 +145,9 @@ class Cluster:
         if not self.plane.owns_parts and self.kubectl(*_INSTALLED, namespace=SYSTEM):
             raise StartError("bayplan is installed in this cluster: the tests take another one")
         self._is_set_up = True
+        if not self.plane.owns_parts:
+            there = ("get", f"--kustomize={EVERYTHING}", "--ignore-not-found", "-o=name")
+            self._there = set(self.kubectl(*there).split())
         self.plane.start_kwok()
         if self.namespace != "default":
             self.kubectl("create", "namespace", self.namespace)
@@ -157,7 +163,11 @@ class Cluster:
             return
         self.clear()
         self.uncordon_others()
-        self.kubectl("delete", "-k", str(DEPLOY))
+        path = self.plane.folder / "ours.yaml"
+        objects = yaml.safe_load_all(self.kubectl("kustomize", str(EVERYTHING)))
+        ours = [one for one in objects if _name_of(one) not in self._there]
+        path.write_text(yaml.safe_dump_all(ours))
+        self.kubectl("delete", "-f", str(path), "--ignore-not-found")
         if self.namespace != "default":
             self.kubectl("delete", "namespace", self.namespace)
 
@@ -373,6 +383,13 @@ class Cluster:
     def overcommitted(self) -> dict[str, Json]:
         """Nodes whose Pods request more than they have: cpu (milli), memory (bytes), pods."""
         return overcommitted(self._nodes(OURS), self.pods().values())
+
+
+def _name_of(one: Json) -> str:
+    """As ``kubectl -o=name`` has it."""
+    group = one["apiVersion"].rpartition("/")[0]
+    kind = one["kind"].lower() + (f".{group}" if group else "")
+    return f"{kind}/{one['metadata']['name']}"
 
 
 def without_cordoned(message: str, count: int) -> str:

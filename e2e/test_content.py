@@ -60,8 +60,9 @@ def test_init_containers_count_only_as_far_as_they_need_more(cluster: Cluster) -
 def test_a_toleration_without_a_key_tolerates_everything(cluster: Cluster) -> None:
     taints = Taint("a", "b"), Taint("c", effect="NoExecute")
     cluster.nodes(NodeSpec("tainted", taints=taints))
-    cluster.create(pod("hardy", tolerations=[{"operator": "Exists"}]))
-    cluster.wait_bound("hardy")
+    everything = [{"operator": "Exists"}]  # that a node of others is cordoned, too
+    cluster.create(pod("hardy", tolerations=everything, nodeSelector={OURS: ""}))
+    assert cluster.wait_bound("hardy") == {"hardy": "tainted"}
 
 
 def test_a_node_without_a_status_takes_no_pods_and_disturbs_nothing(cluster: Cluster) -> None:
@@ -70,7 +71,7 @@ def test_a_node_without_a_status_takes_no_pods_and_disturbs_nothing(cluster: Clu
     )
     cluster.nodes(NodeSpec("full", cpu="1"))
     anywhere = [{"operator": "Exists"}]
-    cluster.create(pod("p", cpu="1", tolerations=anywhere))
+    cluster.create(pod("p", cpu="1", tolerations=anywhere, nodeSelector={OURS: ""}))
     assert cluster.wait_bound("p") == {"p": "full"}
     cluster.create(pod("q", nodeSelector={"bare": ""}, tolerations=anywhere))
     message = cluster.wait_condition("q")
