@@ -72,9 +72,14 @@ def previous(revision: str) -> Path:
     return cached("previous", key, make)
 
 
-def debian() -> Path:
-    """Return the folder with `base.tar`, a Debian 13; the caller holds `software_lock`."""
-    return cached("base", (HERE / "base.sh").read_text(), _make_base)
+def debian(suite: str = "trixie") -> Path:
+    """Return the folder with `base.tar`, that Debian; the caller holds `software_lock`."""
+
+    def make(folder: Path) -> None:
+        made = (HERE / "base.sh", folder, suite)
+        _box(folder).run(*made, log=folder / "log", **environment())
+
+    return cached("base", (suite, (HERE / "base.sh").read_text()), make)
 
 
 def _sources() -> str:
@@ -86,10 +91,6 @@ def _sources() -> str:
 
 def _box(folder: Path) -> Box:
     return Box(f"bayplan-build-{os.getpid()}", folder / "box")
-
-
-def _make_base(folder: Path) -> None:
-    _box(folder).run(HERE / "base.sh", folder, log=folder / "log", **environment())
 
 
 def _make_store(base: Path, folder: Path) -> None:
