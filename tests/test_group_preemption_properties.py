@@ -14,7 +14,7 @@ from tests.groups import group_cluster, members, names_of, nodes, pod_group, sho
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.attempt.room import Request
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import Capacity, needs_of
+from bayplan.preemption.capacity import Capacity, Fit, needs_of
 from bayplan.preemption.group import groups_of
 from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.running_pods import RunningPods
@@ -188,7 +188,8 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     budgets = Budgets(cluster.cache.objects)
     units = make_units(running, classes, useful, groups_of(cluster.cache.groups), budgets)
     domains = np.zeros(len(cluster.nodes), np.int64)
-    capacity = Capacity(cluster.nodes, needs_of(request), world.wanted, domains, (), units)
+    fit = Fit(cluster.nodes, needs_of(request), world.wanted, domains, ())
+    capacity = Capacity(fit, units)
     shortest = capacity.shortest()
     too_few = len(units) if shortest is None else shortest - 1
     if too_few >= 0:

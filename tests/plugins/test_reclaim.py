@@ -14,6 +14,7 @@ from tests.groups import show as show_groups
 from tests.queues import pod, pods, queue, queues_profile, show, used
 
 from bayplan.inbox.messages import Activate
+from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.testing import PodBuilder, make_node
 
 
@@ -118,6 +119,33 @@ def test_pods_that_would_be_more_than_a_queue_may_give_together_stay() -> None:
     settle(cluster)
     assert victims(cluster) == {}  # two of them are four CPUs, and b has three above its share
     assert "would be undone by queue b" in cluster.message(taker)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "said"),
+    [
+        pytest.param("4", "would be undone by queue b", id="a queue may not give that much"),
+        pytest.param("6", "evicting others would not make room", id="who yields is too little"),
+    ],
+)
+def test_where_no_queue_may_give_enough_on_any_node_nobody_is_sought(
+    monkeypatch: pytest.MonkeyPatch, cpu: str, said: str
+) -> None:
+    cluster = cluster_with(
+        queue("a", "x", guaranteed={"cpu": 6}),
+        queue("b", "y", guaranteed={"cpu": 8}),
+        queue("c", "z", reclaimable=False),
+        nodes=3,
+        cpu="6",
+    )
+    for row in range(3):
+        cluster.add(*(pod(f"b-{row}{i}", "y").node(f"n{row}") for i in range(4 if row else 3)))
+        cluster.add(*(pod(f"c-{row}{i}", "z").node(f"n{row}") for i in range(2 if row else 3)))
+    monkeypatch.setattr(ReclaimRule, "classes", lambda *_: pytest.fail("a search"))
+    cluster.add(taker := pod("a", "x", cpu))
+    settle(cluster, 1)
+    assert victims(cluster) == {}
+    assert said in cluster.message(taker)
 
 
 def test_within_its_guaranteed_amount_nobody_yields() -> None:

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.queues import pod, queue, queues_profile, show
 
+from bayplan.api.kinds import POD_GROUP
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.inbox.messages import Changed
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
-from bayplan.testing import Json, PodBuilder, make_node
+from bayplan.testing import Json, PodBuilder, make_node, make_object
 
 IN_VAIN = "bayplan_preemptions_in_vain_total"
 REPEATED = "bayplan_preemptions_repeated_total"
 TENANTS = {"a": "x", "b": "y", "c": "z"}
 """Queues and their namespaces."""
+NODES = ("n0", "n1", "n2")
 
 SEVERAL = settings(max_examples=15, deadline=None)
 SPECS = st.fixed_dictionaries(
@@ -105,6 +109,51 @@ def test_the_quick_look_for_victims_changes_no_answer(
     assert quick.writer.deleted == thorough.writer.deleted
     assert quick.notes == thorough.notes
     assert quick.recorder.conditions == thorough.recorder.conditions
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)),
+    st.booleans(),
+    st.lists(st.tuples(ASKED, st.integers(0, 2), st.integers(0, 9)), min_size=4, max_size=14),
+    ASKED,
+    st.integers(1, 3),
+)
+def test_the_bound_rules_out_nothing_that_a_search_finds(
+    specs: dict[str, Json], nested: bool, asked: list[Any], last: Any, size: int
+) -> None:
+    """Pods anywhere, some of them leaving; the taker is a Pod or a group."""
+    namespace, cpu, priority = last
+    if nested:
+        for name in "bc":
+            specs[name]["parent"] = "all"
+    pods, free = [], [4, 4, 4]
+    for number, ((tenant, cpus, of_pod), row, fate) in enumerate(asked):
+        if free[row] >= cpus:
+            free[row] -= cpus
+            one = waiting(f"run-{number}", tenant, cpus, of_pod).node(f"n{row}")
+            one = one.start_time(f"2026-01-01T00:00:{number:02}Z")
+            pods.append(one.terminating() if fate == 0 else one)
+    outcomes = []
+    for bounded in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not bounded:
+                patch.setattr(ReclaimRule, "rules_out", lambda *_: None)
+            cluster = world(queues_profile("Coscheduling"), specs)
+            if nested:
+                show(cluster, queue("all"))
+            cluster.add(*pods)
+            taking = [waiting(f"taker-{i}", namespace, cpu, priority) for i in range(size)]
+            if size > 1:
+                group = make_object(POD_GROUP, "gang").namespace(namespace).spec(minMember=size)
+                cluster.tell(Changed(POD_GROUP, group.new_version().obj()))
+                taking = [one.label(POD_GROUP_LABEL, "gang") for one in taking]
+            cluster.add(*taking)
+            cluster.cycle()
+            nominator = cluster.world.nominator
+            nominated = {n: [one.name for one in nominator.nominated_pods(n)] for n in NODES}
+            outcomes.append((cluster.writer.deleted, cluster.writer.bound, nominated))
+    assert outcomes[0] == outcomes[1]
 
 
 @SEVERAL

@@ -64,7 +64,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodGroupPostFilter, PreFilter
 from bayplan.framework.room import NoRoom, RoomRequest, Taker
 from bayplan.framework.status import SKIP, Status
-from bayplan.preemption.capacity import Capacity, needs_of
+from bayplan.preemption.capacity import Capacity, Fit, needs_of
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import Units
 
@@ -204,7 +204,7 @@ class Backfill(Plugin):
             domains = nodes.label(taker.level).codes.astype(np.int64)
         else:
             domains = np.zeros(len(nodes), np.int64)
-        capacity = Capacity(nodes, needs, taker.minimum, domains, (), units)
+        capacity = Capacity(Fit(nodes, needs, taker.minimum, domains, ()), units)
         length = capacity.shortest()
         if not length:
             return None

@@ -70,13 +70,16 @@ class Free:
 
     def __init__(self, nodes: NodeTable, resources: Iterable[str]) -> None:
         self.offered: dict[str, IntArray] = {}
-        self.columns: dict[str, IntArray] = {}
+        self.requested: dict[str, IntArray] = {}
         for name in resources:
             if name == PODS:
-                self.offered[name], requested = nodes.allowed_pods, nodes.pod_count
+                self.offered[name], self.requested[name] = nodes.allowed_pods, nodes.pod_count
             else:
-                self.offered[name], requested = nodes.allocatable(name), nodes.requested(name)
-            self.columns[name] = self.offered[name] - requested
+                self.offered[name] = nodes.allocatable(name)
+                self.requested[name] = nodes.requested(name)
+        self.columns: dict[str, IntArray] = {
+            name: offered - self.requested[name] for name, offered in self.offered.items()
+        }
 
     def take(self, placed: Iterable[Placed], sign: int = 1) -> None:
         """Count these Pods; with a ``sign`` of -1, count them no longer."""
@@ -91,8 +94,8 @@ class Free:
         return any(self.columns[name][row] < 0 for row in rows for name in self.columns)
 
 
-class Capacity:
-    """Room on all nodes for one taker.
+class Fit:
+    """How many Pods of a taker fit on the nodes, with so much free on each.
 
     Args:
         nodes: the full table; it is not changed.
@@ -100,7 +103,10 @@ class Capacity:
         minimum: as many of its Pods have to fit in one domain.
         domains: (n,) the domain of each row; negative for rows that are in none.
         held: Pods that are not there yet, but whose room is kept for them.
-        units: who may yield.
+
+    Attributes:
+        needs, minimum, domains: as given.
+        free: what is free now.
     """
 
     def __init__(
@@ -110,15 +116,49 @@ class Capacity:
         minimum: int,
         domains: IntArray,
         held: Iterable[Placed],
-        units: Units,
     ) -> None:
-        self._needs, self._minimum = needs, minimum
-        self._domains, self._inside = domains, domains >= 0
-        self._units = units
-        resources = {name for need in needs for name in need.amounts}
-        self._free = Free(nodes, resources)
-        self._free.take(held)
-        self._amounts = {name: np.zeros(0, np.int64) for name in resources}
+        self.needs, self.minimum, self.domains = needs, minimum, domains
+        self._inside = domains >= 0
+        self.free = Free(nodes, {name for need in needs for name in need.amounts})
+        self.free.take(held)
+
+    def is_enough(self, free: Mapping[str, IntArray]) -> bool:
+        """Whether the minimum fits in one domain."""
+        return int(self.by_domain(free).max(initial=0)) >= self.minimum
+
+    def by_domain(self, free: Mapping[str, IntArray]) -> IntArray:
+        """How many Pods fit at most, by domain."""
+        fit = np.zeros(int(self.domains.max(initial=-1)) + 1, np.int64)
+        for need in self.needs:
+            copies = self.copies(need, free)[self._inside]
+            sums = np.bincount(self.domains[self._inside], copies, minlength=len(fit))
+            fit += np.minimum(sums, need.count).astype(np.int64)
+        return fit
+
+    def copies(self, need: Need, free: Mapping[str, IntArray]) -> IntArray:
+        """(n,) how often a Pod fits, at most `Need.count` times.
+
+        A node that offers nothing of a resource and will do nevertheless has it from somewhere
+        else: from a driver of devices.
+        """
+        copies: IntArray = np.where(need.rows, need.count, 0)
+        for name, amount in need.amounts.items():
+            bound = np.where(self.free.offered[name] > 0, free[name] // amount, _UNBOUNDED)
+            copies = np.minimum(copies, bound)
+        return np.maximum(copies, 0)
+
+
+class Capacity:
+    """Room on all nodes for one taker when units are gone.
+
+    Args:
+        fit: what fits, and what is free with nobody gone.
+        units: who may yield.
+    """
+
+    def __init__(self, fit: Fit, units: Units) -> None:
+        self._fit, self._free, self._units = fit, fit.free, units
+        self._amounts = {name: np.zeros(0, np.int64) for name in fit.free.columns}
         """Of as many Pods of the units as have been asked for."""
 
     def shortest(self) -> int | None:
@@ -141,16 +181,7 @@ class Capacity:
         return high
 
     def _is_enough(self, units: int) -> bool:
-        return int(self._fit(self._free_without(units)).max(initial=0)) >= self._minimum
-
-    def _fit(self, free: Mapping[str, IntArray]) -> IntArray:
-        """How many Pods fit at most, by domain."""
-        fit = np.zeros(int(self._domains.max(initial=-1)) + 1, np.int64)
-        for need in self._needs:
-            copies = self._copies(need, free)[self._inside]
-            sums = np.bincount(self._domains[self._inside], copies, minlength=len(fit))
-            fit += np.minimum(sums, need.count).astype(np.int64)
-        return fit
+        return self._fit.is_enough(self._free_without(units))
 
     def _free_without(self, units: int) -> dict[str, IntArray]:
         """What is free on each row when the first ``units`` are gone."""
@@ -170,18 +201,6 @@ class Capacity:
             added = np.fromiter((amounts.get(name, 0) for amounts in more), np.int64, len(more))
             self._amounts[name] = np.concatenate([column, added])
 
-    def _copies(self, need: Need, free: Mapping[str, IntArray]) -> IntArray:
-        """(n,) how often a Pod fits, at most `Need.count` times.
-
-        A node that offers nothing of a resource and will do nevertheless has it from somewhere
-        else: from a driver of devices.
-        """
-        copies: IntArray = np.where(need.rows, need.count, 0)
-        for name, amount in need.amounts.items():
-            bound = np.where(self._free.offered[name] > 0, free[name] // amount, _UNBOUNDED)
-            copies = np.minimum(copies, bound)
-        return np.maximum(copies, 0)
-
     # Where members could go, and who can stay then
 
     def fill(self, units: int) -> list[Placed]:
@@ -190,18 +209,18 @@ class Capacity:
         They are in the domain that most Pods fit in. Rows with room for nothing come first, then
         those whose units yield first.
         """
-        free = self._free_without(units)
-        outside = self._domains != self._fit(free).argmax()
+        fit, free = self._fit, self._free_without(units)
+        outside = fit.domains != fit.by_domain(free).argmax()
         latest = np.full(len(free[PODS]), -1)
         pods = int(self._units.ends[units - 1]) if units else 0
         np.maximum.at(latest, self._units.rows[:pods], self._units.unit_of_pods()[:pods])
         members: list[Placed] = []
-        for need in self._needs:
-            unpaid = self._copies(need, self._free.columns) == 0
-            copies = self._copies(need, free)
+        for need in fit.needs:
+            unpaid = fit.copies(need, self._free.columns) == 0
+            copies = fit.copies(need, free)
             copies[outside] = 0
             rows = np.lexsort((latest, unpaid))
-            chosen = np.repeat(rows, copies[rows])[: min(need.count, self._minimum - len(members))]
+            chosen = np.repeat(rows, copies[rows])[: min(need.count, fit.minimum - len(members))]
             for name, amount in need.amounts.items():
                 np.subtract.at(free[name], chosen, amount)
             members += [(row, need.pod) for row in chosen.tolist()]

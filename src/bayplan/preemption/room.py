@@ -6,7 +6,8 @@ end in time, so the search goes the other way round: it fixes an order, and look
 it.
 
 1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded. That
-   nobody may it knows from sums, without a look at Pods.
+   nobody may it knows from sums, without a look at Pods; that those who may are not enough on any
+   node it may know from bounds (`YieldRule.rules_out`).
 2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
    are leaving anyway, then by class of the rule, budget, priority, surplus, age.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
@@ -47,7 +48,7 @@ from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import Capacity, Need, Placed, needs_of
+from bayplan.preemption.capacity import Capacity, Fit, Need, Placed, needs_of
 from bayplan.preemption.rule import YieldRule
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import GroupOf, Units, make_units
@@ -88,9 +89,13 @@ class RoomSearch:
         if not evicted and not rule.has_victims(request.taker):
             return NoRoom()
         running = RunningPods(self._nodes, evicted)
-        room = self._find_among(request, rule, running, group_of, evicted)
+        fit = self._fit(request.taker, needs_of(request))
+        impossible = rule.rules_out(request.taker, running, fit)
+        if impossible is not None:
+            return impossible
+        room = self._find_among(request, rule, running, fit, group_of, evicted)
         if room is NOT_ENOUGH and rule.wider is not None:
-            room = self._find_among(request, rule.wider, running, group_of, evicted)
+            room = self._find_among(request, rule.wider, running, fit, group_of, evicted)
         return room
 
     def _find_among(
@@ -98,16 +103,16 @@ class RoomSearch:
         request: RoomRequest,
         rule: YieldRule,
         running: RunningPods,
+        fit: Fit,
         group_of: GroupOf | None,
         evicted: Container[str],
     ) -> Room | NoRoom:
         classes = rule.classes(request.taker, running)
         if not (classes >= 0).any():
             return NoRoom()
-        needs = needs_of(request)
-        useful = np.logical_or.reduce([need.rows for need in needs])[running.rows]
+        useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
         units = make_units(running, classes, useful, group_of, self._budgets)
-        proof = _Proof(request, self._nodes, units, self._capacity(request.taker, needs, units))
+        proof = _Proof(request, self._nodes, units, Capacity(fit, units))
         if not proof.find():
             return NOT_ENOUGH
         proof.reprieve()
@@ -123,12 +128,12 @@ class RoomSearch:
             proof.plan, victims, _sentence(len(proof.plan), rule.describe(victims), victims)
         )
 
-    def _capacity(self, taker: Taker, needs: list[Need], units: Units) -> Capacity:
+    def _fit(self, taker: Taker, needs: list[Need]) -> Fit:
         if taker.level:
             domains = self._nodes.label(taker.level).codes.astype(np.int64)
         else:
             domains = np.zeros(len(self._nodes), np.int64)
-        return Capacity(self._nodes, needs, taker.minimum, domains, self._held(taker), units)
+        return Fit(self._nodes, needs, taker.minimum, domains, self._held(taker))
 
     def _held(self, taker: Taker) -> Iterator[Placed]:
         """Nominated Pods whose room is not for the taker."""

@@ -10,7 +10,8 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import IntArray
-from bayplan.framework.room import Taker
+from bayplan.framework.room import NoRoom, Taker
+from bayplan.preemption.capacity import Fit
 from bayplan.preemption.running_pods import RunningPods
 
 
@@ -27,6 +28,12 @@ class YieldRule(Protocol):
 
     def has_victims(self, taker: Taker) -> bool:
         """Whether anybody at all may yield; a quick look that saves the columns of all Pods."""
+
+    def rules_out(self, taker: Taker, running: RunningPods, fit: Fit) -> NoRoom | None:
+        """The answer where bounds show that no search can find room; None where one might.
+
+        It must never rule out what a search by this rule or by `wider` would find.
+        """
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
@@ -49,6 +56,10 @@ class LowerPriority:
     def has_victims(self, taker: Taker) -> bool:
         """See `YieldRule`."""
         return self._counters.any_below(taker.priority)
+
+    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
+        """See `YieldRule`."""
+        return None
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

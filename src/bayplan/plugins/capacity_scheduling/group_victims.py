@@ -15,9 +15,10 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.framework.room import Taker
+from bayplan.framework.room import NoRoom, Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+from bayplan.preemption.capacity import Fit
 from bayplan.preemption.ranking import most_important_first
 from bayplan.preemption.running_pods import RunningPods
 
@@ -36,6 +37,10 @@ class QuotaRule:
         if quota is None or quota.exceeds_minimum_with(_needed(taker)):
             return self._counters.any_below(taker.priority)
         return any(other.exceeds_minimum() for other in self._quotas.by_namespace.values())
+
+    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
+        """See `YieldRule`."""
+        return None
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

@@ -19,7 +19,8 @@ the giver would have to be less saturated than the taker is, and it is not. The 
 
 Which of its Pods a queue gives is open as long as that holds. The first of them by age may be on
 many nodes, and none of these has room then. So where they are not enough, all Pods of the givers
-may yield, and the victims are judged together (`ReclaimRule.wider`, `ReclaimRule.refusal`).
+may yield, and the victims are judged together (`ReclaimRule.wider`, `ReclaimRule.refusal`). That
+not even these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
 
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
@@ -44,8 +45,11 @@ from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
-from bayplan.framework.room import Taker
+from bayplan.framework.room import NoRoom, Taker
+from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.turns import saturation, saturation_of
+from bayplan.preemption.capacity import Fit
+from bayplan.preemption.room import NOT_ENOUGH
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY, GUARANTEED, SHARE = "priority", "guaranteed", "share"
@@ -85,6 +89,24 @@ class _Giver(NamedTuple):
         ]
 
 
+class _Parties(NamedTuple):
+    """Who takes and who may give, and what Pods of each shape are to that.
+
+    Attributes:
+        row: the taker's queue.
+        leaves: (s,) the queue of each shape.
+        requests: (s, c) of each shape.
+        used: (q, c) what queues will use.
+        givers: the one that deserves least comes first.
+    """
+
+    row: int
+    leaves: IntArray
+    requests: IntArray
+    used: Amounts
+    givers: Sequence[_Giver]
+
+
 class _Yielding(NamedTuple):
     """Pods of one giver.
 
@@ -121,6 +143,8 @@ class ReclaimRule:
         self._counters = counters
         self._asked: list[tuple[_Giver, list[list[int]]]] = []
         self._columns: IntArray = np.zeros(0, np.int64)
+        self._parties: tuple[RunningPods, _Parties] | None = None
+        """Between `rules_out` and `classes`."""
         self._queues, self._nominator = queues, nominator
         self._now = now
         self._rules: dict[str, str] = {}
@@ -137,25 +161,65 @@ class ReclaimRule:
             or bool(self._givers(taker, row, self._used(taker, ())))
         )
 
+    def rules_out(self, taker: Taker, running: RunningPods, fit: Fit) -> NoRoom | None:
+        """See `YieldRule`."""
+        if not len(running):
+            return None
+        parties = self._ask(taker, running)
+        structure = self._queues.structure
+        names = [structure.resources[column] for column in self._columns.tolist()]
+        leaves = parties.leaves[running.codes]
+        own = (leaves == parties.row) & (running.priorities < taker.priority)
+        yields = running.leaving | own
+        if not names or not (parties.givers or yields.any()):
+            return None
+        most = np.full((len(structure), len(names)), -1)
+        for giver in parties.givers:
+            most[giver.leaf] = np.min(giver.room(parties.used), axis=0)
+        bound = Bound(
+            fit,
+            running,
+            leaves,
+            dict(_pairs(names, parties.requests[running.codes].T)),
+            yields,
+            dict(_pairs(names, most.T)),
+        )
+        if fit.is_enough(bound.bounded):
+            self._parties = running, parties
+            return None
+        if not fit.is_enough(bound.whole):
+            return NOT_ENOUGH
+        in_the_way = bound.in_the_way()
+        first = next(giver.leaf for giver in parties.givers if giver.leaf in in_the_way)
+        return NoRoom(f"would be undone by queue {structure.name(first)}")
+
+    def _ask(self, taker: Taker, running: RunningPods) -> _Parties:
+        self._rules, self.refusals = {}, {}
+        queues, pods = self._queues, running.examples
+        row = queues.leaf(taker.pods[0])
+        leaves = np.array([queues.leaf(pod) for pod in pods], np.int64)
+        each = np.array([queues.requests(pod) for pod in pods])
+        gone = running.codes[running.leaving]
+        gone = gone[leaves[gone] != NO_QUEUE]
+        all_used = self._used(taker, zip(leaves[gone], each[gone], strict=True))
+        givers = sorted(self._givers(taker, row, all_used), key=_deserves_least)
+        used: Amounts = all_used[:, self._columns].tolist()
+        return _Parties(row, leaves, each[:, self._columns], used, givers)
+
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""
-        self._rules, self.refusals = {}, {}
-        pods = running.examples
-        leaves = np.array([self._queues.leaf(pod) for pod in pods], np.int64)[running.codes]
-        row = self._queues.leaf(taker.pods[0])
-        own = (leaves == row) & (running.priorities < taker.priority)
+        if not len(running):
+            return np.zeros(0, np.int64)
+        kept, self._parties = self._parties, None
+        parties = kept[1] if kept and kept[0] is running else self._ask(taker, running)
+        givers, used = parties.givers, list(parties.used)
+        leaves: IntArray = parties.leaves[running.codes]
+        requests: IntArray = parties.requests[running.codes]
+        own = (leaves == parties.row) & (running.priorities < taker.priority)
         classes: IntArray = np.where(own, 0, -1)
         classes[running.leaving] = 0
-        if row == NO_QUEUE or not len(running):
-            return classes
-        each = np.array([self._queues.requests(pod) for pod in pods])[running.codes]
-        gone = np.flatnonzero(running.leaving & (leaves != NO_QUEUE))
-        all_used = self._used(taker, zip(leaves[gone], each[gone], strict=True))
-        givers = self._givers(taker, row, all_used)
-        givers.sort(key=_deserves_least)
-        sums, columns = self._queues.sums, self._columns
-        used, shares = all_used[:, columns].tolist(), sums.share[:, columns].tolist()
-        requests = each[:, columns]
+        sums = self._queues.sums
+        shares = sums.share[:, self._columns].tolist()
         candidates_of = _by_leaf(leaves, running)
         by_share = np.zeros(len(running), np.bool_)
         others = np.zeros(len(running), np.bool_)
@@ -170,7 +234,9 @@ class ReclaimRule:
             chosen, going = candidates[within], amounts[within]
             branch = giver.path[-1]
             together = going.cumsum(axis=0)
-            some.append(_Yielding(chosen, used[branch] - together + going, shares[branch]))
+            some.append(
+                _Yielding(chosen, np.array(used[branch]) - together + going, shares[branch])
+            )
             by_share[chosen] = giver.rule == SHARE
             if len(chosen):
                 for link in giver.path:
