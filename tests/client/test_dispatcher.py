@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kubernetes.client import Configuration
 from tests.client.fault_server import Exchange, FaultServer, one_after_another
-from tests.waiting import SOON
+from tests.waiting import SOON, eventually
 
 from bayplan.client import errors
 from bayplan.client.connection import Connection
@@ -402,3 +402,26 @@ def test_what_is_submitted_after_the_end_fails_at_once(bench: Bench) -> None:
     bench.start().close(1)
     bench.submit("/late")
     assert isinstance(bench.error(), errors.Closed)
+
+
+def test_a_wake_that_comes_after_the_end_is_no_error(bench: Bench) -> None:
+    dispatcher = bench.start()
+    writer = dispatcher._wake_writer
+    asked = threading.Event()
+
+    class Late:
+        """Sends when the thread has ended by itself, as it may while another one is about to."""
+
+        def send(self, data: bytes) -> int:
+            asked.set()
+            dispatcher._thread.join(SOON)
+            return writer.send(data)
+
+        def close(self) -> None:
+            writer.close()
+
+    eventually(lambda: dispatcher._asleep)
+    dispatcher._wake_writer = Late()  # type: ignore[assignment]
+    dispatcher.close(0)
+    assert asked.is_set()
+    assert not dispatcher.alive

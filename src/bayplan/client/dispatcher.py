@@ -104,7 +104,11 @@ class Dispatcher:
         self._news = True
         if self._asleep:
             self._asleep = False
-            self._wake_writer.send(b"\0")
+            try:
+                self._wake_writer.send(b"\0")
+            except OSError:
+                if not self._ended:  # else the thread has awoken by itself and closed it
+                    raise
 
     def end_bindings(self) -> None:
         """Send nothing of `Lane.BIND` any more: what has not been sent fails, with `Closed`."""
