@@ -1,9 +1,9 @@
-"""The benchmark of groups places what fits, on a small cluster."""
+"""The benchmark of groups places what fits, and wakes whom it says, on a small cluster."""
 
 from __future__ import annotations
 
 import pytest
-from bench.groups import CASES, CPU_OF_ALL, Case, measure
+from bench.groups import CASES, CPU_OF_ALL, WAITING, Case, events_beside, measure
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,13 @@ from bench.groups import CASES, CPU_OF_ALL, Case, measure
 )
 def test_a_group_is_placed_as_a_whole_or_not_at_all(case: Case, bound: str) -> None:
     assert measure(case, 10)[0] == bound
+
+
+@pytest.mark.parametrize("case", WAITING, ids=lambda case: case.name)
+def test_only_room_wakes_the_groups_that_wait(case: Case) -> None:
+    woken = {
+        name: event.groups for name, event in events_beside(case._replace(groups=2), 40).items()
+    }
+    last = woken.pop("a Pod leaves a full node")
+    assert last == (0 if case.missing else 2)
+    assert not any(woken.values())

@@ -135,7 +135,9 @@ class HintIndex:
     For a plugin that may reject thousands of Pods, each for a reason of its own.
 
     Attributes:
-        pod_keys: ``pod_keys(pod)``: keys of a Pod, which must stay the same while it exists.
+        pod_keys: ``pod_keys(pod)``: keys of a Pod, taken when it begins to wait. They must stay the
+            same meanwhile, unless what changes them is an event for which the hint answers Queue:
+            then the Pod gets new ones if it has to wait again.
         event_keys: ``event_keys(old, new)``: keys of an event; None where it may concern any Pod.
     """
 

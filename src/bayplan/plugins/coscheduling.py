@@ -28,6 +28,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
+    HintIndex,
     Resource,
 )
 from bayplan.framework.groups import GroupsPods
@@ -38,6 +39,8 @@ from bayplan.framework.status import Status
 
 DEFAULT_SECONDS = 60.0
 """Until a group gives up, where neither it nor the configuration says."""
+_ROOM, _LEVEL = "minResources", "topology"
+"""Keys of the index of groups that ask for these; the key of a group itself has a slash."""
 
 
 class Coscheduling(Plugin):
@@ -122,6 +125,9 @@ class Coscheduling(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """What a group waits for that gathers, or that lacks minResources or a topology."""
         any_change = Action.ADD | Action.UPDATE_OTHER | Action.DELETE
+        mine = HintIndex(self._index_keys, _object_keys)
+        asks_for_level = HintIndex(self._index_keys, lambda _old, _new: (_LEVEL,))
+        asks_for_room = HintIndex(self._index_keys, lambda _old, _new: (_ROOM,))
         changed = ClusterEvent(POD_GROUP, any_change)
         levels = ClusterEvent(TOPOLOGY, any_change)
         labels = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
@@ -131,15 +137,29 @@ class Coscheduling(Plugin):
                 EventRegistration(ClusterEvent(kind, any_change), self._is_the_owner)
                 for kind in _read_for(self.inferred)
             ),
-            EventRegistration(changed, self._concerns),
-            EventRegistration(levels, self._asks_for_a_level),
-            EventRegistration(labels, self._asks_for_a_level),
-            EventRegistration(ClusterEvent(NODE, room), self._asks_for_room),
+            EventRegistration(changed, self._concerns, mine),
+            EventRegistration(levels, self._asks_for_a_level, asks_for_level),
+            EventRegistration(labels, self._asks_for_a_level, asks_for_level),
+            EventRegistration(ClusterEvent(NODE, room), self._asks_for_room, asks_for_room),
             EventRegistration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
                 self._asks_for_room,
+                asks_for_room,
             ),
         ]
+
+    def _index_keys(self, pod: Pod) -> list[str]:
+        """The group of the Pod, and what it asks for.
+
+        What it asks for changes with its object only. That wakes the group, which gets new keys
+        when it waits again.
+        """
+        key = self.key_of(pod)
+        group = self.find(key)
+        if group is None:
+            return [key]
+        asks = [(_ROOM, bool(group.room)), (_LEVEL, _asks_for_level(group))]
+        return [key, *(name for name, does in asks if does)]
 
     def _asks_for_room(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
@@ -147,8 +167,7 @@ class Coscheduling(Plugin):
 
     def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
-        asks = group is not None and any(part.topology is not None for part in group.walk())
-        return Hint.QUEUE if asks else Hint.SKIP
+        return Hint.QUEUE if group is not None and _asks_for_level(group) else Hint.SKIP
 
     def _concerns(self, pod: Pod, old: PodGroup | None, new: PodGroup | None) -> Hint:
         pod_group = new or old
@@ -159,6 +178,14 @@ class Coscheduling(Plugin):
         owner = new or old
         mine = owner is not None and says_something_about(self.key_of(pod), owner)
         return Hint.QUEUE if mine else Hint.SKIP
+
+
+def _object_keys(old: PodGroup | None, new: PodGroup | None) -> list[str]:
+    return [pod_group.key for pod_group in (new or old,) if pod_group is not None]
+
+
+def _asks_for_level(group: Group) -> bool:
+    return any(part.topology is not None for part in group.walk())
 
 
 def _read_for(owners: Iterable[str]) -> dict[Kind[object], None]:

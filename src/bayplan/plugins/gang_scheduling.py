@@ -25,6 +25,7 @@ from bayplan.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     Hint,
+    HintIndex,
     Resource,
 )
 from bayplan.framework.groups import GroupsPods
@@ -84,12 +85,23 @@ class GangScheduling(Plugin):
 
     def events_to_register(self) -> list[EventRegistration]:
         """What an incomplete group waits for: more Pods, its PodGroup, a lower minCount."""
+        siblings = HintIndex(_index_keys, lambda _old, new: _index_keys(new))
+        groups = HintIndex(_index_keys, lambda _old, new: (new.key,))
+        come = ClusterEvent(WORKLOAD_POD_GROUP, Action.ADD)
+        changed = ClusterEvent(WORKLOAD_POD_GROUP, Action.UPDATE_OTHER)
         return [
-            EventRegistration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD), _is_sibling),
-            EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), _is_sibling),
-            EventRegistration(ClusterEvent(WORKLOAD_POD_GROUP, Action.ADD), _has_come),
-            EventRegistration(ClusterEvent(WORKLOAD_POD_GROUP, Action.UPDATE_OTHER), _asks_less),
+            *(
+                EventRegistration(ClusterEvent(pods, Action.ADD), _is_sibling, siblings)
+                for pods in (Resource.UNSCHEDULED_POD, Resource.ASSIGNED_POD)
+            ),
+            EventRegistration(come, _has_come, groups),
+            EventRegistration(changed, _asks_less, groups),
         ]
+
+
+def _index_keys(pod: Pod) -> tuple[str]:
+    """The PodGroup of the Pod, which never changes; "" for none."""
+    return (workload_group_key(pod),)
 
 
 def _is_sibling(pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:

@@ -7,7 +7,7 @@ Queue: a broken plugin may cause useless attempts, but no Pod waits forever.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,8 @@ def _registered(plugin: Plugin) -> list[EventRegistration]:
     return events
 
 
+PodKeys = Callable[[Pod], Iterable[Hashable]]
+"""See `HintIndex`."""
 Hints = Mapping[str, list[tuple[str, HintFn | None]]]
 """By profile, (plugin, its hint or None for always Queue)."""
 
@@ -111,11 +113,12 @@ class HintTable:
         """Registrations by profile, and whether any extender may reject Pods."""
         rest = [(EXTENDER, _ANY_EVENT)] if extenders else []
         self._profiles = {name: [*found, *rest] for name, found in profiles.items()}
-        self._indexes: dict[PluginKey, list[HintIndex]] = {}
+        self._pod_keys: dict[PluginKey, dict[PodKeys, None]] = {}
         for profile, registered in self._profiles.items():
             for plugin, registration in registered:
                 if registration.index is not None:
-                    self._indexes.setdefault((profile, plugin), []).append(registration.index)
+                    functions = self._pod_keys.setdefault((profile, plugin), {})
+                    functions[registration.index.pod_keys] = None
         self._interest: dict[ClusterEvent, Interest] = {}
         self._broken: set[tuple[str, str, str]] = set()
 
@@ -144,9 +147,9 @@ class HintTable:
         keys: list[WaitKey] = []
         for plugin in plugins:
             keys.append((profile, plugin))
-            for index in self._indexes.get((profile, plugin), ()):
+            for pod_keys in self._pod_keys.get((profile, plugin), ()):
                 for pod in (queued.pod, *queued.also_rejected):
-                    keys += ((profile, plugin, key) for key in index.pod_keys(pod))
+                    keys += ((profile, plugin, key) for key in pod_keys(pod))
         return tuple(keys)
 
     def woken(

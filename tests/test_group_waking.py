@@ -1,0 +1,143 @@
+"""Events wake the groups that they concern, and ask no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core_harness import Cluster
+from tests.groups import (
+    group_cluster,
+    members,
+    names_of,
+    nodes,
+    pod_group,
+    racks,
+    show,
+    sub_groups,
+    topology,
+)
+from tests.workload_groups import gang, workload_cluster
+from tests.workload_groups import members as members_of_gang
+from tests.workload_groups import show as show_workload
+
+from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY, WORKLOAD_POD_GROUP
+from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
+from bayplan.plugins.coscheduling import Coscheduling
+from bayplan.plugins.gang_scheduling import GangScheduling
+from bayplan.queue.places import Place
+from bayplan.testing import PodBuilder
+
+ROOM = {"minResources": {"cpu": "5"}}
+RACK = topology(required="rack")
+
+
+def is_tried_in_vain(cluster: Cluster) -> set[str]:
+    """The only group is tried and waits for an event; returns who rejected it."""
+    cluster.wait(11)
+    cluster.run()
+    (entry,) = cluster.queue.groups
+    assert entry.place is Place.UNSCHEDULABLE
+    return set(entry.rejectors)
+
+
+@pytest.mark.parametrize("first", [{}, ROOM, RACK], ids=["nothing", "room", "a-level"])
+@pytest.mark.parametrize("then", [ROOM, RACK], ids=["room", "a-level"])
+def test_what_a_group_asks_for_while_it_waits_is_what_wakes_it(first: Any, then: Any) -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(1, cpu="1"))
+    _show(cluster, first, minimum=2)
+    cluster.add(*members("g", 2))
+    is_tried_in_vain(cluster)
+    _show(cluster, then, minimum=1)
+    assert is_tried_in_vain(cluster) == {"Coscheduling"}
+    cluster.add(*(racks(1) if then is RACK else nodes(5, cpu="1")))
+    cluster.wait(11)
+    cluster.run()
+    assert names_of(cluster, "g")
+
+
+def _show(cluster: Cluster, asks: Any, minimum: int) -> None:
+    annotations, spec = (asks, {}) if asks is RACK else ({}, asks)
+    show(cluster, pod_group("g", annotations, minMember=minimum, **spec))
+
+
+def asked_and_woken(
+    plugin: Any, event: ClusterEvent, old: Any, new: Any, pods: dict[str, PodBuilder]
+) -> tuple[set[str], set[str]]:
+    """The groups that an index finds for the event, and those that the hint wakes."""
+    asked, woken = set(), set()
+    for registration in plugin.events_to_register():
+        if not registration.event.matches(event):
+            continue
+        for name, builder in pods.items():
+            pod, index = builder.obj(), registration.index
+            keys = index.event_keys(old, new) if index is not None else None
+            if keys is None or set(keys) & set(index.pod_keys(pod)):
+                asked.add(name)
+            if registration.hint(pod, old, new) is Hint.QUEUE:
+                woken.add(name)
+    return asked, woken
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "concerned"),
+    [
+        pytest.param(POD_GROUP, Action.UPDATE_OTHER, {"room"}, id="pod-group"),
+        pytest.param(TOPOLOGY, Action.UPDATE_OTHER, {"level", "parts"}, id="levels"),
+        pytest.param(NODE, Action.UPDATE_NODE_LABEL, {"level", "parts"}, id="labels"),
+        pytest.param(NODE, Action.UPDATE_NODE_ALLOCATABLE, {"room"}, id="larger-node"),
+        pytest.param(NODE, Action.ADD, {"level", "parts", "room"}, id="new-node"),
+        pytest.param(Resource.ASSIGNED_POD, Action.DELETE, {"room"}, id="pod-left"),
+    ],
+)
+def test_an_event_asks_the_groups_that_it_concerns(
+    resource: Any, action: Action, concerned: set[str]
+) -> None:
+    cluster = group_cluster()
+    part = {"name": "part", "requiredTopology": "rack"}
+    groups = [
+        pod_group("plain"),
+        pod_group("room", **ROOM),
+        pod_group("level", RACK),
+        pod_group("parts", sub_groups(part)),
+    ]
+    show(cluster, *groups)
+    names = [*(group.name for group in groups), "without-object"]
+    pods = {name: members(name, 1)[0] for name in names}
+    old = {POD_GROUP: groups[1], Resource.ASSIGNED_POD: members("plain", 1)[0].obj()}.get(resource)
+    new = groups[1] if resource is POD_GROUP else None
+    plugin, event = cluster.plugin(Coscheduling), ClusterEvent(resource, action)
+    asked, woken = asked_and_woken(plugin, event, old, new, pods)
+    assert asked == woken == concerned
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, "one"), ("one", None)], ids=["new", "gone"])
+def test_a_pod_group_that_comes_or_goes_asks_its_group(old: str | None, new: str | None) -> None:
+    cluster = group_cluster()
+    objects = {None: None, "one": pod_group("one")}
+    pods = {name: members(name, 1)[0] for name in ("one", "two")}
+    event = ClusterEvent(POD_GROUP, Action.ADD if old is None else Action.DELETE)
+    plugin = cluster.plugin(Coscheduling)
+    found = asked_and_woken(plugin, event, objects[old], objects[new], pods)
+    assert found == ({"one"}, {"one"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "action"),
+    [
+        (WORKLOAD_POD_GROUP, Action.ADD),
+        (WORKLOAD_POD_GROUP, Action.UPDATE_OTHER),
+        (Resource.UNSCHEDULED_POD, Action.ADD),
+        (Resource.ASSIGNED_POD, Action.ADD),
+    ],
+    ids=str,
+)
+def test_an_event_asks_the_gang_that_it_concerns(resource: Any, action: Action) -> None:
+    cluster = workload_cluster()
+    pods = {name: members_of_gang(name, 1)[0] for name in ("one", "two")}
+    show_workload(cluster, gang("one", 2), gang("two", 2))
+    new = gang("one", 2) if resource is WORKLOAD_POD_GROUP else members_of_gang("one", 2)[1].obj()
+    old = gang("one", 3) if action is Action.UPDATE_OTHER else None
+    plugin, event = cluster.plugin(GangScheduling), ClusterEvent(resource, action)
+    assert asked_and_woken(plugin, event, old, new, pods) == ({"one"}, {"one"})
