@@ -203,6 +203,51 @@ def test_within_a_queue_a_higher_priority_takes_from_a_lower_one() -> None:
     assert cluster.node_of(pod_named("high", "x"))
 
 
+@pytest.mark.parametrize("at", [pytest.param("a", id="its own"), pytest.param("all", id="above")])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
+    number: int, at: str
+) -> None:
+    limits = {at: {"cpu": 3}}
+    cluster = cluster_with(
+        queue("all", limit=limits.get("all", {})),
+        queue("a", "default", parent="all", limit=limits.get("a", {})),
+        plugin="Coscheduling",
+    )
+    cluster.add(*(pod(f"low-{i}", "default").node("n0") for i in range(number)))
+    show_groups(cluster, pod_group("g", minMember=3))
+    cluster.add(*(one.priority(5) for one in members("g", 3)))
+    settle(cluster)
+    assert victims(cluster) == {"low": number}
+    assert len(names_of(cluster, "g")) == 3
+
+
+def test_a_group_that_a_limit_holds_back_evicts_no_more_than_it_has_to() -> None:
+    cluster = cluster_with(queue("a", "default", limit={"cpu": 6}), plugin="Coscheduling")
+    cluster.add(*(pod(f"low-{i}", "default").node(f"n{i % 2}") for i in range(6)))
+    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(*(one.priority(5) for one in members("g", 2)))
+    settle(cluster)
+    assert victims(cluster) == {"low": 2}
+
+
+def test_a_group_that_a_limit_holds_back_whoever_goes_evicts_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others may be above their share, but their Pods are not what stands in the way."""
+    cluster = cluster_with(
+        queue("a", "default", limit={"cpu": 2}), queue("b", "y"), plugin="Coscheduling"
+    )
+    cluster.add(pod("low", "default").node("n0"), pod("high", "default", "1", 9).node("n0"))
+    cluster.add(*(pod(f"b-{i}", "y").node(f"n{int(i > 1)}") for i in range(6)))
+    monkeypatch.setattr(ReclaimRule, "classes", lambda *_: pytest.fail("a search"))
+    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(*(one.priority(5) for one in members("g", 2)))
+    settle(cluster, 1)
+    assert victims(cluster) == {}
+    assert cluster.verdict[0] == "QueueLimit"
+
+
 def pod_named(name: str, namespace: str) -> str:
     """How the cluster calls it."""
     return f"{namespace}/{name}"

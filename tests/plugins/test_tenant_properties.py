@@ -114,16 +114,24 @@ def test_the_quick_look_for_victims_changes_no_answer(
 @settings(max_examples=60, deadline=None)
 @given(
     st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)),
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 8)),
     st.booleans(),
     st.lists(st.tuples(ASKED, st.integers(0, 2), st.integers(0, 9)), min_size=4, max_size=14),
     ASKED,
     st.integers(1, 3),
 )
 def test_the_bound_rules_out_nothing_that_a_search_finds(
-    specs: dict[str, Json], nested: bool, asked: list[Any], last: Any, size: int
+    specs: dict[str, Json],
+    limits: dict[str, int],
+    nested: bool,
+    asked: list[Any],
+    last: Any,
+    size: int,
 ) -> None:
     """Pods anywhere, some of them leaving; the taker is a Pod or a group."""
     namespace, cpu, priority = last
+    for name, limit in limits.items():
+        specs[name]["limit"] = {"cpu": limit}
     if nested:
         for name in "bc":
             specs[name]["parent"] = "all"

@@ -30,10 +30,14 @@ log = structlog.get_logger("groups")
 
 
 def rows_that_may_fit(framework: Framework, pod: Pod) -> BoolArray:
-    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave."""
-    diagnosis, _ = framework.search.diagnose(CycleState(dry_run=True), pod)
+    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave.
+
+    Those are all nodes where a limit holds it back: no node was looked at then.
+    """
+    diagnosis, rejection = framework.search.diagnose(CycleState(dry_run=True), pod)
     rows = diagnosis.nodes.exists.copy()
-    rows[diagnosis.rows_with(unresolvable=True)] = False
+    if rejection is None or not rejection.over_limit:
+        rows[diagnosis.rows_with(unresolvable=True)] = False
     return rows
 
 

@@ -41,7 +41,7 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
@@ -176,6 +176,8 @@ class ReclaimRule:
         most = np.full((len(structure), len(names)), -1)
         for giver in parties.givers:
             most[giver.leaf] = np.min(giver.room(parties.used), axis=0)
+        if self._is_held(taker, running, parties, yields, most):
+            return NOT_ENOUGH
         bound = Bound(
             fit,
             running,
@@ -192,6 +194,45 @@ class ReclaimRule:
         in_the_way = bound.in_the_way()
         first = next(giver.leaf for giver in parties.givers if giver.leaf in in_the_way)
         return NoRoom(f"would be undone by queue {structure.name(first)}")
+
+    def _is_held(
+        self,
+        taker: Taker,
+        running: RunningPods,
+        parties: _Parties,
+        yields: BoolArray,
+        most: IntArray,
+    ) -> bool:
+        """Whether a limit holds the taker back, whoever of those goes that may.
+
+        Any of its Pods may be those of its minimum, so the smallest count.
+
+        Args:
+            taker: who needs room.
+            running: all Pods.
+            parties: who takes and gives.
+            yields: (p,) who may go, whatever its queue may give.
+            most: (q, c) what a queue may give; less than nothing where it is not a giver.
+        """
+        sums = self._queues.sums
+        asked = np.sort([self._queues.requests(pod) for pod in taker.pods], axis=0)
+        needed: list[int] = asked[: taker.minimum].sum(axis=0).tolist()
+        structure, columns = sums.structure, self._columns.tolist()
+        leaves = parties.leaves[running.codes]
+        for link, column, limit in structure.limits[parties.row]:
+            used = sums.used_rows[link][column]
+            if not needed[column] or used + needed[column] <= limit:
+                continue
+            index = columns.index(column)
+            amounts = parties.requests[running.codes, index]
+            below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
+            inside = np.isin(leaves, below)
+            going = int(amounts[inside & yields].sum())
+            going += sum(max(int(most[leaf, index]), 0) for leaf in below)
+            as_counted = int(amounts[inside].sum()) == used
+            if as_counted and used - going + needed[column] > limit:
+                return True
+        return False
 
     def _ask(self, taker: Taker, running: RunningPods) -> _Parties:
         self._rules, self.refusals = {}, {}
