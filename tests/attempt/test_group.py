@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.core_harness import Cluster, uid_of
 from tests.groups import group_cluster, members, nodes
 
@@ -35,10 +36,10 @@ def rows(cluster: Cluster, *names: str) -> BoolArray:
     return np.array([name in names for name in cluster.nodes.names])
 
 
-def search(cluster: Cluster) -> GroupSearch:
+def search(cluster: Cluster, *, dry_run: bool = True) -> GroupSearch:
     """A search for Pods, beside the one of the scheduler."""
     beside = placers(cluster)
-    return GroupSearch(cluster.framework, beside.selector, beside.commit, dry_run=True)
+    return GroupSearch(cluster.framework, beside.selector, beside.commit, dry_run=dry_run)
 
 
 def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_trace() -> None:
@@ -53,6 +54,18 @@ def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_tra
     found.undo()
     assert cluster.nodes.requested("cpu").sum() == 0
     assert found.placements == []
+
+
+@pytest.mark.parametrize(("dry_run", "kept"), [(True, [3, 2]), (False, [0, 0])])
+def test_the_nodes_that_were_as_good_are_kept_to_explain_only(
+    dry_run: bool, kept: list[int]
+) -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(3))
+    found = search(cluster, dry_run=dry_run)
+    found.run([builder.obj() for builder in members("g", 2)])
+    assert [len(placement.best) for placement in found.placements] == kept
+    assert [placement.feasible for placement in found.placements] == [3, 3]
 
 
 def test_a_search_for_no_more_than_so_many_leaves_the_others_untried() -> None:

@@ -22,7 +22,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         members: the Pods that have a node, through Permit.
-        placements: the attempts behind them, in the same order.
+        placements: the attempts behind them, in the same order; only in a dry run with the rows
+            that were as good.
         left: the Pods beyond the minimum that fit nowhere.
         domains: the topology domain that the members of each sub-group are in, where it was
             limited to one; "" is the group itself.

@@ -14,6 +14,7 @@ from bayplan.api.batch import Job, JobSet, LeaderWorkerSet
 from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, Kind
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
+from bayplan.api.scheduling import PodGroup
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
@@ -42,9 +43,12 @@ class Groups:
         self._jobs: dict[str, dict[str, Job]] = {}
         self._minimums: dict[str, int] = {}
         """By JobSet, until it or one of its Jobs changes: each Pod of a group asks for it."""
+        self._plain: dict[str, Group] = {}
+        """Of PodGroups for which the levels do not matter: the queue asks for them all the time."""
         self._nodes: dict[str, dict[str, Counter[str]]] = {}
         """By group and sub-group, on which nodes its Pods are."""
         self._follows = False
+        objects.on_change(POD_GROUP, self._pod_group_changed)
         objects.on_change(JOB, self._job_changed)
         objects.on_change(JOB_SET, self._job_set_changed)
 
@@ -73,10 +77,17 @@ class Groups:
 
     def find(self, key: str, levels: Levels = only_itself) -> Group | None:
         """The group called ``key``; None while there is no object that says what it asks for."""
+        if plain := self._plain.get(key):
+            return plain
         owner = owner_of(key)
         if owner is None:
             pod_group = self._objects.get(POD_GROUP, key)
-            return None if pod_group is None else of_pod_group(pod_group, levels)
+            if pod_group is None:
+                return None
+            group = of_pod_group(pod_group, levels)
+            if group.topology is None and not group.parts:
+                self._plain[key] = group
+            return group
         kind, name = owner
         if kind not in self.inferred:
             return None
@@ -99,6 +110,11 @@ class Groups:
             minimum = sum(job.pods_at_once for job in jobs) + job_set.pods_to_come(there)
             self._minimums[job_set.key] = minimum
         return _inferred(key, job_set, JOB_SET, minimum, levels)
+
+    def _pod_group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        for pod_group in (old, new):
+            if pod_group is not None:
+                self._plain.pop(pod_group.key, None)
 
     def _job_set_changed(self, old: JobSet | None, new: JobSet | None) -> None:
         for job_set in (old, new):
