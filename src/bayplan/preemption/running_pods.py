@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
@@ -34,10 +35,11 @@ class RunningPods:
         by_row = nodes.pods
         self.pods: list[Pod] = list(chain.from_iterable(pods.values() for pods in by_row))
         self.rows: IntArray = np.repeat(np.arange(len(by_row)), [len(pods) for pods in by_row])
-        shapes = list(map(_shape, self.pods))
-        self.shapes: list[PodShape] = list(dict.fromkeys(shapes))
-        code = {shape: code for code, shape in enumerate(self.shapes)}
-        self.codes: IntArray = np.fromiter(map(code.__getitem__, shapes), np.int64, len(shapes))
+        code: defaultdict[PodShape, int] = defaultdict()
+        code.default_factory = code.__len__
+        codes = map(code.__getitem__, map(_shape, self.pods))
+        self.codes: IntArray = np.fromiter(codes, np.int64, len(self.pods))
+        self.shapes: list[PodShape] = list(code)
         self.priorities = self.by_shape(lambda shape: shape.spec.priority)
         self.leaving: BoolArray = np.zeros(len(self.pods), np.bool_)
         deleted = list(map(_deleted, self.pods))

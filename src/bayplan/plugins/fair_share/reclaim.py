@@ -175,7 +175,9 @@ class ReclaimRule:
             return None
         most = np.full((len(structure), len(names)), -1)
         for giver in parties.givers:
-            most[giver.leaf] = np.min(giver.room(parties.used), axis=0)
+            most[giver.leaf] = [
+                min(levels) for levels in zip(*giver.room(parties.used), strict=True)
+            ]
         if self._is_held(taker, running, parties, yields, most):
             return NOT_ENOUGH
         bound = Bound(
