@@ -67,7 +67,7 @@ def test_figures_come_from_the_results_and_other_tables_stay(page: Path) -> None
         page, "throughput"
     )
     assert part(page, "missed").splitlines() == [
-        "- GangScheduling: Pods/s 0.90 times kube-scheduler's; aimed for 1",
+        "- GangScheduling: Pods/s 0.90 times kube-scheduler's; aimed for 4",
         "- GangScheduling: CPU per Pod 0.50 times kube-scheduler's; aimed for 0.33",
     ]
     measured = part(page, "measured")

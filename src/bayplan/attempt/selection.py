@@ -21,6 +21,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.extenders import REJECTOR, NodeExtenders
 from bayplan.framework.faults import AttemptFault
+from bayplan.framework.row_answers import RowAnswers
 from bayplan.framework.runtime import Framework
 from bayplan.framework.sampling import NodeSampler
 from bayplan.framework.search import Fit
@@ -80,6 +81,12 @@ class NodeChooser:
     def asks_extenders(self) -> bool:
         """Whether there are any extenders."""
         return bool(self._extenders)
+
+    def by_rows_alone(self, framework: Framework, pod: Pod) -> RowAnswers | None:
+        """See `NodeSearch`; None also where extenders, a sample or a backoff of nodes decide."""
+        if self._extenders or self._backoff or framework.percentage < 100:
+            return None
+        return framework.search.by_rows_alone(pod)
 
     def select(self, framework: Framework, state: CycleState, pod: Pod) -> Selection:
         """Choose a node for ``pod``; fills in ``state``.

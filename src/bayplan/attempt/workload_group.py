@@ -12,7 +12,8 @@ c not fit either, 1 of 3 with 1 to come is too few: d is not tried, and a is und
 With the feature gate TopologyAwareWorkloadScheduling a group has placements: sets of nodes of which
 one has to hold it, such as the racks. It is tried on each of them, one after the other, and each
 try is undone. Of the placements that hold it the one that scores best is taken. If none does, the
-Pods are told what they were told on the first.
+Pods are told what they were told on the first. What came of tries is remembered for later groups of
+equal Pods (`PlacementMemory`).
 
 Answers to ``podGroupSchedulingDefaultAlgorithm`` and ``podGroupSchedulingPlacementAlgorithm`` in
 kube-scheduler's ``pkg/scheduler/schedule_one_podgroup.go`` and to PlacementFeasible of its plugin
@@ -38,9 +39,11 @@ from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
+from bayplan.framework.placement_memory import Tried
 from bayplan.framework.placement_stage import PlacementStage
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.room import Room
+from bayplan.framework.row_answers import RowAnswers
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.queue.nominator import Nominator
@@ -82,6 +85,11 @@ class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
         """The results that are nodes."""
         return [result for result in self.results if isinstance(result, Placed)]
 
+    @property
+    def fits(self) -> bool:
+        """Whether the group has its nodes."""
+        return self.status.ok
+
     def failures(self, untried: Status) -> Iterator[tuple[Pod, Rejection]]:
         """Why each Pod that is not to be bound comes back.
 
@@ -119,6 +127,9 @@ class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
         """The results that are not."""
         pairs = zip(self.pods, self.results, strict=False)
         return [(pod, result) for pod, result in pairs if isinstance(result, Rejection)]
+
+
+_Try = tuple[GroupPlacement, GroupAttempt | Tried]
 
 
 class GroupAttempts:
@@ -173,6 +184,9 @@ class _Attempt:
         self._commit, self._selector, self._nominator = commit, selector, nominator
         self._framework, self._group, self._dry_run = framework, group, dry_run
         self._nominations = nominator.nominations(group.pods)
+        self._kind = group.pod_group.minimum, tuple(pod.shape.id for pod in group.pods)
+        self._by_rows_alone = False
+        """Whether only kept answers decided in the latest try."""
 
     def choose(self, stage: PlacementStage) -> GroupAttempt:
         """The best placement of those that hold the group."""
@@ -181,43 +195,76 @@ class _Attempt:
             placements = stage.generate(state, self._group)
             if isinstance(placements, Status):
                 return GroupAttempt(placements, self._group.pods)
-            tries: list[tuple[GroupPlacement, GroupAttempt]] = []
-            alone = len(placements) == 1
-            for placement in placements:
-                started = time.perf_counter()
+            tries = self._tries(stage, placements)
+            last = tries[-1][1]
+            if isinstance(last, GroupAttempt) and last.status.code is Code.ERROR:
+                return last
+            fits = [one for one in tries if one[1].fits]
+            placement, done = fits[self._best(stage, state, fits)] if fits else tries[0]
+            if isinstance(done, Tried):
                 done = self.on(placement)
-                if done.status.code is Code.ERROR:
-                    return done
-                tries.append((placement, done))
-                if done.status.ok and not alone:
-                    self._take_off(done)
-                stage.evaluated(fits=done.status.ok, seconds=time.perf_counter() - started)
-            fits = [(placement, done) for placement, done in tries if done.status.ok]
-            if not fits:
-                return _nowhere([done for _, done in tries], stage.generator)
-            _, best = fits[self._best(stage, state, fits)]
-            return best if alone else self._repeat(best)
+                if fits and not done.fits:
+                    log.error("a remembered placement does not hold the group", name=placement.name)
+                    stage.memory.forget()
+                    return self.choose(stage)
+            elif fits and len(tries) > 1:
+                done = self._repeat(done)
+            return done if fits else _nowhere(done, len(tries), stage.generator)
         except AttemptFault as fault:
             return GroupAttempt(Status.error(str(fault)), self._group.pods)
         except Exception as exc:
             log.exception("placing a group broke", podGroup=self._group.pod_group.key)
             return GroupAttempt(Status.error(f"{type(exc).__name__}: {exc}"), self._group.pods)
 
-    def _best(
-        self,
-        stage: PlacementStage,
-        state: CycleState,
-        fits: Sequence[tuple[GroupPlacement, GroupAttempt]],
-    ) -> int:
+    def _tries(self, stage: PlacementStage, placements: Sequence[GroupPlacement]) -> list[_Try]:
+        """What comes of each placement, up to an error; of several none counts afterwards."""
+        alone = len(placements) == 1
+        answers = self._answers(placements)
+        known = stage.memory.recall(self._kind, answers, placements)
+        kept = dict(known)
+        tries: list[_Try] = []
+        for placement in placements:
+            started = time.perf_counter()
+            done = known.get(placement.name) or self.on(placement)
+            tries.append((placement, done))
+            if isinstance(done, GroupAttempt):
+                if done.status.code is Code.ERROR:
+                    return tries
+                if done.fits and not alone:
+                    self._take_off(done)
+                if self._by_rows_alone:
+                    kept[placement.name] = _tried(placement, done)
+            stage.evaluated(fits=done.fits, seconds=time.perf_counter() - started)
+        stage.memory.keep(self._kind, answers, kept)
+        return tries
+
+    def _best(self, stage: PlacementStage, state: CycleState, fits: Sequence[_Try]) -> int:
         """Which of ``fits`` scores best; of equally good ones any, in a dry run the first."""
         if len(fits) == 1:
             return 0
-        candidates = [
-            (placement, [placed.member.pod for placed in done.placed]) for placement, done in fits
-        ]
+        candidates = [(placement, self._on_nodes(done)) for placement, done in fits]
         scores = stage.score(state, self._group, candidates)
         ties: list[int] = np.flatnonzero(scores == scores.max()).tolist()
         return ties[0] if self._dry_run else random.choice(ties)
+
+    def _on_nodes(self, done: GroupAttempt | Tried) -> list[Pod]:
+        if isinstance(done, GroupAttempt):
+            return [placed.member.pod for placed in done.placed]
+        pairs = zip(self._group.pods, done.nodes, strict=False)
+        return [pod.on_node(node) for pod, node in pairs if node]
+
+    def _answers(self, placements: Sequence[GroupPlacement]) -> list[RowAnswers]:
+        """The kept answers for the Pods, if these alone decide about them; else nothing.
+
+        Nothing either where nothing is to be remembered.
+        """
+        names = {placement.name for placement in placements}
+        if self._dry_run or self._group.scheduled or not 1 < len(placements) == len(names):
+            return []
+        shapes = {pod.shape.id: pod for pod in self._group.pods}
+        found = [self._selector.by_rows_alone(self._framework, pod) for pod in shapes.values()]
+        answers = [answer for answer in found if answer is not None]
+        return answers if len(answers) == len(found) else []
 
     def on(self, placement: GroupPlacement | None) -> GroupAttempt:
         """Try the Pods in their order, on the nodes of ``placement`` or on all."""
@@ -227,6 +274,7 @@ class _Attempt:
         if status.rejected:
             return GroupAttempt(_unschedulable(status), pods)
         results: list[Result] = []
+        self._by_rows_alone = True
         for pod in pods:
             result = self._place(pod, placement)
             results.append(result)
@@ -246,6 +294,9 @@ class _Attempt:
         if placement is not None and not placement.everywhere:
             state.domain, state.outside = placement.rows, None
         outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
+        scored = isinstance(outcome, Placement) and outcome.fit.count > 1
+        if self._framework.search.asked_others(state, scored=scored):
+            self._by_rows_alone = False
         if isinstance(outcome, Rejection):
             if outcome.diagnosis is not None:
                 # Whether a nomination ends is for PodGroupPostFilter to say.
@@ -285,11 +336,17 @@ class _Attempt:
         self._nominator.nominate_all(self._nominations)
 
 
-def _nowhere(tries: Sequence[GroupAttempt], generator: str) -> GroupAttempt:
-    """No placement holds the group; the first try speaks for all."""
-    first = tries[0]
+def _tried(placement: GroupPlacement, done: GroupAttempt) -> Tried:
+    nodes = (
+        result.member.pod.node_name if isinstance(result, Placed) else "" for result in done.results
+    )
+    return Tried(np.flatnonzero(placement.rows), done.fits, tuple(nodes))
+
+
+def _nowhere(first: GroupAttempt, count: int, generator: str) -> GroupAttempt:
+    """None of ``count`` placements holds the group; the first try speaks for all."""
     why = first.status.message if first.results else UNSCHEDULABLE
-    text = f"0/{len(tries)} placements are available, first placement status: {why}"
+    text = f"0/{count} placements are available, first placement status: {why}"
     status = Status.unschedulable(UNSCHEDULABLE, text)
     # Where too few Pods are left to try, other nodes would not help.
     status = status.by(generator) if first.results else status

@@ -12,11 +12,12 @@ from typing import NoReturn
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import InvalidScoreError
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
+from bayplan.framework.placement_memory import PlacementMemory
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.plugin_set import PluginSet
 from bayplan.framework.points import NormalizePlacementScores, PlacementScore
@@ -30,11 +31,15 @@ class PlacementStage:
     """Where a PodGroup of Kubernetes may go, and which of these places is the best.
 
     Methods raise `AttemptFault` when a plugin broke.
+
+    Attributes:
+        memory: what came of tries on placements.
     """
 
-    def __init__(self, plugins: PluginSet, nodes: NodeTable) -> None:
+    def __init__(self, plugins: PluginSet, nodes: LiveNodeTable) -> None:
         self._plugins = plugins
         self._nodes = nodes
+        self.memory = PlacementMemory(nodes)
 
     def generate(self, state: CycleState, group: PodGroupInfo) -> Sequence[GroupPlacement] | Status:
         """The placements to try, in order, or why there is none: a rejection or an error."""

@@ -127,6 +127,48 @@ class NodeSearch:
         """Whether the profile has Score plugins."""
         return bool(self._scores)
 
+    # Who decides
+
+    def by_rows_alone(self, pod: Pod) -> RowAnswers | None:
+        """The kept answers for ``pod``, if at present nothing else decides about it.
+
+        What comes of it on some nodes is then a matter of these nodes and of the Pod's shape. The
+        others are asked whether they skip it; what a plugin of a user answers elsewhere may depend
+        on anything.
+        """
+        plugins, nodes = self._plugins, self._nodes
+        answers = self._book.answers(pod)
+        unconcerned = answers.state.unconcerned
+        pre_filters = [p for p in plugins.pre_filter if p.name not in answers.pre_filter]
+        pre_scores = [p for p in self._fresh_pre_scores if p.name not in unconcerned]
+        if (
+            self.what_if.anybody_nominated
+            or any(p.name not in unconcerned for p in plugins.reserve)
+            or any(p.name not in plugins.trusted for p in (*pre_filters, *pre_scores))
+        ):
+            return None
+        state = CycleState(dry_run=True)
+        state.adopt(answers.state)
+        for pre_filter in pre_filters:
+            plugins.ask_pre_filter(pre_filter, state, pod, nodes)
+        for pre_score in pre_scores:
+            plugins.ask_pre_score(pre_score, state, pod, nodes, answers.fits)
+        return None if self.asked_others(state) else answers
+
+    def asked_others(self, state: CycleState, *, scored: bool = True) -> bool:
+        """Whether more than kept answers had a say about the Pod of ``state``.
+
+        Args:
+            state: after the attempt.
+            scored: whether nodes were scored.
+        """
+        local, skipped = self._plugins.local, state.skip_filter
+        unscored = state.skip_score | state.unconcerned
+        deciding = [p.name for p in self._plugins.pre_filter if p.name not in local]
+        deciding += [stage.name for stage in self._fresh_filters]
+        scoring = [stage.name for stage in self._fresh_scores] if scored else []
+        return not (skipped.issuperset(deciding) and unscored.issuperset(scoring))
+
     # PreFilter and Filter
 
     def find(self, state: CycleState, pod: Pod, *, nominated_first: bool = True) -> Fit:

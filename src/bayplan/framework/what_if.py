@@ -173,6 +173,11 @@ class WhatIf:
                 diagnosis.override(rows[rejected], status)
         return diagnosis
 
+    @property
+    def anybody_nominated(self) -> bool:
+        """Whether room is kept for any Pod."""
+        return bool(self._nominator.nominated_nodes())
+
     def crowded(
         self,
         state: CycleState,

@@ -36,6 +36,7 @@ class RowAnswers:
         state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
         pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
         score_fault: why the Pod cannot be scored, if PreScore reported an error.
+        generation: another one after all rows were asked about anew.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class RowAnswers:
         highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
         self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
         self._maxima: dict[str, int] = {}
-        self._generation = -1
+        self.generation = -1
         self._node_position = self._pod_position = 0
 
     @property
@@ -107,7 +108,7 @@ class RowAnswers:
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position)
         if (
-            generation != self._generation
+            generation != self.generation
             or moved is None
             or moved_pods is None
             or len(nodes) != len(self.fits)
@@ -119,7 +120,7 @@ class RowAnswers:
             self._join_all(exists)
         elif changed:
             self._join_rows(np.array(changed))
-        self._generation = generation
+        self.generation = generation
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
 
