@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -310,12 +311,24 @@ class Cluster:
 
     def clear(self, timeout: float = SOON) -> None:
         """Delete all Pods, and all nodes that were made here."""
-        self.api.delete_collection_namespaced_pod(
-            self.namespace, grace_period_seconds=0, _preload_content=False
-        )
+        wait_until(self._delete_pods, timeout, "Pods to be deleted")
         self.api.delete_collection_node(label_selector=OURS, _preload_content=False)
         wait_until(lambda: not self.pods(), timeout, "the end of all Pods")
         wait_until(lambda: not self._nodes(OURS), timeout, "the end of all nodes")
+
+    def _delete_pods(self) -> bool:
+        """Delete all Pods; False where the API server gave up after a minute, with some left."""
+        from kubernetes.client import ApiException  # noqa: PLC0415  as above
+
+        try:
+            self.api.delete_collection_namespaced_pod(
+                self.namespace, grace_period_seconds=0, _preload_content=False
+            )
+        except ApiException as error:
+            if error.status != HTTPStatus.GATEWAY_TIMEOUT:
+                raise
+            return False
+        return True
 
     def _nodes(self, selector: str) -> list[Json]:
         answer = self.api.list_node(label_selector=selector, _preload_content=False)
