@@ -425,3 +425,17 @@ def test_a_wake_that_comes_after_the_end_is_no_error(bench: Bench) -> None:
     dispatcher.close(0)
     assert asked.is_set()
     assert not dispatcher.alive
+
+
+def test_it_says_whether_the_api_server_has_a_binding_to_answer(bench: Bench) -> None:
+    gate = bench.server.script = Gate()
+    dispatcher = bench.start()
+    bench.submit("/event", Lane.EVENT)
+    gate.wait_for(1)
+    assert not dispatcher.is_binding()
+    bench.submit("/binding")
+    gate.wait_for(1)
+    assert dispatcher.is_binding()
+    gate.open.set()
+    assert {bench.outcome()[0], bench.outcome()[0]} == {"/event", "/binding"}
+    assert not dispatcher.is_binding()

@@ -36,7 +36,9 @@ SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread lets another run. At Python's 5 ms the thread that sends
 bindings waits for the scheduling thread at every step; see docs/performance.md."""
 LANDING_SECONDS = 2.0
-"""How long requests that are under way may take once no further binding is sent."""
+"""How long bindings may take to come back once no further one is sent."""
+ANSWER_SECONDS = 6.0
+"""The same for those whose requests the API server has: it may be slow to answer."""
 DRAIN_SECONDS = 5.0
 """How long events and conditions may take to be written when the process ends."""
 WORKER_SECONDS = 1.0
@@ -123,8 +125,12 @@ class Process:
         gc.enable()
 
     def _end(self) -> None:
+        answered_by = time.monotonic() + ANSWER_SECONDS
         self._api.dispatcher.end_bindings()
         self._scheduler.drain_bindings(LANDING_SECONDS)
+        while self._api.dispatcher.is_binding() and time.monotonic() < answered_by:
+            self._scheduler.take_in(wait=True)
+        self._scheduler.take_in(wait=False)
         log.info("Ending", bindings_in_flight=self._scheduler.in_flight)
         self._feed.informers.stop()
         self._core.profiles.close()

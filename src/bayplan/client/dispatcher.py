@@ -29,7 +29,7 @@ from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
 from bayplan.client.lanes import LONGEST_PAUSE, Lanes, LaneStatistics
-from bayplan.client.request import Outcome, Request
+from bayplan.client.request import Lane, Outcome, Request
 
 log = structlog.get_logger(__name__)
 
@@ -134,6 +134,10 @@ class Dispatcher:
     def alive(self) -> bool:
         """Whether requests are being sent; false before the start, after the end or a crash."""
         return self._thread.is_alive()
+
+    def is_binding(self) -> bool:
+        """Whether the API server has a request of `Lane.BIND` that it has not answered."""
+        return self._lanes.counts.in_flight[Lane.BIND] > 0
 
     def statistics(self) -> LaneStatistics:
         """A copy of the counters."""
