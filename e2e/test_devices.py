@@ -162,10 +162,11 @@ def test_claims_share_the_capacity_of_a_device(
 def test_a_taint_rule_keeps_pods_off_devices_unless_they_tolerate_it(
     cluster: Cluster, devices: Devices, scheduler: str
 ) -> None:
-    cluster.nodes(NodeSpec("n1"))
-    devices.gpus("n1", 1)
+    # First of all: nothing says when the scheduler has seen a rule, and the node takes a while.
     taint = {"key": "broken", "effect": "NoSchedule"}
     devices.make("devicetaintrules", "rule", {"deviceSelector": {"pool": "n1"}, "taint": taint})
+    cluster.nodes(NodeSpec("n1"))
+    devices.gpus("n1", 1)
     devices.claim("mine")
     cluster.create(pod_using("a", scheduler, "mine"))
     assert "1 cannot allocate all claims" in cluster.wait_condition("a")
