@@ -222,6 +222,19 @@ def test_a_group_with_a_member_that_may_stay_keeps_its_minimum() -> None:
     assert len(cluster.writer.deleted) == 1
 
 
+def test_where_only_a_group_of_which_a_member_may_stay_is_in_the_way_it_stays() -> None:
+    cluster = group_cluster()
+    mixed = placed("mixed", "n0", "n0")
+    mixed[1].priority(20).host_port(80)
+    cluster.add(*nodes(1), *mixed)
+    show(cluster, pod_group("mixed", minMember=2), pod_group("g", minMember=1))
+    cluster.add(*(pod.host_port(80) for pod in important("g", 1)))
+    cluster.run()
+    assert cluster.writer.deleted == []
+    (said,) = (note for reason, note in cluster.notes if reason == "NoRoom")
+    assert said.endswith("Preemption: evicting others would not make room")
+
+
 def test_a_single_pod_is_evicted_rather_than_a_group_of_the_same_priority() -> None:
     cluster = cluster_where_victims_stay()
     cluster.add(*nodes(1), *placed("v", "n0", "n0", "n0"), low("alone", "n0"))

@@ -179,7 +179,7 @@ class _Proof:
     def find(self) -> bool:
         """Find a prefix of the units without which the group fits."""
         length = self._capacity.shortest()
-        if length is None:
+        if length is None or not len(self._units):
             return False
         prefix = set(range(length))
         if self._stands(prefix - self._capacity.spared(prefix, self._capacity.fill(length))):
