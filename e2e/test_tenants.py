@@ -152,6 +152,31 @@ def verdicts(cluster: Cluster, namespace: str) -> Counter[tuple[str, str]]:
     return Counter((c.get("reason", ""), c.get("message", "")) for c in waiting)
 
 
+@pytest.mark.usefixtures("priorities")
+def test_classes_of_pods_have_quotas_of_their_own(cluster: Cluster, bayplan: Bayplan) -> None:
+    cluster.nodes(NodeSpec("t1", cpu="8"))
+    queue(cluster, "red", RED, limit={"cpu": 3})
+    low = {"priorityClassNames": ["e2e-low"], "limit": {"cpu": 2}}
+    queue(cluster, "red-low", RED, parent="red", **low)
+    queue(cluster, "red-small", RED, parent="red", qosClasses=["BestEffort"], limit={"pods": 1})
+    lowly = [pod(f"low-{i}", OTHER, cpu="1", priorityClassName="e2e-low") for i in range(3)]
+    create(cluster, RED, *lowly, *(pod(f"small-{i}", OTHER) for i in range(2)))
+    wait_for(cluster, 3)
+    create(cluster, RED, *(pod(f"other-{i}", OTHER, cpu="1") for i in range(2)))
+    wait_for(cluster, 4)
+    held = {
+        "limit of cpu of queue red-low is 2: 2 used, 1 requested",
+        "limit of pods of queue red-small is 1: 1 used, 1 requested",
+        "limit of cpu of queue red is 3: 3 used, 1 requested",
+    }
+    wait_until(lambda: {text for _, text in verdicts(cluster, RED)} == held, SOON, "three reasons")
+    assert bayplan.metric("bayplan_queue_used", queue="red-low", resource="cpu") == 2
+
+    cluster.kubectl("delete", "queue", "red-low")  # its Pods belong to red, which is full
+    full = "limit of cpu of queue red is 3: 3 used, 1 requested"
+    wait_until(lambda: verdicts(cluster, RED)["QueueLimit", full] == 2, SOON, "red to have them")
+
+
 def test_room_is_lent_and_taken_back_once(cluster: Cluster, bayplan: Bayplan) -> None:
     cluster.nodes(NodeSpec("t1", cpu="4"), NodeSpec("t2", cpu="4"))
     queue(cluster, "red", RED, guaranteed={"cpu": 4})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,6 +161,80 @@ def test_members_beyond_the_minimum_come_along_as_far_as_the_limit_goes() -> Non
     cluster.run()
     assert len(names_of(cluster, "g")) == 3
     assert used(cluster, "a") == 3000
+
+
+def test_a_class_of_pods_has_a_limit_of_its_own() -> None:
+    batch = queue("batch", "x", parent="a", priorityClassNames=["batch"], limit={"cpu": 1})
+    cluster = cluster_with(queue("a", "x", limit={"cpu": 3}), batch)
+    cluster.add(*(pod(f"b{i}", "x").spec(priorityClassName="batch") for i in range(3)))
+    cluster.run()
+    assert cluster.verdict[1] == "limit of cpu of queue batch is 1: 1 used, 1 requested"
+    cluster.add(*pods("p", 3, "x"))
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["b0", "p-0", "p-1"]
+    assert cluster.verdict[1] == "limit of cpu of queue a is 3: 3 used, 1 requested"
+
+
+def test_room_that_a_woken_pod_leaves_is_for_pods_of_its_queue() -> None:
+    low = {"priorityClassName": "low"}
+    cluster = cluster_with(
+        queue("low", "x", priorityClassNames=["low"], limit={"cpu": 1}),
+        queue("a", "x y", limit={"cpu": 1}),
+    )
+    running = pod("running", "x")
+    cluster.add(running, pod("lowly", "x").spec(**low))
+    cluster.run()
+    cluster.add(*(pod(f"low-{i}", "x").spec(**low) for i in range(20)))
+    cluster.add(pod("nowhere", "x").spec(nodeSelector={"no": "node"}), pod("last", "y"))
+    cluster.run()
+    cluster.wait(60)
+    cluster.remove(running)
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["running", "lowly", "last"]
+
+
+@pytest.mark.parametrize(("held", "limit"), [("lead", 1), ("rest", 2), ("all", 3), ("", 4)])
+def test_a_group_of_several_queues_keeps_to_the_limits_of_all(held: str, limit: int) -> None:
+    limits: dict[str, Any] = {held: {"limit": {"cpu": limit}}}
+    cluster = cluster_with(
+        queue("all", **limits.get("all", {})),
+        queue("lead", "default", parent="all", qosClasses=["Guaranteed"], **limits.get("lead", {})),
+        queue("rest", "default", parent="all", **limits.get("rest", {})),
+        plugins=("Coscheduling",),
+    )
+    show_groups(cluster, pod_group("g", minMember=3))
+    leader, *workers = members("g", 3)
+    amounts = {"cpu": "2", "memory": "1Gi"}
+    leader.spec(containers=[{"resources": {"requests": amounts, "limits": amounts}}])
+    cluster.add(leader, *workers)
+    cluster.run()
+    assert len(cluster.bound) == (0 if held in ("lead", "all") else 3)
+    if held in ("lead", "all"):
+        assert f"limit of cpu of queue {held} is {limit}" in cluster.notes[0][1]
+
+
+def test_a_group_of_several_queues_evicts_nobody() -> None:
+    cluster = cluster_with(
+        queue("lead", "default", qosClasses=["Guaranteed"], guaranteed={"cpu": 8}),
+        queue("rest", "default", guaranteed={"cpu": 8}),
+        queue("other", "y"),
+        plugins=("Coscheduling",),
+    )
+    cluster.add(*pods("y", 16, "y"))
+    cluster.run()
+    show_groups(cluster, pod_group("g", minMember=2))
+    leader, worker = members("g", 2)
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    leader.spec(containers=[{"resources": {"requests": amounts, "limits": amounts}}])
+    cluster.add(leader, worker)
+    cluster.run()
+    assert cluster.writer.deleted == []
+    assert "its Pods belong to several queues" in cluster.notes[-1][1]
+    alone = pod("alone", "default")
+    cluster.add(alone)
+    cluster.run()
+    assert len(cluster.writer.deleted) == 1
 
 
 def test_without_queues_the_plugin_does_nothing() -> None:

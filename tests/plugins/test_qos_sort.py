@@ -6,9 +6,11 @@ import pytest
 from tests.plugins.harness import make
 from tests.plugins.test_priority_sort import Queued
 
-from bayplan.plugins.qos_sort import BEST_EFFORT, BURSTABLE, GUARANTEED, QOSSort, qos_class
+from bayplan.api.qos import QosClass, qos_class
+from bayplan.plugins.qos_sort import QOSSort
 from bayplan.testing import PodBuilder, make_pod
 
+GUARANTEED, BURSTABLE, BEST_EFFORT = QosClass
 BOTH = {"cpu": "1", "memory": "1Gi"}
 FULL = {"requests": BOTH, "limits": {"cpu": "1000m", "memory": "1024Mi"}}
 
@@ -45,7 +47,7 @@ def with_resources(*containers: Any, **spec: Any) -> PodBuilder:
         ),
     ],
 )
-def test_the_class_is_that_of_the_api_server(pod: PodBuilder, expected: int) -> None:
+def test_the_class_is_that_of_the_api_server(pod: PodBuilder, expected: QosClass) -> None:
     assert qos_class(pod.obj().shape.requests) == expected
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from bayplan.api.meta import LabelSelector, Object, Wire
+from bayplan.api.pod import PodShape
 from bayplan.api.pod_spec import Resources
+from bayplan.api.qos import QosClass, qos_class
 
 
 class Order(StrEnum):
@@ -23,6 +25,8 @@ class QueueSpec(Wire, frozen=True):
     Attributes:
         parent: the queue that this one is a part of; "" for none.
         namespace_selector: whose Pods belong to the queue; None for no namespace.
+        priority_class_names: of these Pods only those of one of these classes; () for all.
+        qos_classes: of these Pods only those of one of these classes; () for all.
         guaranteed: is there for the queue whenever it has Pods for it, by resource.
         limit: is never exceeded, by resource; what it does not name has no limit.
         weight: the queue's part of idle room, relative to its siblings.
@@ -35,6 +39,8 @@ class QueueSpec(Wire, frozen=True):
 
     parent: str = ""
     namespace_selector: LabelSelector | None = None
+    priority_class_names: tuple[str, ...] = ()
+    qos_classes: tuple[QosClass, ...] = ()
     guaranteed: Resources = {}
     limit: Resources = {}
     weight: int = 1
@@ -42,6 +48,26 @@ class QueueSpec(Wire, frozen=True):
     min_runtime_seconds: int = 0
     reclaimable: bool = True
     order: Order = Order.FAIR
+
+    @property
+    def conditions(self) -> int:
+        """How many kinds of classes a Pod has to be of; where more are, the queue comes first."""
+        return bool(self.priority_class_names) + bool(self.qos_classes)
+
+    def takes(self, shape: PodShape) -> bool:
+        """Whether Pods of that shape are of the classes, in whatever namespace they are."""
+        names, classes = self.priority_class_names, self.qos_classes
+        if names and shape.spec.priority_class_name not in names:
+            return False
+        return not classes or shape.requests.memo(qos_class) in classes
+
+    def overlaps(self, other: QueueSpec) -> bool:
+        """Whether a Pod may be of the classes of both."""
+        pairs = (
+            (self.priority_class_names, other.priority_class_names),
+            (self.qos_classes, other.qos_classes),
+        )
+        return all(not a or not b or not {*a}.isdisjoint(b) for a, b in pairs)
 
 
 class Queue(Object, frozen=True):

@@ -6,18 +6,14 @@ are those of scheduler-plugins.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Protocol
 
-from bayplan.api import quantity
 from bayplan.api.pod import SpecPart
-from bayplan.api.pod_spec import ResourceRequirements, Resources
+from bayplan.api.qos import QosClass, qos_class
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import QueueKey, QueueLess
 
-GUARANTEED, BURSTABLE, BEST_EFFORT = range(3)
-
-_COUNTED = ("cpu", "memory")
+_ORDER = tuple(QosClass)
 
 
 class QOSSort(Plugin):
@@ -25,7 +21,7 @@ class QOSSort(Plugin):
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, float]:
         """Lower keys come first."""
-        qos = queued.pod.shape.requests.memo(qos_class)
+        qos = queued.pod.shape.requests.memo(_place)
         return -queued.pod.priority, qos, queued.timestamp
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
@@ -33,31 +29,8 @@ class QOSSort(Plugin):
         return self.sort_key(a) < self.sort_key(b)
 
 
-def qos_class(part: SpecPart) -> int:
-    """The QoS class that the API server gives a Pod; for ``requests.memo`` of its shape.
-
-    Resources of the Pod level, where it has any, count in place of those of its containers.
-    """
-    spec = part.spec
-    if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
-        asking = [spec.resources]
-    else:
-        asking = [c.resources for c in (*spec.containers, *spec.init_containers)]
-    if not any(_amounts(r.requests) or _amounts(r.limits) for r in asking):
-        return BEST_EFFORT
-    return GUARANTEED if all(map(_is_limited_to_requests, asking)) else BURSTABLE
-
-
-def _is_limited_to_requests(resources: ResourceRequirements) -> bool:
-    """Whether both resources have limits, and as much is requested; the default is the limit."""
-    limits = _amounts(resources.limits)
-    requests = {**limits, **_amounts(resources.requests, zeros=True)}
-    return len(limits) == len(_COUNTED) and requests == limits
-
-
-def _amounts(resources: Resources, *, zeros: bool = False) -> dict[str, Fraction]:
-    amounts = {name: quantity.parse(resources[name]) for name in _COUNTED if name in resources}
-    return {name: amount for name, amount in amounts.items() if amount or zeros}
+def _place(part: SpecPart) -> int:
+    return _ORDER.index(qos_class(part))
 
 
 class _Implements(QueueKey, QueueLess, Protocol):

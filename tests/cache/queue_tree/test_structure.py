@@ -7,8 +7,10 @@ from tests.queues import queue
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.api.queues import Queue
-from bayplan.cache.queue_tree.structure import Structure
+from bayplan.cache.queue_tree.structure import Fault, Structure
 from bayplan.testing import make_object
+
+SHARED = "spec.namespaceSelector: Pods of 1 namespaces belong to other queues: x to {}"
 
 
 def drawn(structure: Structure) -> list[str]:
@@ -122,4 +124,44 @@ def test_a_namespace_belongs_to_the_oldest_queue_that_selects_it() -> None:
     namespaces = [make_object(NAMESPACE, name).obj() for name in "xyz"]
     (fault,) = structure.shared_namespaces(namespaces)
     assert fault.queue == "a"
-    assert fault.message == "spec.namespaceSelector: 1 namespaces belong to other queues: x to b"
+    assert fault.message == SHARED.format("b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "first", "is_shared"),
+    [
+        pytest.param({}, {"qosClasses": ["BestEffort"]}, "b", False, id="a-class-before-none"),
+        pytest.param(
+            {"qosClasses": ["BestEffort"]},
+            {"priorityClassNames": ["low"], "qosClasses": ["Burstable"]},
+            "b",
+            False,
+            id="two-kinds-before-one",
+        ),
+        pytest.param(
+            {"qosClasses": ["BestEffort"]}, {"qosClasses": ["Burstable"]}, "a", False, id="disjoint"
+        ),
+        pytest.param(
+            {"priorityClassNames": ["low", "high"]},
+            {"priorityClassNames": ["high"]},
+            "a",
+            True,
+            id="overlapping",
+        ),
+        pytest.param(
+            {"priorityClassNames": ["low"]},
+            {"qosClasses": ["Burstable"]},
+            "a",
+            True,
+            id="of-different-kinds",
+        ),
+    ],
+)
+def test_of_a_namespace_the_queue_that_says_most_precisely_comes_first(
+    one: dict[str, list[str]], other: dict[str, list[str]], first: str, is_shared: bool
+) -> None:
+    structure = Structure([queue("a", "x", created=1, **one), queue("b", "x", created=2, **other)])
+    assert structure.name(structure.rows_of("x", {})[0]) == first
+    faults = structure.shared_namespaces([make_object(NAMESPACE, "x").obj()])
+    expected = [Fault("b", "NamespaceTaken", SHARED.format("a"))] if is_shared else []
+    assert faults == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -9,7 +11,7 @@ from tests.core_harness import Cluster
 from tests.queues import demand, hide, name_space, pod, queue, queue_cluster, show, used
 
 from bayplan.cache.queue_tree.shares import UNLIMITED
-from bayplan.testing import PodBuilder, make_node
+from bayplan.testing import PodBuilder, make_node, make_pod
 
 
 def cluster_with(*queues: object) -> Cluster:
@@ -62,6 +64,36 @@ def test_a_namespace_moves_to_another_queue() -> None:
     assert (used(cluster, "a"), used(cluster, "b")) == (0, 1000)
 
 
+def test_a_pod_belongs_to_the_queue_of_its_classes() -> None:
+    high: dict[str, Any] = {"priorityClassNames": ["high"]}
+    cluster = cluster_with(
+        queue("all", limit={"pods": 9}),
+        queue("rest", "x", parent="all"),
+        queue("high", "x y", parent="all", **high),
+        queue("small", "x", parent="all", **high, qosClasses=["BestEffort"]),
+    )
+    by_class = {"priorityClassName": "high"}
+    cluster.add(pod("a", "x"), pod("b", "x", "2").spec(**by_class))
+    cluster.add(make_pod("c").namespace("x").spec(**by_class))
+    cluster.add(pod("d", "y", "3"), pod("e", "y", "4").spec(**by_class))
+    cluster.run()
+    cpu = [used(cluster, name) for name in ("all", "rest", "high", "small")]
+    assert cpu == [3000, 1000, 2000, 0]  # there is no room for e
+    assert demand(cluster, "high") == 6000
+    number = [used(cluster, name, "pods") for name in ("all", "rest", "high", "small")]
+    assert number == [3, 1, 1, 1]
+
+
+def test_a_queue_names_other_classes() -> None:
+    before = queue("a", "x", priorityClassNames=["high"])
+    cluster = cluster_with(before, queue("b", "x"))
+    cluster.add(pod("p", "x").spec(priorityClassName="low"))
+    cluster.run()
+    assert (used(cluster, "a"), used(cluster, "b")) == (0, 1000)
+    show(cluster, queue("a", "x", priorityClassNames=["high", "low"]))
+    assert (used(cluster, "a"), used(cluster, "b")) == (1000, 0)
+
+
 def test_a_resource_that_no_queue_names_gets_a_column_when_a_pod_asks_for_it() -> None:
     cluster = cluster_with(queue("a", "x"))
     cluster.add(pod("p", "x").req(cpu="1", **{"example.com/gpu": "2"}))
@@ -104,10 +136,15 @@ class Sums(RuleBasedStateMachine):
         self.pods: dict[str, PodBuilder] = {}
         self.made = 0
 
-    @rule(namespace=st.sampled_from("xyz"), cpu=st.integers(0, 5), gpu=st.booleans())
-    def add(self, namespace: str, cpu: int, gpu: bool) -> None:
+    @rule(
+        namespace=st.sampled_from("xyz"),
+        cpu=st.integers(0, 5),
+        gpu=st.booleans(),
+        name=st.sampled_from(["", "high"]),
+    )
+    def add(self, namespace: str, cpu: int, gpu: bool, name: str) -> None:
         self.made += 1
-        builder = pod(f"p{self.made}", namespace, str(cpu))
+        builder = pod(f"p{self.made}", namespace, str(cpu)).spec(priorityClassName=name)
         if gpu:
             builder.req(cpu=str(cpu), **{"example.com/gpu": "1"})
         self.pods[f"p{self.made}"] = builder
@@ -123,10 +160,19 @@ class Sums(RuleBasedStateMachine):
     def schedule(self) -> None:
         self.cluster.run()
 
-    @rule(name=st.sampled_from("ab"), namespaces=st.sampled_from(["", "x", "x y"]))
-    def change(self, name: str, namespaces: str) -> None:
+    @rule(
+        name=st.sampled_from("ab"),
+        namespaces=st.sampled_from(["", "x", "x y"]),
+        classes=st.sampled_from([[], ["high"]]),
+    )
+    def change(self, name: str, namespaces: str, classes: list[str]) -> None:
         parent = "a" if name == "b" else ""
-        show(self.cluster, queue(name, namespaces, parent=parent, limit={"cpu": 6}))
+        spec: dict[str, Any] = {
+            "parent": parent,
+            "priorityClassNames": classes,
+            "limit": {"cpu": 6},
+        }
+        show(self.cluster, queue(name, namespaces, **spec))
 
     @rule(name=st.sampled_from("ab"))
     def remove(self, name: str) -> None:

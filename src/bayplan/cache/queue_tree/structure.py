@@ -7,7 +7,8 @@ An object that is wrong is reported (`Fault`) and used as far as it makes sense:
 
 - unknown parent, or a parent that is its own descendant: as if it had no parent;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
-- a namespace that two queues select: it belongs to the older one, by name where both are as old;
+- a namespace that two queues select: it belongs to the older one, by name where both are as old, or
+  the Pods do that are of the classes of both;
 - a selector or an amount that cannot be read: as if it were not there.
 
 A parent that does not say what it guarantees of a resource guarantees what its children do.
@@ -55,6 +56,7 @@ class Structure:
         leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
         guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
+        conditions: of each row, the spec that says of which classes Pods are; None for any.
         weight, priority: (q,).
         faults: what is wrong.
     """
@@ -90,7 +92,8 @@ class Structure:
             for row, selector in enumerate(map(self._selector, rows))
             if selector is not None
         ]
-        self._selectors.sort(key=lambda pair: _age(self.queues[pair[0]]))
+        self._selectors.sort(key=lambda pair: _precedence(self.queues[pair[0]]))
+        self.conditions = [q.spec if q.spec.conditions else None for q in self.queues]
 
     def __len__(self) -> int:
         return len(self.queues)
@@ -207,7 +210,7 @@ class Structure:
             return None
 
     def rows_of(self, namespace: str, labels: Labels) -> list[int]:
-        """The leaves that select the namespace; it belongs to the first."""
+        """The leaves that select the namespace; a Pod belongs to the first that takes it."""
         labels = {NAME_LABEL: namespace} | dict(labels)
         return [row for row, selects in self._selectors if selects(labels)]
 
@@ -216,16 +219,21 @@ class Structure:
         lost: dict[str, tuple[str, str]] = {}
         counts: Counter[str] = Counter()
         for namespace in sorted(namespaces, key=lambda n: n.name):
-            owner, *others = self.rows_of(namespace.name, namespace.labels) or [-1]
-            for row in others:
-                lost.setdefault(self.name(row), (namespace.name, self.name(owner)))
-                counts[self.name(row)] += 1
+            rows = self.rows_of(namespace.name, namespace.labels)
+            for place, row in enumerate(rows):
+                spec = self.queues[row].spec
+                for owner in rows[:place]:
+                    other = self.queues[owner].spec
+                    if other.conditions == spec.conditions and other.overlaps(spec):
+                        lost.setdefault(self.name(row), (namespace.name, self.name(owner)))
+                        counts[self.name(row)] += 1
+                        break
         return [
             Fault(
                 name,
                 NAMESPACE_TAKEN,
-                f"spec.namespaceSelector: {counts[name]} namespaces belong to other queues: "
-                f"{namespace} to {owner}",
+                f"spec.namespaceSelector: Pods of {counts[name]} namespaces belong to other "
+                f"queues: {namespace} to {owner}",
             )
             for name, (namespace, owner) in lost.items()
         ]
@@ -262,6 +270,11 @@ def _rows(by_name: Mapping[str, Queue], parents: Mapping[str, str]) -> Iterator[
             yield _Row(queue, parent_row, depth, own, not kept)
             row += 1
         level, depth = below, depth + 1
+
+
+def _precedence(queue: Queue) -> tuple[int, float, str]:
+    """Of those that select a namespace, who says most precisely which Pods comes first."""
+    return -queue.spec.conditions, *_age(queue)
 
 
 def _age(queue: Queue) -> tuple[float, str]:

@@ -1,7 +1,7 @@
 """QueueTree: what each queue uses and waits for, kept up to date with every Pod.
 
-A Pod belongs to the leaf of the tree whose namespaceSelector selects its namespace (`Structure`),
-and counts there and in all ancestors::
+A Pod belongs to the leaf of the tree that selects its namespace and its classes (`Structure`), and
+counts there and in all ancestors::
 
     used      requests of the Pods that count on nodes, assumed ones included (`bayplan.cache`)
     demand    these, and requests of the Pods that wait for a node (`bayplan.queue`)
@@ -173,7 +173,8 @@ class QueueTree:
         self._extra: dict[str, None] = {}
         self._stale = False
         self._sums = Sums(Structure(()))
-        self._leaves: dict[str, int] = {}
+        self._leaves: dict[str, Sequence[int]] = {}
+        """Those that select a namespace; a Pod belongs to the first that takes it."""
         self._faults: tuple[Fault, ...] = ()
         self._vectors: dict[int, tuple[Requests, Amounts]] = {}
         self._charges: dict[tuple[int, int], Charge] = {}
@@ -204,8 +205,8 @@ class QueueTree:
         namespace = new or old
         if not self.active or namespace is None:
             return
-        leaf = self._leaves.pop(namespace.name, None)
-        if leaf is not None and leaf != self._leaf_of(namespace.name):
+        leaves = self._leaves.pop(namespace.name, None)
+        if leaves is not None and leaves != self._leaves_of(namespace.name):
             self._outdate()
 
     def _outdate(self) -> None:
@@ -250,17 +251,22 @@ class QueueTree:
             self._count_anew()
         if pod.shape.memo(_is_of_kueue):
             return NO_QUEUE
-        namespace = pod.shape.namespace
-        row = self._leaves.get(namespace)
-        if row is None:
-            row = self._leaves[namespace] = self._leaf_of(namespace)
-        return row
+        shape = pod.shape
+        leaves = self._leaves.get(shape.namespace)
+        if leaves is None:
+            leaves = self._leaves[shape.namespace] = self._leaves_of(shape.namespace)
+        conditions = self._sums.structure.conditions
+        for row in leaves:
+            spec = conditions[row]
+            if spec is None or spec.takes(shape):
+                return row
+        return NO_QUEUE
 
     def namespaces(self, row: int) -> list[str]:
-        """Those of the leaf at ``row`` that have had Pods."""
-        return [namespace for namespace, leaf in self._leaves.items() if leaf == row]
+        """Those that the leaf at ``row`` selects, and that have had Pods."""
+        return [namespace for namespace, leaves in self._leaves.items() if row in leaves]
 
-    def _leaf_of(self, namespace: str) -> int:
+    def _leaves_of(self, namespace: str) -> Sequence[int]:
         obj: Namespace | None = self._objects.get(NAMESPACE, namespace)
         structure = self._sums.structure
         rows = structure.rows_of(namespace, {} if obj is None else obj.labels)
@@ -268,7 +274,7 @@ class QueueTree:
             known = {fault.queue for fault in self._faults if fault.reason == NAMESPACE_TAKEN}
             shared = structure.shared_namespaces([obj])
             self._faults += tuple(fault for fault in shared if fault.queue not in known)
-        return rows[0] if rows else NO_QUEUE
+        return rows
 
     def requests(self, pod: Pod) -> Amounts:
         """(r,) what ``pod`` requests. Shared: do not change."""

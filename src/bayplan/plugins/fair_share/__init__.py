@@ -10,6 +10,7 @@ Without Queue objects the plugin does nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +19,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.queue_tree import NO_QUEUE, Fault
+from bayplan.cache.queue_tree import NO_QUEUE, Fault, add_amounts
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -101,17 +102,23 @@ class FairShare(Plugin):
         return Status.beyond_limit(excess.message)
 
     def admit_group(self, _group: Group, pods: Sequence[Pod]) -> Status | None:
-        """Reject a group whose minimum does not fit within the limits.
-
-        All Pods of a group are in one namespace, so they belong to one queue.
-        """
+        """Reject a group whose minimum does not fit within the limits."""
         queues = self._queues
-        if not queues.active or (row := queues.leaf(pods[0])) == NO_QUEUE:
+        if not queues.active:
             return None
-        excess = queues.excess(row, queues.sum_of(pods))
-        if excess is None:
-            return None
-        return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
+        members: dict[int, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            members[queues.leaf(pod)].append(pod)
+        members.pop(NO_QUEUE, None)
+        others = queues.sums.zeros() if len(members) > 1 else None
+        for row, some in members.items():
+            requests = queues.sum_of(some)
+            excess = queues.excess(row, requests, others)
+            if excess is not None:
+                return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
+            if others is not None:
+                add_amounts(others, queues.structure.links[row], requests)
+        return None
 
     # Reclaim
 
@@ -181,9 +188,14 @@ class FairShare(Plugin):
         return {"victims": victims, "candidates": {answer.nodes[pod.uid]: {"victims": victims}}}
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
-        """The same for a group."""
-        if not self._queues.active or self._queues.leaf(request.taker.pods[0]) == NO_QUEUE:
+        """The same for a group; not for one whose Pods belong to several queues."""
+        if not self._queues.active:
             return NoRoom()
+        rows = {self._queues.leaf(pod) for pod in request.taker.pods}
+        if rows == {NO_QUEUE}:
+            return NoRoom()
+        if len(rows) > 1:
+            return NoRoom("its Pods belong to several queues", final=True)
         return self._take(request)
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:

@@ -3,7 +3,7 @@
 When a Pod of a queue with 10,000 held ones ends, there is room for one, not for 10,000. So for each
 event as many are woken as fit within the limits together. The others are not forgotten: a Pod that
 was woken, fits within the limits and then fits on no node leaves that room to the next one of its
-namespace (`next_after`). What happens to a woken Pod otherwise (it is bound, or its binding fails)
+queue (`next_after`). What happens to a woken Pod otherwise (it is bound, or its binding fails)
 is an event again; one that is deleted before its turn leaves the room until the next event.
 """
 
@@ -27,13 +27,14 @@ class HeldPods:
     def __init__(self, queues: QueueTree) -> None:
         self._queues = queues
         self._held: dict[str, dict[str, Pod]] = defaultdict(dict)
+        """By the name of the queue."""
         self._added = 0
         self._event: tuple[object, object, int] = (None, None, -1)
         self._promised: Rows = []
 
     def add(self, pod: Pod) -> None:
         """A limit holds the Pod back."""
-        held = self._held[pod.namespace]
+        held = self._held[self._queue_of(pod)]
         held[pod.uid] = pod
         self._added += 1
         if self._added > _LEAST_SWEEP + len(held):
@@ -44,7 +45,7 @@ class HeldPods:
 
     def discard(self, pod: Pod) -> None:
         """No limit does."""
-        if self._held and (held := self._held.get(pod.namespace)):
+        if self._held and (held := self._held.get(self._queue_of(pod))):
             held.pop(pod.uid, None)
 
     def is_woken(self, pod: Pod, old: object, new: object) -> bool:
@@ -66,9 +67,9 @@ class HeldPods:
         return self._event[2] != self._queues.version
 
     def next_after(self, pod: Pod) -> Pod | None:
-        """A held Pod of the same namespace, in place of one that fits on no node."""
+        """A held Pod of the same queue, in place of one that fits on no node."""
         queues = self._queues
-        held = self._held.get(pod.namespace, {})
+        held = self._held.get(self._queue_of(pod), {})
         for other in list(islice(held.values(), _LOOKED_AT)):
             if not queues.waits(other.uid):
                 del held[other.uid]
@@ -76,3 +77,6 @@ class HeldPods:
                 del held[other.uid]
                 return other
         return None
+
+    def _queue_of(self, pod: Pod) -> str:
+        return self._queues.structure.name(self._queues.leaf(pod))
