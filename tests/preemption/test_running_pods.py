@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.plugins.harness import table_of
 
-from bayplan.preemption.ranking import NOT_STARTED, start
+from bayplan.cache.node_table.pod_table import NOT_STARTED, start
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.testing import make_node, make_pod
 

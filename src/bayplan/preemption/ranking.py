@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from operator import attrgetter
 
 import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table.pod_table import MICROSECONDS, NOT_STARTED, start
 
-NOT_STARTED = np.iinfo(np.int64).max
-"""Stands in a rank for a start time that is not there, which counts as now."""
-_MICROSECONDS = 1_000_000
 _PRIORITY_SHIFT = 2**31
 """Makes every priority positive, so that fewer victims of negative priority are better."""
 
@@ -57,23 +53,6 @@ class Candidate:
         return harm, priorities[0], shifted, len(priorities), earliest
 
 
-def start(pod: Pod) -> int:
-    """When ``pod`` started, in microseconds since the epoch, or `NOT_STARTED`."""
-    began = pod.status.start_time
-    return NOT_STARTED if began is None else round(began.timestamp() * _MICROSECONDS)
-
-
-def starts(pods: Sequence[Pod]) -> IntArray:
-    """(p,) the `start` of each, at a fraction of the cost."""
-    times = list(map(attrgetter("status.start_time"), pods))
-    result = np.full(len(pods), NOT_STARTED)
-    if any(times):
-        started = [index for index, time in enumerate(times) if time is not None]
-        seconds = np.array(list(map(datetime.timestamp, filter(None, times))))
-        result[started] = np.rint(seconds * _MICROSECONDS).astype(np.int64)
-    return result
-
-
 def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
     """Higher priority first, then members of a PodGroup of Kubernetes, then longer running.
 
@@ -102,7 +81,7 @@ def best(ranks: IntArray, now: float) -> IntArray:
         values = ranks[left, criterion]
         left = left[values == values.min()]
     starts = ranks[left, 4]
-    starts = np.where(starts == NOT_STARTED, int(now * _MICROSECONDS), starts)
+    starts = np.where(starts == NOT_STARTED, int(now * MICROSECONDS), starts)
     latest: IntArray = left[starts == starts.max()]
     return latest
 

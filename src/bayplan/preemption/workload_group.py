@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.config.points import Point
 from bayplan.framework.faults import AttemptFault
@@ -25,7 +26,6 @@ from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import POD_GROUP, Executor
-from bayplan.preemption.ranking import start
 
 NEVER = NoRoom("not eligible due to preemptionPolicy=Never.")
 NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.cache.journal import Journal
 from bayplan.cache.node_table.column import (
     BoolArray,
     Column,
@@ -36,6 +37,7 @@ from bayplan.cache.node_table.node_columns import (
     equal_but_version,
 )
 from bayplan.cache.node_table.pod_columns import HostPorts, PodObjects, Requested
+from bayplan.cache.node_table.pod_table import PodTable
 from bayplan.cache.node_table.rows import Rows
 from bayplan.cache.node_table.view import Load, NodeTable
 from bayplan.cache.node_table.what_if_table import WhatIfTable
@@ -99,6 +101,9 @@ class LiveNodeTable(NodeTable):
         """Rows whose Pods changed."""
         self.start_journal = self._rows.start_journal
         """Rows on which a Pod has got its start time."""
+        self._pod_table: PodTable | None = None
+        self._seen = 0, 0
+        """Where the two journals of Pods stood when they were read for it."""
         self._allocatable = self.column(Allocatable)
         self._requested = self.column(Requested)
         self.reserve(n)
@@ -258,6 +263,24 @@ class LiveNodeTable(NodeTable):
         self.pods[row][pod.uid] = pod
         if previous.status.start_time != pod.status.start_time:
             self.start_journal.append(row)
+
+    def pod_table(self) -> PodTable:
+        """The Pods as columns; kept from the first question on, see `PodTable`."""
+        changed, started = map(Journal.since, (self.pod_journal, self.start_journal), self._seen)
+        if self._pod_table is None or changed is None or started is None:
+            self._pod_table = PodTable(self.pods)
+        elif changed or started:
+            self._pod_table.update(self.pods, [*changed, *started])
+        self._seen = self.pod_journal.position, self.start_journal.position
+        return self._pod_table
+
+    def recount(self) -> dict[str, int]:
+        """See `NodeTable.recount`; of the `pod_table`, too, where there is one."""
+        wrong = super().recount()
+        if self._pod_table is not None:
+            different = self.pod_table().differences(PodTable(self.pods))
+            wrong |= {"pod_table": different} if different else {}
+        return wrong
 
     def _report_node(self, row: int) -> None:
         for listener in self._listeners:
