@@ -379,6 +379,41 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
     cluster.kubectl("delete", "jobs", "--all", namespace=cluster.namespace)
 
 
+def test_what_a_dead_leader_bound_of_a_group_without_room_for_the_rest_is_given_up(
+    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+) -> None:
+    cluster.nodes(NodeSpec("g1", cpu="2"))
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(indexed_job("part", 3)))
+    cluster.apply(tmp_path / "job.yaml")
+    wait_until(lambda: len(cluster.pods()) == 3, SOON, "the Pods of the Job")
+    before = sorted(cluster.pods())
+    for name in before[:2]:
+        cluster.bind(name, "g1")
+    profile = {
+        "schedulerName": OTHER,
+        "plugins": {"multiPoint": MULTI_POINT},
+        "pluginConfig": [
+            {
+                "name": "Coscheduling",
+                "args": {"inferGroups": ["Job"], "evictIncompleteAfter": "5s"},
+            }
+        ],
+    }
+    bayplan = start(cluster.config(profiles=[profile]))
+    text = "2 of 3 Pods have had nodes for 5s; they are evicted, to wait with the others"
+    wait_note(cluster, "part", text, kind="Job")
+    wait_note(cluster, "part", "NoRoom: at most 2 of 3 fit, short by cpu", kind="Job")
+    after = cluster.pods()
+    assert {name for name in before if name in after} == {before[2]}
+    assert bound(cluster, "part") == set()
+
+    cluster.nodes(NodeSpec("g2", cpu="1"))
+    wait_note(cluster, "part", "Bound: 3 Pods, of which 3 are needed", kind="Job")
+    assert bayplan.metric("bayplan_plugin_events_total", name="evicted_of_incomplete_groups") == 2
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+    cluster.kubectl("delete", "jobs", "--all", namespace=cluster.namespace)
+
+
 @pytest.mark.usefixtures("bayplan")
 @pytest.mark.parametrize("bayplan", ["bayplan"], indirect=True)
 def test_the_example_of_the_guide_is_placed(cluster: Cluster) -> None:

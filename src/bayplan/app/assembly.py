@@ -303,9 +303,9 @@ def _policy(
 
 
 def _gates(framework: Framework) -> list[PreEnqueue]:
-    """The PreEnqueue plugins; those that place groups are asked about a group as a whole."""
-    grouping = {plugin.name for plugin in framework.plugins.grouping}
-    return [gate for gate in framework.lifecycle.gates() if gate[0] not in grouping]
+    """The PreEnqueue plugins; that of PodGroups of Kubernetes is asked about a group as a whole."""
+    whole = {plugin.name for plugin in framework.plugins.grouping if plugin.workload_api}
+    return [gate for gate in framework.lifecycle.gates() if gate[0] not in whole]
 
 
 def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:

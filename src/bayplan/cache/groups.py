@@ -149,6 +149,10 @@ class Groups:
         for pod in self._counted.values():
             self.pod_counted(pod)
 
+    def counts(self, key: str) -> Mapping[str, int]:
+        """By sub-group, how many Pods of the group count on a node."""
+        return {name: nodes.total() for name, nodes in self._nodes.get(key, {}).items()}
+
     def nodes_of(self, key: str, part: SubGroup | None = None) -> Mapping[str, int]:
         """By node, how many Pods of the group count there; one that does not exist counts, too.
 

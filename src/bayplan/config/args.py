@@ -196,8 +196,9 @@ class CoschedulingArgs(Wire):
 
     The share is that of missing Pods below which scheduler-plugins lets a group wait on; here no
     group holds anything while it waits, so it says nothing. The levels are node labels, the widest
-    first; the kinds are those of owners whose Pods are a group without a PodGroup. These two
-    arguments are not in scheduler-plugins.
+    first; the kinds are those of owners whose Pods are a group without a PodGroup. A group that
+    stays below its minimum for ``evict_incomplete_after`` gives up its nodes; 0 switches that off.
+    These three arguments are not in scheduler-plugins.
     """
 
     permit_waiting_time_seconds: Int64 = 60
@@ -205,6 +206,7 @@ class CoschedulingArgs(Wire):
     pod_group_reject_percentage: Int32 = 10
     topology_levels: Items[Text] = ()
     infer_groups: Items[Text] = ()
+    evict_incomplete_after: Duration = 0.0
 
 
 class FairShareArgs(Wire):

@@ -98,6 +98,7 @@ IN_TREE = {
         _known("NodeDeclaredFeatures", *_FILTERS),
         _known(
             "Coscheduling",
+            Point.PRE_ENQUEUE,
             Point.QUEUE_SORT,
             Point.PRE_FILTER,
             Point.POST_FILTER,

@@ -169,6 +169,8 @@ def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.topologyLevels[{i}]", f'"{level}" is there already')
     for i, kind in enumerate(given.infer_groups):
         yield from _one_of(f"{path}.inferGroups[{i}]", kind, args.GROUP_OWNERS)
+    if given.evict_incomplete_after < 0:
+        yield FieldError(f"{path}.evictIncompleteAfter", "must not be negative")
 
 
 @validate_args.register(args.FairShareArgs)

@@ -49,6 +49,14 @@ class GroupsPods(Named, Protocol):
 
 
 @runtime_checkable
+class LooksAround(Named, Protocol):
+    """A plugin that looks at the cluster from time to time. In-tree only."""
+
+    def look_around(self) -> None:
+        """Called about once a second, while this process leads."""
+
+
+@runtime_checkable
 class AdmitsGroups(Named, Protocol):
     """A plugin that looks at a whole group before nodes are sought for it. In-tree only."""
 

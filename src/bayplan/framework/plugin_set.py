@@ -17,7 +17,7 @@ from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
-from bayplan.framework.groups import AdmitsGroups, GroupsPods
+from bayplan.framework.groups import AdmitsGroups, GroupsPods, LooksAround
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.object_faults import FindsFaults
 from bayplan.framework.points import (
@@ -118,6 +118,7 @@ class PluginSet:
         admitting: those that look at a whole group first.
         turns: the one that lets tenants take turns, if any.
         finding_faults: those that find something wrong with objects of users.
+        looking_around: those that look at the cluster from time to time.
     """
 
     def __init__(
@@ -196,6 +197,7 @@ class PluginSet:
         self.turns = next((p.tenant_turns for p in self.all if isinstance(p, TakesTurns)), None)
         self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
         self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))
+        self.looking_around = tuple(p for p in self.all if isinstance(p, LooksAround))
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.selective: tuple[Selective, ...] = tuple(
             p for p in self.pre_filter if isinstance(p, Selective) and p.name not in self.local

@@ -157,6 +157,46 @@ def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
     return None if row is None else nodes.pods[row].get(pod.uid)
 
 
+def evict(
+    writer: ClusterWriter,
+    victim: Pod,
+    reason: str,
+    message: str,
+    done: Done,
+    deleted: Callable[[], None] = lambda: None,
+) -> None:
+    """Give ``victim`` the condition DisruptionTarget, then delete it; does not wait.
+
+    Args:
+        writer: to the API server.
+        victim: this very Pod.
+        reason: of the condition.
+        message: of the condition.
+        done: told how it ended, on any thread; well where the Pod was gone before the first call.
+        deleted: called before that if this deleted it.
+    """
+    condition = Condition(
+        type="DisruptionTarget",
+        status="True",
+        reason=reason,
+        message=message,
+        observed_generation=victim.generation,
+    )
+
+    def marked(error: Exception | None) -> None:
+        if error is None:
+            writer.delete_pod(victim, finish)
+        else:
+            done(None if isinstance(error, NotFound) else error)
+
+    def finish(error: Exception | None) -> None:
+        if error is None:
+            deleted()
+        done(error)
+
+    writer.patch_pod_status(victim, condition, None, marked)
+
+
 class Executor:
     """Evictions of one profile."""
 
@@ -240,27 +280,13 @@ class Executor:
             eviction.done(victim)
             return
         preemptor = eviction.preemptor
-        condition = Condition(
-            type="DisruptionTarget",
-            status="True",
-            reason="PreemptionByScheduler",
-            message=f"{preemptor.pods[0].spec.scheduler_name}: preempting to accommodate "
-            f"{self._cause.format(preemptor.kind)}",
-            observed_generation=victim.generation,
+        message = (
+            f"{preemptor.pods[0].spec.scheduler_name}: preempting to accommodate "
+            f"{self._cause.format(preemptor.kind)}"
         )
-
-        def marked(error: Exception | None) -> None:
-            if error is None:
-                self._writer.delete_pod(victim, deleted)
-            else:
-                eviction.done(victim, None if isinstance(error, NotFound) else error)
-
-        def deleted(error: Exception | None) -> None:
-            if error is None:
-                self._tell(eviction, victim)
-            eviction.done(victim, error)
-
-        self._writer.patch_pod_status(victim, condition, None, marked)
+        tell = partial(self._tell, eviction, victim)
+        done = partial(eviction.done, victim)
+        evict(self._writer, victim, "PreemptionByScheduler", message, done, tell)
 
     def _call_back(self, victim: Pod) -> bool:
         """Let a victim that is not bound yet go back to the queue; False if it is too late."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Protocol
 
-from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY, Kind
+from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, Kind
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
@@ -31,11 +31,12 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import GroupsPods, LooksAround
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
-from bayplan.framework.points import EnqueueExtensions, QueueKey, QueueLess
+from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey, QueueLess
 from bayplan.framework.status import Status
+from bayplan.plugins.coscheduling.incomplete import IncompleteGroups
 
 DEFAULT_SECONDS = 60.0
 """Until a group gives up, where neither it nor the configuration says."""
@@ -57,13 +58,26 @@ class Coscheduling(Plugin):
         self._wall_clock_is_ahead = handle.now() - handle.monotonic()
         self._levels = tuple(args.topology_levels)
         self.inferred: Collection[str] = args.infer_groups
+        self._incomplete: IncompleteGroups | None = None
+        if args.evict_incomplete_after:
+            self._incomplete = IncompleteGroups(handle, self.find, args.evict_incomplete_after)
         self._groups = handle.groups
         handle.groups.follow(handle.pods)
 
     @classmethod
     def kinds_for(cls, args: CoschedulingArgs) -> tuple[Kind[object], ...]:
-        """`kinds`, and what groups are inferred from."""
-        return (*cls.kinds, *_read_for(args.infer_groups))
+        """`kinds`, what groups are inferred from, and what protects Pods of incomplete ones."""
+        budgets = (POD_DISRUPTION_BUDGET,) if args.evict_incomplete_after else ()
+        return (*cls.kinds, *_read_for(args.infer_groups), *budgets)
+
+    def look_around(self) -> None:
+        """Give up groups that have been incomplete for too long."""
+        if self._incomplete is not None:
+            self._incomplete.look()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a Pod back while its group gives up its nodes."""
+        return None if self._incomplete is None else self._incomplete.hold(pod)
 
     def key_of(self, pod: Pod) -> str:
         """See `bayplan.framework.groups.GroupsPods`."""
@@ -131,6 +145,8 @@ class Coscheduling(Plugin):
         changed = ClusterEvent(POD_GROUP, any_change)
         levels = ClusterEvent(TOPOLOGY, any_change)
         labels = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        goes = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+        siblings = HintIndex(self._index_keys, lambda old, _new: (self.key_of(old),))
         room = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_TAINT
         return [
             *(
@@ -138,6 +154,7 @@ class Coscheduling(Plugin):
                 for kind in _read_for(self.inferred)
             ),
             EventRegistration(changed, self._concerns, mine),
+            *([EventRegistration(goes, self._sibling_goes, siblings)] if self._incomplete else ()),
             EventRegistration(levels, self._asks_for_a_level, asks_for_level),
             EventRegistration(labels, self._asks_for_a_level, asks_for_level),
             EventRegistration(ClusterEvent(NODE, room), self._asks_for_room, asks_for_room),
@@ -174,6 +191,9 @@ class Coscheduling(Plugin):
         mine = pod_group is not None and pod_group.key == self.key_of(pod)
         return Hint.QUEUE if mine else Hint.SKIP
 
+    def _sibling_goes(self, pod: Pod, old: Pod, _new: object) -> Hint:
+        return Hint.QUEUE if self.key_of(pod) == self.key_of(old) else Hint.SKIP
+
     def _is_the_owner(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         owner = new or old
         mine = owner is not None and says_something_about(self.key_of(pod), owner)
@@ -192,7 +212,9 @@ def _read_for(owners: Iterable[str]) -> dict[Kind[object], None]:
     return dict.fromkeys(kind for owner in owners for kind in OWNERS[owner])
 
 
-class _Implements(GroupsPods, QueueKey, QueueLess, EnqueueExtensions, Protocol):
+class _Implements(
+    GroupsPods, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions, Protocol
+):
     """The points that the plugin implements; mypy checks it against them."""
 
 

@@ -1,0 +1,156 @@
+"""IncompleteGroups: gives up groups that stay below their minimum although their Pods are there.
+
+A group is bound whole. But a node may be lost while its Pods run, or a leader while it binds them,
+and others may take the room that is missing: then a part of the group holds nodes for nothing, and
+two such groups may wait for each other. Where the configuration says so, what has nodes is evicted
+after a while, and its controllers make Pods that wait as a group again.
+
+A group is left as it is
+
+- while Pods of it are being bound, or wait for room that is being made;
+- if Pods that it lacks are not there: one that ends member by member is not incomplete;
+- if a Pod of it has no controller, which would be lost, or a PodDisruptionBudget protects one.
+
+The time counts from when the scheduler sees that the group is incomplete, and anew whenever one
+more Pod of it has a node. Until all that is evicted has left, Pods that wait are held back: one of
+them would take the first node that gets free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from bayplan.api.pod import Pod
+from bayplan.cache.pod_groups import Group
+from bayplan.cache.sub_groups import sub_group_of
+from bayplan.framework.handle import InTreeHandle, PluginMetrics
+from bayplan.framework.status import Status
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.executor import evict
+
+log = structlog.get_logger("groups")
+
+LOOK_SECONDS = 5.0
+"""Between two looks at all Pods that wait."""
+
+
+class _Since(NamedTuple):
+    """When a group was first seen incomplete, and how many of its Pods had nodes."""
+
+    seen: float
+    placed: int
+
+
+class IncompleteGroups:
+    """See the module's docstring. Scheduling thread only.
+
+    Args:
+        handle: of the profile whose groups are looked at.
+        find: what the group called so asks for.
+        patience: seconds until an incomplete group is given up.
+    """
+
+    def __init__(
+        self, handle: InTreeHandle, find: Callable[[str], Group | None], patience: float
+    ) -> None:
+        self._handle, self._groups = handle, handle.groups
+        self._find, self._patience = find, patience
+        self._metrics = PluginMetrics(handle.instrument, "Coscheduling")
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+        self._next = 0.0
+        self._since: dict[str, _Since] = {}
+        self._told: dict[str, str] = {}
+        self._leaving: dict[str, set[str]] = {}
+        """By group, the uids of what was evicted."""
+
+    def hold(self, pod: Pod) -> Status | None:
+        """Hold a Pod back until all that was evicted of its group has left."""
+        if not self._leaving:
+            return None
+        key = self._groups.key_of(pod)
+        counted = self._handle.pods
+        if any(counted.pod(uid) is not None for uid in self._leaving.get(key, ())):
+            return Status.unresolvable(f"the group {key} gives up its nodes")
+        self._leaving.pop(key, None)
+        return None
+
+    def look(self) -> None:
+        """Give up what has been incomplete for too long, unless the last look was just now."""
+        now = self._handle.monotonic()
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        since, self._since = self._since, {}
+        for key, waiting in self._waiting().items():
+            group, counts = self._find(key), self._groups.counts(key)
+            if group is None or group.fault or not group.short(counts):
+                continue
+            if group.short(Counter(counts) + Counter(sub_group_of(pod.shape) for pod in waiting)):
+                continue
+            if any(self._handle.nominator.nominated_node(pod.uid) for pod in waiting):
+                continue
+            placed = sum(counts.values())
+            before = since.get(key)
+            kept = before if before and placed <= before.placed else _Since(now, placed)
+            self._since[key] = kept
+            if now - kept.seen >= self._patience:
+                self._give_up(group)
+        self._told = {key: told for key, told in self._told.items() if key in self._since}
+
+    def _waiting(self) -> Mapping[str, list[Pod]]:
+        """By group that has Pods on nodes, those that wait for one and have no gates."""
+        waiting: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self._handle.queued.waiting_pods():
+            spec = pod.spec
+            if spec.scheduler_name == self._handle.profile and not spec.scheduling_gates:
+                key = self._groups.key_of(pod)
+                if key and self._groups.counts(key) and self._handle.pods.pod(pod.uid) is None:
+                    waiting[key].append(pod)
+        return waiting
+
+    def _give_up(self, group: Group) -> None:
+        key_of = self._groups.key_of
+        pods = [pod for pod in self._handle.pods.pods() if key_of(pod) == group.key]
+        if any(pod.uid in self._handle.queued for pod in pods):  # one is being bound
+            return
+        victims = [pod for pod in pods if pod.deleted is None]
+        have = f"{len(pods)} of {group.minimum} Pods have had nodes for {self._patience:g}s"
+        alone = next((pod for pod in pods if not pod.controller[0]), None)
+        if alone is not None:
+            self._tell(group, pods, f"{have}; {alone.key} has no controller, so all stay")
+            return
+        if self._budgets.violations(victims):
+            self._tell(group, pods, f"{have}; a PodDisruptionBudget protects them, so all stay")
+            return
+        self._tell(group, pods, f"{have}; they are evicted, to wait with the others")
+        writer = self._handle.writer
+        assert writer is not None, "without a cluster nobody looks"
+        self._metrics.count("evicted_of_incomplete_groups", len(victims))
+        self._leaving[group.key] = {victim.uid for victim in victims}
+        for victim in victims:
+            done = partial(self._evicted, group.key, victim)
+            message = f"{self._handle.profile}: {group.key} is incomplete: {have}"
+            evict(writer, victim, "IncompleteGroup", message, done)
+
+    def _evicted(self, key: str, victim: Pod, error: Exception | None) -> None:
+        """A victim that stays holds nobody back; the next look tries again. On any thread."""
+        if error is not None:
+            self._leaving.get(key, set()).discard(victim.uid)
+            log.error(
+                "Could not evict a Pod of an incomplete group", pod=victim.key, err=str(error)
+            )
+
+    def _tell(self, group: Group, pods: list[Pod], note: str) -> None:
+        if self._told.get(group.key) == note:
+            return
+        self._told[group.key] = note
+        subject = group.subject or pods[0]
+        profile = self._handle.profile
+        self._handle.events.event(
+            subject, None, "Warning", "Incomplete", "Scheduling", note, profile
+        )
