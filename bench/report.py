@@ -3,7 +3,7 @@
     python -m bench.report
 
 What stands between `<!-- NAME -->` and `<!-- end -->` is replaced, nothing else, and only where
-there are results for it.
+there are results for it. Workloads without results keep their rows: each says when it was measured.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ THROUGHPUT = (
     "workload", "nodes", "Pods before", "Pods", "rounds",
     "kube-scheduler Pods/s", "bayplan Pods/s", "ratio", "aim", "all bound after, s", "bayplan",
     "CPU ms/Pod", "bayplan", "ratio", "API server + etcd CPU ms/Pod", "bayplan",
+    "other programs", "measured",
 )  # fmt: skip
+RATIO = THROUGHPUT.index("ratio")
 QUALITY = (
     "workload", "start to first binding, s", "bayplan", "peak RSS, MiB", "bayplan",
     "nodes evaluated", "bayplan", "std. dev. of requested CPU, m", "bayplan",
@@ -59,13 +61,23 @@ def main() -> None:
     found = sorted(comparisons(), key=lambda c: (bool(c.variant), _order(catalog, c.workload)))
     batch = [c for c in found if not c.arrival]
     core = sorted(core_results(), key=lambda r: _order(catalog, r.workload))
-    missed = [f"- {text}" for c in found for text in _missed(catalog, c)]
+    page = PAGE.read_text()
+    names = {_name(c) for c in found}
+    order = [*catalog.workloads]
+    missed = [
+        *(f"- {text}" for c in found for text in _missed(catalog, c)),
+        *(line for line in _part(page, "missed") if _workload(line) in set(order) - names),
+    ]
+    missed.sort(key=lambda line: order.index(_workload(line)))
+    throughput = _merged(page, "throughput", THROUGHPUT, [_throughput(catalog, c) for c in batch])
     parts = {
-        "measured": "\n".join(_measured(found)),
+        "measured": "\n".join(_measured(found, _part(page, "measured"), names)),
         "missed": "\n".join(missed or ["- none"]) if found else "",
-        "throughput": _table(THROUGHPUT, (_throughput(catalog, c) for c in batch)),
-        "quality": _table(QUALITY, (_quality(c) for c in batch)),
-        "latency": _table(LATENCY, (_latency(c) for c in found if c.arrival)),
+        "throughput": _table(THROUGHPUT, throughput),
+        "quality": _table(QUALITY, _merged(page, "quality", QUALITY, [_quality(c) for c in batch])),
+        "latency": _table(
+            LATENCY, _merged(page, "latency", LATENCY, [_latency(c) for c in found if c.arrival])
+        ),
         "core-machine": "\n".join(sorted({f"- {r.finished}: {r.machine}" for r in core})),
         "core": _table(CORE, (_core(r.workload, r.sizes[0]) for r in core if r.sizes)),
         "core-nodes": _growth(core, "nodes"),
@@ -73,7 +85,31 @@ def main() -> None:
         "soak": _soak(),
     }
     _fill(PAGE, parts)
-    _fill(README, {"speed": _range(batch)})
+    _fill(README, {"speed": _range([row[RATIO] for row in throughput], _versions(batch))})
+
+
+def _part(text: str, name: str) -> list[str]:
+    """The lines that stand in that place."""
+    return text.partition(f"<!-- {name} -->\n")[2].partition("\n<!-- end -->")[0].splitlines()
+
+
+def _workload(line: str) -> str:
+    """Of which workload a line of a list is; "" for none."""
+    name, colon, _ = line.removeprefix("- ").partition(":")
+    return name.partition(" ")[0] if colon else ""
+
+
+def _merged(page: str, name: str, head: tuple[str, ...], rows: list[list[str]]) -> list[list[str]]:
+    """These rows of a table, and those that it has of other workloads; none without new ones."""
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _part(page, name)]
+    measured = {row[0] for row in rows}
+    kept = [line for line in lines[2:] if line[0] not in measured] if lines[:1] == [[*head]] else []
+    order = list(load_catalog().workloads)
+    return (
+        sorted([*rows, *kept], key=lambda row: order.index(row[0].partition(" ")[0]))
+        if rows
+        else []
+    )
 
 
 def _fill(path: Path, parts: Mapping[str, str]) -> None:
@@ -88,18 +124,22 @@ def _fill(path: Path, parts: Mapping[str, str]) -> None:
     path.write_text(text)
 
 
-def _measured(found: list[Comparison]) -> Iterator[str]:
-    """Beside what, on what, and what the checks at the end of the runs have found."""
-    runs = [run for c in found for runs in c.runs.values() for run in runs]
-    if not runs:
+def _measured(found: list[Comparison], before: list[str], names: set[str]) -> Iterator[str]:
+    """Beside what, on what, and what the checks at the end of the runs have found.
+
+    ``before`` stood there, of the same workloads (``names``) and of others.
+    """
+    if not found:
         return
     yield f"- kube-scheduler {_versions(found)}"
-    yield from sorted({f"- {c.machine}" for c in found})
-    times = sorted(c.finished for c in found)
-    others = max(run.others_share for run in runs)
-    yield f"- {len(runs)} runs, {times[0]} to {times[-1]}"
-    yield f"- other programs used at most {others:.0%} of the machine"
+    machines = {line for line in before if line.startswith("- ") and " cores " in line}
+    yield from sorted(machines | {f"- {c.machine}" for c in found})
     wrong = [f"  - {c.workload}, {fault}" for c in found for fault in c.faults]
+    wrong += [
+        line
+        for line in before
+        if line.startswith("  - ") and line.removeprefix("  - ").partition(",")[0] not in names
+    ]
     yield f"- the checks at the end of the runs found {'this:' if wrong else 'no fault'}"
     yield from wrong
 
@@ -119,15 +159,15 @@ def _missed(catalog: Catalog, found: Comparison) -> Iterator[str]:
             yield f"{_name(found)}: {title} {text} times kube-scheduler's; aimed for {bound:.2g}"
 
 
-def _range(batch: list[Comparison]) -> str:
+def _range(texts: Iterable[str], versions: str) -> str:
     """The least and the greatest ratio of Pods per second, as a sentence."""
-    ratios = sorted(float(text) for c in batch if (text := _ratio(c, "pods_per_s")))
+    ratios = sorted(float(text) for text in texts if text)
     if not ratios:
         return ""
     times = f"{ratios[0]:.1f} to {ratios[-1]:.1f} times"
     return (
         f"On {len(ratios)} workloads bayplan bound {times} as many Pods a second as kube-scheduler"
-        f" {_versions(batch)}."
+        f" {versions}."
     )
 
 
@@ -162,6 +202,8 @@ def _throughput(catalog: Catalog, found: Comparison) -> list[str]:
         *_both(found, "cpu_ms", 2),
         _ratio(found, "cpu_ms"),
         *_both(found, "server_cpu_ms", 2),
+        f"{max(run.others_share for runs in found.runs.values() for run in runs):.0%}",
+        found.finished.partition(" ")[0],
     ]
 
 

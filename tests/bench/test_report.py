@@ -79,6 +79,28 @@ def test_figures_come_from_the_results_and_other_tables_stay(page: Path) -> None
     assert f"\n{said} as kube-scheduler v1.37.1.\n" in report.README.read_text()
 
 
+def test_workloads_that_were_not_measured_again_keep_their_rows(page: Path) -> None:
+    slow = {"others_share": 0.25}
+    comparison("GangScheduling", [run(100, **slow)], [run(90, 0.2)]).save()
+    comparison("SchedulingBasic", [run(100)], [run(150, 0.5)]).save()
+    report.main()
+    for file in results.FOLDER.iterdir():
+        file.unlink()
+    comparison("SchedulingBasic", [run(100)], [run(400, 0.2, faults=["twice bound"])]).save()
+    comparison("OwnSizes", [run(100)], [run(110, 0.2)]).save()
+    report.main()
+    rows = part(page, "throughput").splitlines()[2:]
+    assert [row.split()[1] for row in rows] == ["SchedulingBasic", "OwnSizes", "GangScheduling"]
+    assert "| 400 | 4.00 |" in rows[0]
+    assert rows[2].endswith("| 25% | today |")
+    assert part(page, "missed").splitlines() == [
+        "- OwnSizes: Pods/s 1.10 times kube-scheduler's; aimed for 3",
+        "- GangScheduling: Pods/s 0.90 times kube-scheduler's; aimed for 4",
+    ]
+    assert part(page, "measured").endswith("- SchedulingBasic, bayplan: twice bound")
+    assert "On 3 workloads bayplan bound 0.9 to 4.0 times" in report.README.read_text()
+
+
 def test_a_run_that_broke_counts_in_no_figure_and_is_named(page: Path) -> None:
     broken = Run(total=9, faults=["StartError: no port"])
     comparison("SchedulingBasic", [run(100), broken], [run(200, 0.2), run(200, 0.2)]).save()
