@@ -376,6 +376,25 @@ def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:
     assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 2
 
 
+@pytest.mark.parametrize("minimum", [3, 2])
+def test_a_member_that_is_deleted_meanwhile_keeps_all_others_from_being_bound(minimum: int) -> None:
+    cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None))
+    show(cluster, pod_group("g", minMember=minimum))
+    pods = members("g", 3)
+    cluster.add(*nodes(1), *pods)
+    cluster.workers.held = True
+    cluster.cycle()
+    cluster.remove(pods[1])
+    cluster.workers.held = False
+    cluster.workers.release()
+    cluster.take_in()
+    assert cluster.bound == []
+    assert "default/g-1 was deleted before it was bound" in cluster.notes[-1][1]
+    settle(cluster, 2)
+    assert names_of(cluster, "g") == ({"g-0", "g-2"} if minimum == 2 else set())
+    assert cluster.is_at_rest()
+
+
 @pytest.mark.parametrize("timeout", [0, None])
 def test_a_timeout_of_zero_means_the_default(timeout: int | None) -> None:
     cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None), permitWaitingTimeSeconds=7)

@@ -245,18 +245,25 @@ class GroupCycle:
         return max(min(deadlines) - self._clock(), 0.0) if deadlines else None
 
     def expire(self) -> None:
-        """Give up the groups whose Pods take too long to get ready; tell of missing Pods."""
-        if self._flights:
-            now = self._clock()
-            for barrier, flight in list(self._flights.items()):
-                if not barrier.is_open and barrier.failure is None and now >= barrier.deadline:
-                    patience = self._patience(flight.entry)
-                    text = f"the group was not ready to be bound within {patience:g}s"
-                    self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
+        """Give up the groups that will not be ready to be bound in time; tell of missing Pods."""
+        for barrier, flight in list(self._flights.items()):
+            if barrier.is_open or barrier.failure is not None:
+                continue
+            text = self._why_not_ready(barrier, flight)
+            if text:
+                self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
         if len(self._queue.groups) and self._clock() >= self._next_look:
             self._next_look = self._clock() + 1.0
             self._report.gathering(self._long_gathering())
             self._end_nominations()
+
+    def _why_not_ready(self, barrier: Barrier, flight: _Flight) -> str:
+        """Why these Pods are not going to be bound together; "" while they may be."""
+        if self._clock() >= barrier.deadline:
+            return f"the group was not ready to be bound within {self._patience(flight.entry):g}s"
+        pods = (binding.pod for binding in flight.bindings.values())
+        gone = next((pod for pod in pods if not self._cache.is_assumed(pod.uid)), None)
+        return "" if gone is None else f"{gone.key} was deleted before it was bound"
 
     def _end_nominations(self) -> None:
         """Nodes are not kept for groups that have lost Pods that they need."""
