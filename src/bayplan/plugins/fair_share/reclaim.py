@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import ceil
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -47,46 +46,18 @@ from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import NoRoom, Taker
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.plugins.fair_share.turns import saturation, saturation_of
+from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, find_givers
+from bayplan.plugins.fair_share.turns import saturation
 from bayplan.preemption.capacity import Fit
 from bayplan.preemption.room import NOT_ENOUGH
 from bayplan.preemption.running_pods import RunningPods
 
-PRIORITY, GUARANTEED, SHARE = "priority", "guaranteed", "share"
+PRIORITY = "priority"
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
-_MOST_OVER = 1e6
-_UNBOUNDED = 2**62
 
 T = TypeVar("T")
 U = TypeVar("U")
-Amounts = Sequence[list[int]]
-"""(q, c) of the resources that the taker needs; lists, as there are few of them."""
-
-
-class _Giver(NamedTuple):
-    """A queue, some of whose Pods may yield.
-
-    Attributes:
-        leaf: its row.
-        rule: GUARANTEED or SHARE.
-        over: used / share.
-        path: the rows from the leaf to below the common ancestor.
-        floors: (path, c) what has to stay in use; None where that does not matter.
-    """
-
-    leaf: int
-    rule: str
-    over: float
-    path: Sequence[int]
-    floors: Sequence[Sequence[int | None]]
-
-    def room(self, used: Amounts) -> list[list[int]]:
-        """(path, c) what may go before a floor is reached."""
-        return [
-            [_UNBOUNDED if b is None else a - b for a, b in _pairs(used[link], floors)]
-            for link, floors in _pairs(self.path, self.floors)
-        ]
 
 
 class _Parties(NamedTuple):
@@ -104,7 +75,7 @@ class _Parties(NamedTuple):
     leaves: IntArray
     requests: IntArray
     used: Amounts
-    givers: Sequence[_Giver]
+    givers: Sequence[Giver]
 
 
 class _Yielding(NamedTuple):
@@ -141,7 +112,7 @@ class ReclaimRule:
         self._wide = wide
         self.wider = None if wide else ReclaimRule(queues, nominator, counters, now, wide=True)
         self._counters = counters
-        self._asked: list[tuple[_Giver, list[list[int]]]] = []
+        self._asked: list[tuple[Giver, list[list[int]]]] = []
         self._columns: IntArray = np.zeros(0, np.int64)
         self._parties: tuple[RunningPods, _Parties] | None = None
         """Between `rules_out` and `classes`."""
@@ -175,16 +146,14 @@ class ReclaimRule:
             return None
         most = np.full((len(structure), len(names)), -1)
         for giver in parties.givers:
-            most[giver.leaf] = [
-                min(levels) for levels in zip(*giver.room(parties.used), strict=True)
-            ]
+            most[giver.leaf] = giver.most
         if self._is_held(taker, running, parties, yields, most):
             return NOT_ENOUGH
         bound = Bound(
             fit,
             running,
             leaves,
-            dict(_pairs(names, parties.requests[running.codes].T)),
+            {name: amounts[running.codes] for name, amounts in _pairs(names, parties.requests.T)},
             yields,
             dict(_pairs(names, most.T)),
         )
@@ -290,7 +259,7 @@ class ReclaimRule:
                 self.refusals.setdefault(name, f"would be undone by queue {name}")
         over = _oversaturation(some, len(running))
         yielding = over > 0
-        steps = -np.round(np.minimum(over[yielding], _MOST_OVER), 1)
+        steps = -np.round(np.minimum(over[yielding], MOST_OVER), 1)
         order = np.unique(np.stack([by_share[yielding], steps]), axis=1, return_inverse=True)[1]
         classes[yielding] = order.ravel() + 1
         classes[others & ~yielding] = len(running)
@@ -317,55 +286,26 @@ class ReclaimRule:
 
     # Queues
 
-    def _givers(self, taker: Taker, row: int, all_used: IntArray) -> list[_Giver]:
+    def _givers(self, taker: Taker, row: int, all_used: IntArray) -> list[Giver]:
         """Those that may give to a taker of the queue at ``row``, while queues use ``(q, r)``."""
-        structure, all_shares = self._queues.structure, self._queues.refresh_shares().share
-        all_needed = self._needed(taker)
-        columns = self._columns = np.flatnonzero(all_needed)
-        needed, guaranteed = all_needed[columns].tolist(), structure.guaranteed[:, columns].tolist()
-        used, shares = all_used[:, columns].tolist(), all_shares[:, columns].tolist()
-        saturations = saturation(all_used[:, columns], all_shares[:, columns]).tolist()
-        taking = structure.links[row]
-        takers: dict[int, tuple[bool, float]] = {}
-        """By how many ancestors both have: whether it is guaranteed, and how saturated after."""
-        givers: list[_Giver] = []
-        for leaf in structure.leaves:
-            if leaf == row or not structure.queues[leaf].spec.reclaimable:
-                continue
-            giving = structure.links[leaf]
-            common = sum(link in taking for link in giving)
-            path, up_to = giving[: len(giving) - common], taking[: len(taking) - common]
-            if common not in takers:
-                after = [[a + b for a, b in _pairs(used[link], needed)] for link in up_to]
-                within = all(
-                    a <= b
-                    for link, amounts in _pairs(up_to, after)
-                    for a, b in _pairs(amounts, guaranteed[link])
-                )
-                takers[common] = within, saturation_of(after[-1], shares[up_to[-1]])
-            is_guaranteed, taking_saturation = takers[common]
-            over = saturations[path[-1]]
-            if is_guaranteed:
-                floors = _floors(path, used, [guaranteed[link] for link in path])
-                if floors is not None:
-                    givers.append(_Giver(leaf, GUARANTEED, over, path, floors))
-                    continue
-            if over <= 1:
-                continue
-            # The saturations are compared where the two part; below, the share is the floor.
-            times = min(max(taking_saturation, 1.0), _MOST_OVER)
-            top = [ceil(min(share * times, _UNBOUNDED)) for share in shares[path[-1]]]
-            floors = _floors(path, used, [*(shares[link] for link in path[:-1]), top])
-            if floors is None or taking_saturation > _MOST_OVER:
-                name = structure.name(leaf)
-                self.refusals[name] = f"would be undone by queue {name}"
-            else:
-                givers.append(_Giver(leaf, SHARE, over, path, floors))
+        structure, shares = self._queues.structure, self._queues.refresh_shares().share
+        needed = self._needed(taker)
+        columns = self._columns = np.flatnonzero(needed)
+        givers, undone = find_givers(
+            structure,
+            row,
+            needed[columns],
+            all_used[:, columns],
+            structure.guaranteed[:, columns],
+            shares[:, columns],
+        )
+        for name in map(structure.name, undone):
+            self.refusals[name] = f"would be undone by queue {name}"
         return givers
 
     # Pods
 
-    def _old_enough(self, giver: _Giver, pods: IntArray, running: RunningPods) -> IntArray:
+    def _old_enough(self, giver: Giver, pods: IntArray, running: RunningPods) -> IntArray:
         """Those of ``pods`` that run for long enough."""
         spec = self._queues.structure.queues[giver.leaf].spec
         if spec.min_runtime_seconds:
@@ -445,7 +385,7 @@ def _oversaturation(some: Sequence[_Yielding], pods: int) -> FloatArray:
     return over
 
 
-def _deserves_least(giver: _Giver) -> tuple[bool, float]:
+def _deserves_least(giver: Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
 
 
@@ -465,14 +405,3 @@ def _by_leaf(leaves: IntArray, running: RunningPods) -> Callable[[int], IntArray
 
 def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
     return zip(some, others, strict=True)
-
-
-def _floors(
-    path: Sequence[int], used: Amounts, floors: Sequence[Sequence[int]]
-) -> list[list[int | None]] | None:
-    """What has to stay, of what is above the floor; None if nothing is above it at some level."""
-    kept = [
-        [floor if amount > floor else None for amount, floor in _pairs(used[link], level)]
-        for link, level in _pairs(path, floors)
-    ]
-    return kept if all(any(floor is not None for floor in level) for level in kept) else None

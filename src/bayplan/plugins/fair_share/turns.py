@@ -20,8 +20,7 @@ as many attempts as there are queues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import inf
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -168,9 +167,3 @@ def saturation(used: IntArray, share: IntArray) -> FloatArray:
     ratio = np.divide(used, share, out=np.full(used.shape, np.inf), where=share > 0)
     largest: FloatArray = np.where(used > 0, ratio, 0.0).max(axis=-1, initial=0.0)
     return largest
-
-
-def saturation_of(used: Sequence[int], share: Sequence[int]) -> float:
-    """`saturation` of one queue, ``(r,)``; numbers are faster than arrays of a few elements."""
-    ratios = (a / b if b > 0 else inf for a, b in zip(used, share, strict=True) if a > 0)
-    return max(ratios, default=0.0)
