@@ -33,6 +33,14 @@ def messages(cluster: Cluster) -> dict[str, str]:
     return {name: condition.message for name, condition in cluster.recorder.conditions}
 
 
+def run_once(cluster: Cluster) -> None:
+    """One attempt, if anybody may be tried now."""
+    queued = cluster.queue.pop()
+    if queued is not None:
+        cluster.scheduler.schedule_one(queued)
+        cluster.take_in()
+
+
 def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(2))
@@ -263,6 +271,24 @@ def test_a_binding_that_fails_brings_the_gang_back_as_a_whole() -> None:
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
+    assert cluster.is_at_rest()
+
+
+def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -> None:
+    cluster = workload_cluster()
+    show(cluster, basic("g"))
+    cluster.add(*nodes(1))
+    cluster.writer.outcome = RuntimeError("refused")
+    pods = members("g", 2, cpu="3")
+    cluster.add(*pods)
+    for _ in range(20):
+        run_once(cluster)
+    # Each was tried once: there is room for one, and while the first backs off the other gets it.
+    assert cluster.bound == [("g-0", "n0"), ("g-1", "n0")]
+    cluster.writer.outcome = None
+    cluster.wait(11)
+    cluster.run()
+    assert len(cluster.bound) == 3
     assert cluster.is_at_rest()
 
 

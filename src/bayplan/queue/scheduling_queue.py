@@ -418,7 +418,9 @@ class SchedulingQueue:
             place = Place.GATED
             queued.was_flushed_from_unschedulable = False
             self._hold_group(queued)
-        elif self.groups.holds(queued):
+        elif self.groups.holds(queued) and not (
+            place is Place.BACKOFF and self._backs_off_alone(queued)
+        ):
             self._join(queued, event)
             return queued.place
         queued.completes_group = self.groups.lacks(queued)
@@ -426,6 +428,18 @@ class SchedulingQueue:
             queued.initial_attempt_timestamp = self._clock()
         self._places.move(queued, place, event)
         return place
+
+    def _backs_off_alone(self, queued: QueuedPod) -> bool:
+        """Whether a Pod of a group backs off by itself after an error: others wait without one.
+
+        They are tried meanwhile, and that must not bring this Pod back before its backoff ends.
+        Where no others wait, or theirs failed, too, the entry of the group backs off. One that is
+        in flight takes its Pods back first.
+        """
+        entry = self.groups.entry_of(queued.pod)
+        if entry is None or entry.place is Place.IN_FLIGHT or queued.rejectors:
+            return False
+        return entry.place is not Place.BACKOFF or bool(entry.rejectors)
 
     def _ask_gate(self, queued: QueuedPod) -> None:
         if isinstance(queued, QueuedGroup):
@@ -449,8 +463,11 @@ class SchedulingQueue:
         entry = self.groups.join(queued, self._clock())
         if entry.place in (Place.OUTSIDE, Place.GATED):
             self._let_group_in(entry, event)
-        elif entry.place is Place.UNSCHEDULABLE and not entry.has_rejected(queued.pod):
-            self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+        elif entry.place is Place.UNSCHEDULABLE:
+            # A Pod whose binding failed held room when others of its shape were rejected.
+            held_room = queued.consecutive_errors_count > 0
+            if held_room or not entry.has_rejected(queued.pod):
+                self._requeue(entry, Strategy.AFTER_BACKOFF, event)
 
     def _hold_group(self, queued: QueuedPod) -> None:
         """The Pod is held back, and so may be the group that it belongs to."""
