@@ -136,6 +136,7 @@ class Cluster:
         self._others = 0
         self._is_set_up = False
         self._there: set[str] = set()
+        self._schedulers: list[Bayplan] = []
 
     def set_up(self) -> "Cluster":
         """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
@@ -159,7 +160,9 @@ class Cluster:
         return self
 
     def tear_down(self) -> None:
-        """Leave nothing behind in a cluster that goes on."""
+        """End its schedulers, and leave nothing behind in a cluster that goes on."""
+        for scheduler in self._schedulers:
+            scheduler.kill()
         if self.plane.owns_parts or not self._is_set_up:
             return
         self.clear()
@@ -262,7 +265,9 @@ class Cluster:
 
     def bayplan(self, config: Path | None = None, *plugin_dirs: Path, **more: Any) -> Bayplan:
         """A scheduler that is not started yet, with deploy/'s configuration unless given one."""
-        return Bayplan(self, config or CONFIG, plugin_dirs, **more)
+        made = Bayplan(self, config or CONFIG, plugin_dirs, **more)
+        self._schedulers.append(made)
+        return made
 
     # Objects
 
