@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,33 @@ def test_what_is_drained_before_its_next_try_holds_nothing_up(clock: Clock) -> N
     lanes.put(second)
     clock.now += 1
     assert lanes.take() is second
+
+
+class Racing(deque[Request]):
+    """A lane to which another thread appends just after it was found to be empty."""
+
+    late: Request | None = None
+
+    def __len__(self) -> int:
+        length = super().__len__()
+        if length == 0 and self.late is not None:
+            late, self.late = self.late, None
+            self.append(late)
+        return length
+
+
+def test_a_status_write_that_comes_while_the_next_is_chosen_has_its_place(clock: Clock) -> None:
+    lanes = make(clock)
+    racing = Racing()
+    lanes._lanes = (deque(), racing, deque())
+    racing.late = first = request(path="/a")
+    assert [lanes.take(), lanes.take()] == [None, first]
+    lanes.put(second := request(path="/a"))
+    assert lanes.take() is None
+    assert lanes.settle(first, b"")
+    assert lanes.take() is second
+    assert lanes.settle(second, b"")
+    assert lanes.empty
 
 
 def test_lanes_go_before_age(clock: Clock) -> None:

@@ -144,7 +144,6 @@ class Lanes:
             self._lanes[request.lane].appendleft(request)
         if sum(self.counts.in_flight) >= self.max_in_flight or not self._may_send():
             return None
-        self._hold_back()
         lane = self._next_lane(now)
         if lane is None:
             return None
@@ -173,15 +172,19 @@ class Lanes:
         heapq.heappush(self._retries, (self.clock() + delay, next(self._sequence), request))
         return False
 
-    def _hold_back(self) -> None:
-        """Until the first of the status lane may be sent, or there is none."""
+    def _status_may_be_sent(self) -> bool:
+        """Hold back status writes until the first of the lane may be sent; whether there is one.
+
+        What is put from now on stands behind it.
+        """
         lane = self._lanes[Lane.STATUS]
         while lane:
             request = lane[0]
             same_path = self._status_writes.setdefault(request.path, deque([request]))
             if same_path[0] is request:
-                return
+                return True
             same_path.append(lane.popleft())
+        return False
 
     def _let_go(self, path: str) -> None:
         """The status write of the path that was under way has ended: the next one is the first."""
@@ -247,9 +250,10 @@ class Lanes:
         )
 
     def _next_lane(self, now: float) -> Lane | None:
-        for lane in (Lane.BIND, Lane.STATUS):
-            if self._lanes[lane]:
-                return lane
+        if self._lanes[Lane.BIND]:
+            return Lane.BIND
+        if self._status_may_be_sent():
+            return Lane.STATUS
         if self.counts.in_flight[Lane.EVENT] >= EVENTS_IN_FLIGHT:
             return None
         due = self._lanes[Lane.EVENT] or self._ask_source_at <= now or self.ending
