@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,6 +22,8 @@ pytestmark = [
 
 GATE = "--feature-gates=GenericWorkload=true"
 GATES = f"{GATE},TopologyAwareWorkloadScheduling=true"
+QUIET = 5.0
+"""Seconds in which a binding that is sent again at once would be refused hundreds of times."""
 SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
 
 
@@ -142,3 +146,79 @@ def test_a_gang_with_a_topology_constraint_is_kept_in_one_domain(
     cluster.wait_bound(*names)
     assert {racks[cluster.node_of(name)] for name in names} == {"r2"}
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+
+
+REFUSAL = [
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "e2e-closed"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods/binding"],
+                    }
+                ]
+            },
+            "validations": [
+                {"expression": "object.target.name != 'g1'", "message": "g1 is closed"}
+            ],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "e2e-closed"},
+        "spec": {"policyName": "e2e-closed", "validationActions": ["Deny"]},
+    },
+]
+"""The API server refuses every binding to the node g1."""
+
+
+@pytest.fixture
+def refusal(workload_cluster: Cluster) -> Iterator[Path]:
+    """A file with `REFUSAL`, which is in force."""
+    cluster = workload_cluster
+    path = cluster.plane.folder / "refusal.yaml"
+    path.write_text(yaml.safe_dump_all(REFUSAL))
+    cluster.apply(path)
+    cluster.create(pod("probe", "nobody"))
+    wait_until(lambda: is_refused(cluster, "probe"), SOON, "bindings to be refused")
+    cluster.delete("probe")
+    yield path
+    cluster.kubectl("delete", "-f", str(path), "--ignore-not-found")
+
+
+def is_refused(cluster: Cluster, name: str) -> bool:
+    """Whether `REFUSAL` is in force for the Pod; nothing is bound."""
+    from kubernetes.client import ApiException  # noqa: PLC0415  takes a second, not spent by all
+
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "g1"}}
+    where = (name, cluster.namespace, body)
+    try:
+        cluster.api.create_namespaced_pod_binding(*where, dry_run="All", _preload_content=False)
+    except ApiException as error:
+        return "g1 is closed" in str(error.body)
+    return False
+
+
+def test_bindings_that_are_refused_are_not_sent_again_and_again(
+    workload_cluster: Cluster, bayplan: Bayplan, refusal: Path
+) -> None:
+    """There is room for one of two Pods: the other one waits beside it for that room."""
+    cluster = workload_cluster
+    cluster.nodes(NodeSpec("g1", cpu="1"))
+    create_gang(cluster, "refused", 1)
+    pods = members("refused", 2)
+    names = cluster.create(*pods)
+    failures = "Error scheduling pod; retrying"
+    wait_until(lambda: bayplan.lines(failures), SOON, "the first binding to be refused")
+    time.sleep(QUIET)
+    # Backoffs of 1, 2 and 4 seconds for each Pod.
+    assert len(bayplan.lines(failures)) <= 8
+    cluster.kubectl("delete", "-f", str(refusal))
+    wait_until(lambda: any(map(cluster.node_of, names)), SOON, "one of them bound")
