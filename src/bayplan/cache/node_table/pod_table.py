@@ -23,7 +23,7 @@ MICROSECONDS = 1_000_000
 
 PodsByRow = Sequence[Mapping[str, Pod]]
 """By row of the node table and uid."""
-_start_time = attrgetter("status.start_time")
+_shape, _start_time = attrgetter("shape"), attrgetter("status.start_time")
 
 
 class PodTable:
@@ -71,12 +71,12 @@ class PodTable:
         )
         self._forget_shapes()
 
-    def _codes(self, pods: Iterable[Pod]) -> IntArray:
+    def _codes(self, pods: Sequence[Pod]) -> IntArray:
         """The shape of each; new ones are added."""
         code: defaultdict[PodShape, int] = defaultdict()
         code.default_factory = code.__len__
         code.update((shape, index) for index, shape in enumerate(self.shapes))
-        codes = np.array([code[pod.shape] for pod in pods], np.int64)
+        codes = np.fromiter(map(code.__getitem__, map(_shape, pods)), np.int64, len(pods))
         self.shapes = list(code)
         return codes
 
