@@ -100,6 +100,27 @@ def test_a_resource_that_no_queue_names_gets_a_column_when_a_pod_asks_for_it() -
     assert demand(cluster, "a", "example.com/gpu") == 2
 
 
+def test_shares_follow_demand_capacity_and_queues_and_else_stay() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y"))
+    tree = cluster.world.queues
+    cluster.add(pod("p", "x", "20"))
+
+    def shares() -> list[int]:
+        sums = tree.refresh_shares()
+        column = sums.structure.resources.index("cpu")
+        of_cpu: list[int] = sums.share[:, column].tolist()
+        return of_cpu
+
+    assert shares() == [8000, 0]
+    assert tree.refresh_shares().share is tree.refresh_shares().share
+    cluster.add(pod("q", "y", "20"))
+    assert shares() == [4000, 4000]
+    cluster.add(make_node("more").capacity(cpu="4", memory="64Gi", pods=110))
+    assert shares() == [6000, 6000]
+    show(cluster, queue("b", "y", weight=2))
+    assert shares() == [4000, 8000]
+
+
 def test_a_pod_counts_while_its_node_is_gone() -> None:
     cluster = cluster_with(queue("a", "x"))
     cluster.add(pod("p", "x"))
