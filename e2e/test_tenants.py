@@ -167,14 +167,18 @@ def test_classes_of_pods_have_quotas_of_their_own(cluster: Cluster, bayplan: Bay
     held = {
         "limit of cpu of queue red-low is 2: 2 used, 1 requested",
         "limit of pods of queue red-small is 1: 1 used, 1 requested",
-        "limit of cpu of queue red is 3: 3 used, 1 requested",
+        "limit of cpu of queue red is 3: 3 used, 1 requested. "
+        "reclaim: would be undone by queue red-low",
     }
     wait_until(lambda: {text for _, text in verdicts(cluster, RED)} == held, SOON, "three reasons")
     assert bayplan.metric("bayplan_queue_used", queue="red-low", resource="cpu") == 2
 
-    cluster.kubectl("delete", "queue", "red-low")  # its Pods belong to red, which is full
-    full = "limit of cpu of queue red is 3: 3 used, 1 requested"
-    wait_until(lambda: verdicts(cluster, RED)["QueueLimit", full] == 2, SOON, "red to have them")
+    # Its Pods belong to red, which is full, and where others have a higher priority.
+    cluster.kubectl("delete", "queue", "red-low")
+    others = {"other-0", "other-1"}
+    wait_until(lambda: others <= {*staying(cluster, RED)}, SOON, "both to have nodes")
+    assert bound(cluster, RED) == (4,)
+    assert bayplan.metric(EVICTIONS, queue="", rule="priority") == 1
 
 
 def test_room_is_lent_and_taken_back_once(cluster: Cluster, bayplan: Bayplan) -> None:
@@ -242,6 +246,36 @@ def test_a_limit_holds_until_it_is_raised_or_the_queue_is_gone(
     wait_for(cluster, 3, 0)
     cluster.kubectl("delete", "queue", "red")
     wait_for(cluster, 4, 0)
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+
+
+@pytest.mark.usefixtures("priorities")
+def test_pods_that_a_limit_holds_back_take_the_place_of_lower_priorities(
+    cluster: Cluster, bayplan: Bayplan
+) -> None:
+    """What is evicted is made anew and waits; it does not get the room that it has left."""
+    cluster.nodes(NodeSpec("t1", cpu="4"), NodeSpec("t2", cpu="4"))
+    queue(cluster, "all", limit={"cpu": 4})
+    queue(cluster, "red", RED, parent="all")
+    deploy(cluster, RED, 5)
+    wait_for(cluster, 4, 0)
+    urgent = [pod(f"urgent-{i}", OTHER, cpu="1", priorityClassName="e2e-high") for i in range(2)]
+    large = pod("large", OTHER, cpu="5", priorityClassName="e2e-high")
+    polite = pod("polite", OTHER, cpu="1", priorityClassName="e2e-polite")
+    create(cluster, RED, polite, large, *urgent)
+    names = {"urgent-0", "urgent-1"}
+    wait_until(lambda: names <= {*staying(cluster, RED)}, SOON, "both to have nodes")
+    wait_for(cluster, 4, 0)
+    wait_until(lambda: verdicts(cluster, RED).total() == 5, SOON, "who was evicted to wait again")
+    assert {reason for reason, _ in verdicts(cluster, RED)} == {"QueueLimit"}
+    assert all(
+        text.startswith("limit of cpu of queue all is 4: ") for _, text in verdicts(cluster, RED)
+    )
+    assert names <= {*staying(cluster, RED)}
+    assert bayplan.metric(EVICTIONS, queue="", rule="priority") == 2
+    for name in ("repeated", "in_vain"):
+        assert bayplan.metric(f"bayplan_preemptions_{name}_total") == 0
+    assert bayplan.metric("bayplan_queue_used", queue="all", resource="cpu") == 4
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
@@ -18,6 +18,7 @@ from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.extenders.extenders import Extenders
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import (
     ClusterWriter,
     Done,
@@ -79,6 +80,10 @@ class RefusingWriter:
 _: type[ClusterWriter] = RefusingWriter
 
 
+def _no_request(_state: CycleState, pod: Pod) -> NoReturn:
+    raise AssertionError(f"room is asked for {pod.key}")
+
+
 def make_handle(
     nodes: LiveNodeTable | None = None,
     objects: ObjectStore | None = None,
@@ -111,6 +116,7 @@ def make_handle(
         queues=QueueTree(Cache(), queue),
         queued=queue,
         what_if=WhatIf(nominator),
+        room_request=_no_request,
         writer=writer,
         logger=plugin_logger("test", "test"),
         metrics=PluginMetrics(instrument, "test"),

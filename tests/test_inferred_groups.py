@@ -245,7 +245,9 @@ def reload(cluster: Cluster, **args: Any) -> None:
     }
     registry = Registry()
     config = parse_config(json.dumps(document), registry.known)
-    cluster.scheduler.adopt(make_profiles(config, registry, cluster.world, cluster.ports))
+    cluster.scheduler.adopt(
+        make_profiles(config, registry, cluster.world, cluster.core.placers, cluster.ports)
+    )
 
 
 def test_a_reload_begins_and_ends_to_infer_groups() -> None:

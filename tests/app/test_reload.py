@@ -50,7 +50,7 @@ def loaded(*plugins: type[Plugin], **settings: Any) -> tuple[Registry, Effective
 
 def swap(cluster: Cluster, *plugins: type[Plugin], **settings: Any) -> None:
     registry, config = loaded(*plugins, **settings)
-    new = make_profiles(config, registry, cluster.core.world, cluster.ports)
+    new = make_profiles(config, registry, cluster.core.world, cluster.core.placers, cluster.ports)
     cluster.scheduler.adopt(new)
 
 

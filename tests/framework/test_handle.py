@@ -33,6 +33,7 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
         "instrument",
         "queues",
         "queued",
+        "room_request",
         "what_if",
         "gates",
         "groups",

@@ -53,6 +53,7 @@ def test_an_ancestors_limit_holds_as_well() -> None:
     cluster.add(pod("q", "y").req(memory="2Gi"))
     cluster.run()
     text = "limit of memory of queue all is 3Gi: 2Gi used, 2Gi requested"
+    text += ". reclaim: would be undone by queue a"
     assert cluster.verdict == ("QueueLimit", text)
 
 

@@ -30,6 +30,21 @@ SPECS = st.fixed_dictionaries(
         "reclaimable": st.booleans(),
     }
 )
+LIMITS = st.dictionaries(st.just("cpu"), st.integers(2, 9), max_size=1)
+TREES = st.builds(
+    lambda specs, limits, children, above: {
+        "all": {"limit": above},
+        **{
+            name: {**specs[name], "limit": limits[name], "parent": "all" * (name in children)}
+            for name in TENANTS
+        },
+    },
+    st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)),
+    st.fixed_dictionaries(dict.fromkeys(TENANTS, LIMITS)),
+    st.sets(st.sampled_from("abc")),
+    LIMITS,
+)
+"""Queues with limits, of which some are parts of another one."""
 ASKED = st.tuples(st.sampled_from("xyz"), st.integers(1, 3), st.integers(0, 1))
 """Namespace, CPUs and priority of a Pod."""
 
@@ -40,7 +55,7 @@ def world(tenancy: Json, specs: dict[str, Json]) -> Cluster:
     cluster.writer.on_bound = cluster._show_bound
     for i in range(3):
         cluster.add(make_node(f"n{i}").capacity(cpu="4", memory="64Gi", pods=110))
-    show(cluster, *(queue(name, TENANTS[name], **spec) for name, spec in specs.items()))
+    show(cluster, *(queue(name, TENANTS.get(name, ""), **spec) for name, spec in specs.items()))
     return cluster
 
 
@@ -74,22 +89,44 @@ def known(cluster: Cluster) -> dict[str, str]:
     return {one.name: one.node_name for one in cluster.cache.pods()}
 
 
-@SEVERAL
-@given(st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)), st.lists(ASKED, max_size=12), ASKED)
+@settings(max_examples=60, deadline=None)
+@given(
+    TREES,
+    st.lists(
+        st.tuples(st.sampled_from("xxyz"), st.integers(1, 3), st.integers(0, 1)),
+        min_size=2,
+        max_size=12,
+    ),
+    st.tuples(st.just("x"), st.integers(1, 4), st.sampled_from([0, 1, 2, 2])),
+)
 def test_whoever_is_evicted_makes_room_that_the_taker_gets(
-    specs: dict[str, Json], asked: list[Any], last: Any
+    tree: dict[str, Json], asked: list[Any], last: Any
 ) -> None:
-    cluster = world(queues_profile(), specs)
-    pods = running(asked)
-    cluster.add(*pods)
+    """On its node, or under a limit; without any one of them the taker would have to wait."""
+    cluster = world(queues_profile(), tree)
+    cluster.add(*running(asked))
     where = known(cluster)
     namespace, cpu, priority = last
     cluster.add(waiting("taker", namespace, cpu, priority))
+    cluster.cycle()
+    limited = "limit of" in cluster.verdict[1] if cluster.recorder.conditions else False
     settle(cluster)
     victims = cluster.writer.deleted
-    if victims:
+    if victims and not limited:
         assert {where[name] for name in victims} == {known(cluster)["taker"]}
+    for spared in victims:
+        assert not has_room(tree, asked, {*victims} - {spared}, last)
+    assert not victims or has_room(tree, asked, {*victims}, last)
     assert cluster.metric(IN_VAIN) == cluster.metric(REPEATED) == 0
+
+
+def has_room(tree: dict[str, Json], asked: list[Any], gone: set[str], last: Any) -> bool:
+    """Whether the taker gets a node beside these Pods, but for those who are gone."""
+    cluster = world(queues_profile(), tree)
+    cluster.add(*(one for one in running(asked) if one.json["metadata"]["name"] not in gone))
+    cluster.add(waiting("taker", *last).spec(preemptionPolicy="Never"))
+    cluster.run()
+    return "taker" in known(cluster)
 
 
 @SEVERAL

@@ -7,7 +7,7 @@ from typing import Any
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.groups import show as show_groups
-from tests.queues import pod, pods, queue, queue_cluster, show
+from tests.queues import pod, pods, queue, queue_cluster, show, used
 
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -67,6 +67,24 @@ def test_with_evict_all_evictions_together_are_those_that_all_pods_cause() -> No
     victims = [victim for result in found.values() for victim in result.get("victims", ())]
     assert len(victims) == len(set(victims)) == 3
     assert "victims" not in found["a-3"]
+
+
+def test_of_a_pod_that_a_limit_holds_back_it_is_said_whose_place_it_takes() -> None:
+    cluster = queue_cluster()
+    cluster.add(make_node("n0").capacity(cpu="8", memory="64Gi", pods=110))
+    show(cluster, queue("a", "x", limit={"cpu": 2}))
+    cluster.add(*(one.node("n0") for one in pods("low", 2, "x")))
+    asking = [pod(f"high-{i}", "x", priority=5) for i in range(3)]
+    cluster.add(*asking)
+    found = results(cluster, *asking)
+    assert [len(result["victims"]) for result in found.values()] == [1] * 3
+    assert "limit of cpu of queue a is 2" in found["high-0"]["message"]
+    assert "1 Pods of lower priority are evicted" in found["high-0"]["message"]
+
+    found = results(cluster, *asking, evict=True)
+    assert [result["node"] for result in found.values()] == ["n0", "n0", None]
+    assert "victims" not in found["high-2"]
+    assert used(cluster, "a") == 2000
 
 
 def test_with_evict_a_group_gets_the_room_that_others_leave() -> None:

@@ -21,8 +21,9 @@ class Evictions:
         self.now = 0.0
         self.metrics = Metrics(lambda: self.now)
 
-    def evict(self, taker: PodBuilder, *victims: PodBuilder, nodes: str = "a") -> None:
-        self.metrics.leaving([taker.obj()], nodes.split(), [victim.obj() for victim in victims])
+    def evict(self, taker: PodBuilder, *victims: PodBuilder, nodes: str | None = "a") -> None:
+        where = None if nodes is None else nodes.split()
+        self.metrics.leaving([taker.obj()], where, [victim.obj() for victim in victims])
 
     def bind(self, pod: PodBuilder, node: str) -> None:
         self.metrics.attempt(pod.obj().on_node(node), PROFILE, "scheduled", 0.0)
@@ -46,6 +47,14 @@ def test_who_evicts_again_is_counted(evictions: Evictions) -> None:
     evictions.evict(job("taker"), job("v2"))
     evictions.evict(job("other"), job("v3"))
     assert evictions.value(REPEATED) == 1
+
+
+def test_who_evicted_for_the_sake_of_a_limit_may_be_bound_anywhere(evictions: Evictions) -> None:
+    evictions.evict(job("taker"), job("v"), nodes=None)
+    evictions.bind(job("taker"), "b")
+    assert evictions.value(IN_VAIN) == 0
+    evictions.evict(job("taker"), job("v"))
+    assert evictions.value(REPEATED) == 0, "it was bound in between"
 
 
 @pytest.mark.parametrize(("node", "in_vain"), [("a", 0), ("b", 1)])

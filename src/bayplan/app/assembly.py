@@ -18,6 +18,7 @@ from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report, StatusWriter
+from bayplan.attempt.room import PodRequest
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder
@@ -27,6 +28,7 @@ from bayplan.config.points import Point
 from bayplan.conflicts import Conflicts, PodReader
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import (
     ClusterWriter,
     EventRecorder,
@@ -158,7 +160,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
     )
     scheduler = Scheduler(
         world,
-        make_profiles(config, registry, world, ports),
+        make_profiles(config, registry, world, placers, ports),
         placers,
         ports.inbox,
         binder,
@@ -173,7 +175,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
 
 
 def make_profiles(
-    config: EffectiveConfig, registry: Registry, world: World, ports: Ports
+    config: EffectiveConfig, registry: Registry, world: World, placers: Placers, ports: Ports
 ) -> Profiles:
     """A new generation of plugins over this world. Nothing decides by it yet.
 
@@ -186,7 +188,7 @@ def make_profiles(
     try:
         frameworks = {
             profile.scheduler_name: _make_framework(
-                config, profile, f"profiles[{index}]", registry, world, ports, made
+                config, profile, f"profiles[{index}]", registry, world, placers, ports, made
             )
             for index, profile in enumerate(config.profiles)
         }
@@ -202,14 +204,19 @@ def _make_framework(
     path: str,
     registry: Registry,
     world: World,
+    placers: Placers,
     ports: Ports,
     made: list[Plugin],
 ) -> Framework:
-    handle = _handle(profile.scheduler_name, config.gates, world, ports)
+    def room_request(state: CycleState, pod: Pod) -> PodRequest:
+        cache, commit, selector = world.cache, placers.commit, placers.selector
+        return PodRequest(cache, commit, selector, framework, state, pod)
+
+    handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = config.config.percentage_of_nodes_to_score
-    return Framework(
+    framework = Framework(
         profile.scheduler_name,
         _instances(profile, registry, handle, path, made),
         handle,
@@ -218,9 +225,16 @@ def _make_framework(
         percentage=percentage or 100,
         pool=ports.plugin_workers,
     )
+    return framework
 
 
-def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> InTreeHandle:
+def _handle(
+    profile: str,
+    gates: FeatureGates,
+    world: World,
+    ports: Ports,
+    room_request: Callable[[CycleState, Pod], PodRequest],
+) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(Activate(tuple(pods)))
 
@@ -241,6 +255,7 @@ def _handle(profile: str, gates: FeatureGates, world: World, ports: Ports) -> In
         queues=world.queues,
         queued=world.queue,
         what_if=WhatIf(world.nominator),
+        room_request=room_request,
         writer=ports.writer,
         logger=plugin_logger("", profile),
         metrics=PluginMetrics(ports.instrument, ""),

@@ -163,7 +163,9 @@ class Reloader:
         Raises:
             ConfigError: a plugin cannot be made; nothing has changed.
         """
-        profiles = make_profiles(config, registry, self._core.world, self._ports)
+        profiles = make_profiles(
+            config, registry, self._core.world, self._core.placers, self._ports
+        )
         self._core.scheduler.adopt(profiles)
 
 

@@ -3,6 +3,9 @@
 Where a plan does not stand, plugins of the point PodGroupPostFilter are asked in turn. Each gets a
 `Request`, by which it may have the group planned as if some Pods were gone: on the live tables, in
 a trial that is rolled back, Reserve included. The first that knows whom to evict has them evicted.
+
+For a single Pod that a limit holds back, a plugin of the point PostFilter does the same with a
+`PodRequest`.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ import msgspec
 import structlog
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.attempt import attempt
+from bayplan.attempt.commit import Choice, Commit
 from bayplan.attempt.group import Planner
-from bayplan.attempt.outcome import Reason
+from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.plan import GroupRejection, Plan
+from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
@@ -29,15 +35,12 @@ from bayplan.queue.nominator import Nominator
 log = structlog.get_logger("groups")
 
 
-def rows_that_may_fit(framework: Framework, pod: Pod) -> BoolArray:
-    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave.
-
-    Those are all nodes where a limit holds it back: no node was looked at then.
-    """
-    diagnosis, rejection = framework.search.diagnose(CycleState(dry_run=True), pod)
+def rows_that_may_fit(framework: Framework, pod: Pod, domain: BoolArray | None = None) -> BoolArray:
+    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave; see `CycleState`."""
+    state = CycleState(dry_run=True, domain=domain, unlimited=True)
+    diagnosis, _ = framework.search.diagnose(state, pod)
     rows = diagnosis.nodes.exists.copy()
-    if rejection is None or not rejection.over_limit:
-        rows[diagnosis.rows_with(unresolvable=True)] = False
+    rows[diagnosis.rows_with(unresolvable=True)] = False
     return rows
 
 
@@ -77,6 +80,50 @@ class Request:
         if not isinstance(plan, Plan):
             return None
         return {member.pod.uid: member.pod.node_name for member in plan.members}
+
+
+class PodRequest:
+    """A Pod that a limit holds back; see `bayplan.framework.room.RoomRequest`.
+
+    Args:
+        cache: the Pods on nodes.
+        commit: goes as far as Permit.
+        selector: chooses a node.
+        framework: the Pod's profile.
+        state: of the attempt that has failed.
+        pod: the Pod.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        commit: Commit,
+        selector: NodeChooser,
+        framework: Framework,
+        state: CycleState,
+        pod: Pod,
+    ) -> None:
+        self._cache, self._commit, self._selector = cache, commit, selector
+        self._framework, self._domain, self._pod = framework, state.domain, pod
+        self.taker = Taker(pod.uid, pod.key, (pod,), 1)
+        self.dry_run = state.dry_run
+
+    def rows_for(self, pod: Pod) -> BoolArray:
+        """See `RoomRequest`."""
+        return rows_that_may_fit(self._framework, pod, self._domain)
+
+    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
+        """See `RoomRequest`."""
+        state, pod = CycleState(dry_run=True, domain=self._domain), self._pod
+        with self._cache.trial():
+            for victim in victims:
+                self._cache.remove(victim.uid)
+            placement = attempt(self._framework, self._selector, state, pod, make_room=False)
+            if isinstance(placement, Rejection):
+                return None
+            choice = Choice(self._framework, state, pod, placement.node_name)
+            refused = isinstance(self._commit.rehearse(choice), Rejection)
+        return None if refused else {pod.uid: placement.node_name}
 
 
 class RoomMaker:

@@ -32,6 +32,8 @@ class CycleState:
         explained: whether the status of every node is wanted, also where the Pod fits somewhere.
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
         outside: the status of the other rows; None where a message is to count them as no nodes.
+        unlimited: whether limits of tenants are left out of account, to find out which nodes would
+            do for a Pod that one holds back.
     """
 
     __slots__ = (
@@ -44,6 +46,7 @@ class CycleState:
         "skip_pre_bind",
         "skip_score",
         "unconcerned",
+        "unlimited",
     )
 
     def __init__(
@@ -53,12 +56,14 @@ class CycleState:
         explained: bool = False,
         domain: BoolArray | None = None,
         outside: Status | None = OUTSIDE,
+        unlimited: bool = False,
     ) -> None:
         self._data: dict[str, object] = {}
         self.dry_run = dry_run
         self.explained = explained
         self.domain = domain
         self.outside = outside
+        self.unlimited = unlimited
         self.skip_filter: set[str] = set()
         """Names of plugins whose PreFilter returned Skip."""
         self.skip_score: set[str] = set()

@@ -159,7 +159,7 @@ class Diagnosis(NodeStatuses):
             number = int(np.count_nonzero(domain & self.nodes.exists))
         text = f"0/{number} nodes are available:"
         if self.pre_filter is not None and self.pre_filter.over_limit:
-            text = self.pre_filter.message
+            text = self.pre_filter.message + ("." if self.post_filter_message else "")
         elif self.pre_filter is not None:
             if self.pre_filter.message:
                 text += f" {self.pre_filter.message}."

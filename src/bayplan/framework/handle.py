@@ -27,6 +27,8 @@ from bayplan.config.feature_gates import FeatureGates
 from bayplan.telemetry.instrument import Instrument
 
 if TYPE_CHECKING:
+    from bayplan.framework.cycle_state import CycleState
+    from bayplan.framework.room import RoomRequest
     from bayplan.framework.what_if import WhatIf
 
 Done = Callable[[Exception | None], None]
@@ -301,6 +303,8 @@ class InTreeHandle(Handle):
         queued: the Pods in the queue. Scheduling thread only.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
             the profile are made, before the first Pod.
+        room_request: asks for room for a Pod that a limit holds back, after an attempt with that
+            state.
     """
 
     pods: CountedPods
@@ -313,6 +317,7 @@ class InTreeHandle(Handle):
     queues: QueueTree
     queued: QueuedPods
     what_if: WhatIf
+    room_request: Callable[[CycleState, Pod], RoomRequest]
 
     def for_user(self, plugin: str) -> Handle:
         """The part that a user's plugin gets, with a logger and metrics of its own."""

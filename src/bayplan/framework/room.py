@@ -80,12 +80,15 @@ class Room(msgspec.Struct, frozen=True, eq=False):
         sentence: what is said of it.
         leaving: those that were evicted, for the queue, which has the group wait for them; None
             where that is not known.
+        anywhere: whether each victim stands in the way of a limit, so that the room is of use on
+            whichever node.
     """
 
     nodes: Mapping[str, str]
     victims: tuple[Pod, ...]
     sentence: str
     leaving: Leaving | None = None
+    anywhere: bool = False
 
     @property
     def code(self) -> Code:

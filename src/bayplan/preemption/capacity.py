@@ -7,9 +7,11 @@ of the units that is too short for it is too short.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import ge, gt, sub
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,19 @@ PODS = "pods"
 """Stands for the number of Pods among the resources."""
 _FIRST_UNITS = 64
 _UNBOUNDED = np.iinfo(np.int64).max
+
+
+class Ceiling(NamedTuple):
+    """A limit that Pods count for wherever they are, and that a taker would exceed.
+
+    Attributes:
+        excess: as much has to be freed.
+        freed: what it makes of that if a Pod goes.
+    """
+
+    excess: int
+    freed: Callable[[Pod], int]
+
 
 Placed = tuple[int, Pod]
 """A row, and a Pod there."""
@@ -154,12 +169,19 @@ class Capacity:
     Args:
         fit: what fits, and what is free with nobody gone.
         units: who may yield.
+        ceilings: what has to be freed beside room on nodes.
+
+    Attributes:
+        ceilings: as given.
     """
 
-    def __init__(self, fit: Fit, units: Units) -> None:
+    def __init__(self, fit: Fit, units: Units, ceilings: Sequence[Ceiling] = ()) -> None:
         self._fit, self._free, self._units = fit, fit.free, units
+        self.ceilings = ceilings
         self._amounts = {name: np.zeros(0, np.int64) for name in fit.free.columns}
         """Of as many Pods of the units as have been asked for."""
+        self._freed = [np.zeros(0, np.int64) for _ in ceilings]
+        """The same, by ceiling."""
 
     def shortest(self) -> int | None:
         """How many units have to go at least; None where all of them are not enough.
@@ -181,7 +203,11 @@ class Capacity:
         return high
 
     def _is_enough(self, units: int) -> bool:
-        return self._fit.is_enough(self._free_without(units))
+        if not self._fit.is_enough(self._free_without(units)):
+            return False
+        pods = int(self._units.ends[units - 1]) if units else 0
+        freed = (int(amounts[:pods].sum()) for amounts in self._freed)
+        return all(map(ge, freed, (ceiling.excess for ceiling in self.ceilings)))
 
     def _free_without(self, units: int) -> dict[str, IntArray]:
         """What is free on each row when the first ``units`` are gone."""
@@ -200,6 +226,9 @@ class Capacity:
         for name, column in self._amounts.items():
             added = np.fromiter((amounts.get(name, 0) for amounts in more), np.int64, len(more))
             self._amounts[name] = np.concatenate([column, added])
+        for index, ceiling in enumerate(self.ceilings):
+            added = np.fromiter(map(ceiling.freed, self._units.pods[known:pods]), np.int64)
+            self._freed[index] = np.concatenate([self._freed[index], added])
 
     # Where members could go, and who can stay then
 
@@ -239,19 +268,39 @@ class Capacity:
             free.take(placed, -1)
         free.take(members)
         elastic = {unit: key for key, surplus in units.surplus.items() for unit in surplus}
+        slacks = self._slacks(gone)
         spared: set[int] = set()
         ended: set[str | int] = set()
         for unit in sorted(gone, key=lambda unit: (unit in elastic, -unit)):
             placed = touching.get(unit, [])
             if unit < units.leaving or elastic.get(unit, unit) in ended:
                 continue
+            freed = self._freed_by([unit])
             free.take(placed)
-            if free.is_overdrawn(placed, used):
+            if free.is_overdrawn(placed, used) or any(map(gt, freed, slacks)):
                 free.take(placed, -1)
                 ended.add(units.rest.get(unit, ""))
             else:
+                slacks = list(map(sub, slacks, freed))
                 spared.add(unit)
         return spared
+
+    def demanded(self, gone: Iterable[int]) -> set[int]:
+        """The units of ``gone`` that a ceiling demands, each of them if the others go."""
+        slacks = self._slacks(gone)
+        return {unit for unit in gone if any(map(gt, self._freed_by([unit]), slacks))}
+
+    def _slacks(self, gone: Iterable[int]) -> list[int]:
+        """By how much these units free more than each ceiling demands."""
+        excesses = (ceiling.excess for ceiling in self.ceilings)
+        return [max(slack, 0) for slack in map(sub, self._freed_by(gone), excesses)]
+
+    def _freed_by(self, units: Iterable[int]) -> list[int]:
+        """What these units free of each ceiling."""
+        if not self.ceilings:
+            return []
+        pods = self._units.pods_of(units)
+        return [sum(map(ceiling.freed, pods)) for ceiling in self.ceilings]
 
     def _touching(self, rows: Iterable[int]) -> set[int]:
         """The units with a Pod on one of these rows."""

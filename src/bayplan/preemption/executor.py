@@ -51,12 +51,14 @@ class Preemptor(msgspec.Struct, frozen=True, eq=False):
         kind: `POD` or `POD_GROUP`.
         pods: the Pod, or those of the group that wait for a node; at least one.
         nodes: where there will be room.
+        anywhere: see `Room`.
     """
 
     uid: str
     kind: str
     pods: tuple[Pod, ...]
     nodes: frozenset[str]
+    anywhere: bool = False
 
     @property
     def priority(self) -> int:
@@ -236,7 +238,8 @@ class Executor:
         """
         kind, nodes = kind_of(taker), frozenset(room.nodes.values())
         self._instrument.eviction(kind, len(room.victims), groups, violations)
-        self._evict(Preemptor(taker.uid, kind, taker.pods, nodes), room.victims)
+        preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, room.anywhere)
+        self._evict(preemptor, room.victims)
         return msgspec.structs.replace(room, leaving=self.eviction(taker.uid))
 
     def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> None:
@@ -248,7 +251,8 @@ class Executor:
         if not victims:
             return
         self._clear_nominations(preemptor)
-        self._instrument.leaving(preemptor.pods, preemptor.nodes, victims)
+        where = None if preemptor.anywhere else preemptor.nodes
+        self._instrument.leaving(preemptor.pods, where, victims)
         retry = partial(self._handle.activate, preemptor.pods)
         eviction = Eviction(preemptor, self._plugin_name, victims, nodes, retry, self._instrument)
         self._running = {uid: each for uid, each in self._running.items() if not each.over}

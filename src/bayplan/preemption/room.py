@@ -11,12 +11,14 @@ it.
 2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
    are leaving anyway, then by class of the rule, budget, priority, surplus, age.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
-   group requires that (`bayplan.preemption.capacity`). More units never make less room, so halving
+   group requires that (`bayplan.preemption.capacity`), and frees what limits demand that it would
+   exceed (`YieldRule.ceilings`), on whichever nodes. More units never make less room, so halving
    finds it: some 15 passes over the columns for 30,000 Pods.
 4. **Reprieve**: members are put where there is room then, and units stay whose room they do not
-   use, or that fit beside them, those that should yield last first.
+   use, or that fit beside them, those that should yield last first, unless a limit demands them.
 5. **Proof**: one exact plan of the group, by all of its plugins, in a world without the others. It
-   may put members elsewhere; if more units can stay by that, another plan proves it.
+   may put members elsewhere; if more units can stay by that, another plan proves it. For a Pod that
+   a limit holds back, each unit that no limit demands is tried, too: it may be on another node.
 6. Where the proof fails, for reasons other than resources, it is tried without the whole prefix,
    then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
    half and then the other, and so on. There are `PROOFS` plans at most.
@@ -110,9 +112,13 @@ class RoomSearch:
         classes = rule.classes(request.taker, running)
         if not (classes >= 0).any():
             return NoRoom()
+        ceilings = rule.ceilings(request.taker)
         useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
+        for ceiling in ceilings:
+            freed = np.array([ceiling.freed(pod) for pod in running.examples])
+            useful |= freed[running.codes] > 0
         units = make_units(running, classes, useful, group_of, self._budgets)
-        proof = _Proof(request, self._nodes, units, Capacity(fit, units))
+        proof = _Proof(request, self._nodes, units, Capacity(fit, units, ceilings))
         if not proof.find():
             return NOT_ENOUGH
         proof.reprieve()
@@ -124,9 +130,8 @@ class RoomSearch:
         refusal = rule.refusal(request.taker, victims)
         if refusal:
             return NoRoom(refusal)
-        return Room(
-            proof.plan, victims, _sentence(len(proof.plan), rule.describe(victims), victims)
-        )
+        sentence = _sentence(len(proof.plan), rule.describe(victims), victims)
+        return Room(proof.plan, victims, sentence, anywhere=proof.is_by_limits_alone())
 
     def _fit(self, taker: Taker, needs: list[Need]) -> Fit:
         if taker.level:
@@ -206,6 +211,20 @@ class _Proof:
     def reprieve(self) -> None:
         """Let those stay that need not go."""
         self._spare(sorted(self._capacity.spared(self.gone, self._members())))
+        if self._capacity.ceilings and len(self._request.taker.pods) == 1:
+            tried: set[int] = set()
+            while others := self._on_account_of_nodes() - tried:
+                tried.add(max(others))
+                self._stands(self.gone - {max(others)})
+
+    def is_by_limits_alone(self) -> bool:
+        """Whether limits demand each of the units that go."""
+        return bool(self._capacity.ceilings) and not self._on_account_of_nodes()
+
+    def _on_account_of_nodes(self) -> set[int]:
+        """The units that no limit demands, of those that stay otherwise."""
+        others = self.gone - self._capacity.demanded(self.gone)
+        return {unit for unit in others if unit >= self._units.leaving}
 
     def _spare(self, units: list[int]) -> None:
         """Spare these, or if that is too many, each half of them in turn."""

@@ -11,7 +11,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import IntArray
 from bayplan.framework.room import NoRoom, Taker
-from bayplan.preemption.capacity import Fit
+from bayplan.preemption.capacity import Ceiling, Fit
 from bayplan.preemption.running_pods import RunningPods
 
 
@@ -34,6 +34,9 @@ class YieldRule(Protocol):
 
         It must never rule out what a search by this rule or by `wider` would find.
         """
+
+    def ceilings(self, taker: Taker) -> Sequence[Ceiling]:
+        """What has to be freed for ``taker``, beside room on nodes."""
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
@@ -60,6 +63,10 @@ class LowerPriority:
     def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
         """See `YieldRule`."""
         return None
+
+    def ceilings(self, _taker: Taker) -> Sequence[Ceiling]:
+        """See `YieldRule`."""
+        return ()
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

@@ -245,6 +245,7 @@ class SchedulingQueue:
         One in flight stays so until it is done; only then it is gone. A nomination that ends by
         deletion lets Pods of the same or a lower priority try again.
         """
+        nominated = self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
         self.nominator.remove(pod.uid)
         queued = self._places.pods.get(pod.uid)
         flight = self._places.in_flight.get(pod.uid)
@@ -255,7 +256,7 @@ class SchedulingQueue:
             self._leave(queued)
         if bound:
             return
-        if pod.status.nominated_node_name:
+        if nominated:
             self._nomination_ended(pod)
         self.move_all(update_events.UNSCHEDULED_POD_DELETE, pod, None)
 

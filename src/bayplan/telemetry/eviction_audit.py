@@ -44,7 +44,8 @@ class EvictionAudit:
         )
         self._in_vain = counter(
             "bayplan_preemptions_in_vain_total",
-            "Pods that were bound elsewhere than where others had been evicted for them.",
+            "Pods that were bound elsewhere than where others had been evicted for them, unless "
+            "each of these stood in the way of a limit.",
         )
         self._away = histogram(
             "bayplan_victim_return_seconds",
@@ -53,16 +54,16 @@ class EvictionAudit:
             exponential(1, 2, 14),
         ).labels()
         self._clock = clock
-        self._nodes: OrderedDict[str, Collection[str]] = OrderedDict()
+        self._nodes: OrderedDict[str, Collection[str] | None] = OrderedDict()
         """By uid of each Pod that others were evicted for, where there was to be room."""
         self._left: OrderedDict[Owner, deque[float]] = OrderedDict()
         """By owner, when its Pods were evicted."""
         self.follows = False
 
     def evicted(
-        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+        self, preemptors: Sequence[Pod], nodes: Collection[str] | None, victims: Sequence[Pod]
     ) -> None:
-        """``victims`` are to leave so that ``preemptors``, a Pod or a group, fit on ``nodes``."""
+        """See `bayplan.telemetry.instrument.Instrument.leaving`."""
         self.follows = True
         if any(pod.uid in self._nodes for pod in preemptors):
             self._repeated.inc()

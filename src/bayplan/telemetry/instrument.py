@@ -93,9 +93,12 @@ class Instrument:
         """
 
     def leaving(
-        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+        self, preemptors: Sequence[Pod], nodes: Collection[str] | None, victims: Sequence[Pod]
     ) -> None:
-        """``victims`` are to leave so that ``preemptors``, a Pod or a group, fit on ``nodes``."""
+        """``victims`` are to leave so that ``preemptors``, a Pod or a group, fit on ``nodes``.
+
+        None: anywhere, as a limit is all that they stand in the way of.
+        """
 
     def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
         """The API server has answered all requests of an eviction. Any thread."""
@@ -247,7 +250,7 @@ class Instruments(Instrument):
             part.eviction(preemptor, victims, groups, violations)
 
     def leaving(
-        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+        self, preemptors: Sequence[Pod], nodes: Collection[str] | None, victims: Sequence[Pod]
     ) -> None:
         """See `Instrument`."""
         for part in self._parts:

@@ -369,7 +369,7 @@ class Metrics(Instrument):
         self._preemption.began(preemptor, victims, groups, violations)
 
     def leaving(
-        self, preemptors: Sequence[Pod], nodes: Collection[str], victims: Sequence[Pod]
+        self, preemptors: Sequence[Pod], nodes: Collection[str] | None, victims: Sequence[Pod]
     ) -> None:
         """See `Instrument`."""
         self._evictions.evicted(preemptors, nodes, victims)

@@ -56,6 +56,7 @@ class Excess(NamedTuple):
     queue: str
     resource: str
     used: int
+    promised: int
     requested: int
     limit: int
 
@@ -67,11 +68,12 @@ class Excess(NamedTuple):
     @property
     def message(self) -> str:
         """Which limit, and by how much."""
-        used, requested, limit = (
+        used, promised, requested, limit = (
             quantity.shown(self.resource, amount)
-            for amount in (self.used, self.requested, self.limit)
+            for amount in (self.used, self.promised, self.requested, self.limit)
         )
-        return f"{self.limit_name} is {limit}: {used} used, {requested} requested"
+        others = f", {promised} promised to nominated Pods" if self.promised else ""
+        return f"{self.limit_name} is {limit}: {used} used{others}, {requested} requested"
 
 
 class Sums:
@@ -421,7 +423,13 @@ class QueueTree:
 
     # Limits
 
-    def excess(self, row: int, requests: Amounts, promised: Rows | None = None) -> Excess | None:
+    def excess(
+        self,
+        row: int,
+        requests: Amounts,
+        others: Rows | None = None,
+        promised: Rows | None = None,
+    ) -> Excess | None:
         """Which limit of the queue at ``row`` or above would be exceeded by ``requests`` more.
 
         A resource that is not requested holds nothing back, however much of it is used.
@@ -429,18 +437,20 @@ class QueueTree:
         Args:
             row: a leaf.
             requests: (r,)
-            promised: (q, r) what counts as used, too.
+            others: (q, r) what counts as used, too.
+            promised: (q, r) what nominated Pods will use.
         """
         sums = self.sums
         structure, rows = sums.structure, sums.used_rows
         for link, column, limit in structure.limits[row]:
             if requested := requests[column]:
                 used = rows[link][column]
-                if promised is not None:
-                    used += promised[link][column]
-                if used + requested > limit:
+                if others is not None:
+                    used += others[link][column]
+                kept = 0 if promised is None else promised[link][column]
+                if used + kept + requested > limit:
                     name, resource = structure.name(link), structure.resources[column]
-                    return Excess(name, resource, used, requested, limit)
+                    return Excess(name, resource, used, kept, requested, limit)
         return None
 
     # Shares

@@ -18,7 +18,7 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.room import NoRoom, Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
-from bayplan.preemption.capacity import Fit
+from bayplan.preemption.capacity import Ceiling, Fit
 from bayplan.preemption.ranking import most_important_first
 from bayplan.preemption.running_pods import RunningPods
 
@@ -41,6 +41,10 @@ class QuotaRule:
     def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
         """See `YieldRule`."""
         return None
+
+    def ceilings(self, _taker: Taker) -> Sequence[Ceiling]:
+        """See `YieldRule`."""
+        return ()
 
     def classes(self, taker: Taker, running: RunningPods) -> IntArray:
         """See `YieldRule`."""

@@ -3,7 +3,8 @@
 A Pod whose queue, or an ancestor of it, would exceed its limit is rejected before any node is
 looked at; so is a group, by the sum of its minimum. What is assumed or being bound counts, so a
 limit is never exceeded. The condition of the Pod has the reason QueueLimit: autoscalers buy nodes
-for Unschedulable alone.
+for Unschedulable alone. Both may then take the place of others that count for the same limit
+(`bayplan.plugins.fair_share.reclaim`).
 
 Without Queue objects the plugin does nothing.
 """
@@ -44,6 +45,7 @@ from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.turns import TakesTurns
 from bayplan.plugins.fair_share.held import HeldPods
+from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.executor import Executor
@@ -74,32 +76,35 @@ class FairShare(Plugin):
         self._known: Sequence[Fault] = ()
         self._faults: Sequence[ObjectFault] = ()
         self.tenant_turns = QueueTurns(handle.queues, args.attempt_share, args.ageing, handle.now)
-        self._held = HeldPods(handle.queues)
+        self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
+        self._held = HeldPods(handle.queues, self._promised)
         self._verdicts: dict[PodShape, _Verdict] = {}
         self._nodes, self._activate = handle.nodes, handle.activate
         self._nominator = handle.nominator
         self._monotonic = handle.monotonic
-        self._rule = ReclaimRule(handle.queues, handle.nominator, handle.counters, handle.now)
+        self._rule = ReclaimRule(
+            handle.queues, handle.nominator, handle.counters, self._promised, handle.now
+        )
         self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
         self._reclaim = GroupPreemption(handle, self._rule, self._executor)
         self._what_if, self._instrument = handle.what_if, handle.instrument
+        self._room_request = handle.room_request
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
         """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
         queues = self._queues
-        if not queues.active:
+        if not queues.active or state.unlimited:
             return SKIP
         charge = queues.charge(pod)
         if charge is None:
             return SKIP
-        if charge.is_within_limits:
-            self._held.discard(pod)
-            return SKIP
-        excess = queues.excess(charge.row, charge.requests)
-        assert excess is not None
+        promised = self._promised.besides([pod]) if charge.most else None
+        excess = None
+        if promised is not None or not charge.is_within_limits:
+            excess = queues.excess(charge.row, charge.requests, promised=promised)
         if not state.dry_run:
-            self._held.add(pod)
-        return Status.beyond_limit(excess.message)
+            (self._held.discard if excess is None else self._held.add)(pod)
+        return SKIP if excess is None else Status.beyond_limit(excess.message)
 
     def admit_group(self, _group: Group, pods: Sequence[Pod]) -> Status | None:
         """Reject a group whose minimum does not fit within the limits."""
@@ -110,10 +115,11 @@ class FairShare(Plugin):
         for pod in pods:
             members[queues.leaf(pod)].append(pod)
         members.pop(NO_QUEUE, None)
+        promised = self._promised.besides(pods)
         others = queues.sums.zeros() if len(members) > 1 else None
         for row, some in members.items():
             requests = queues.sum_of(some)
-            excess = queues.excess(row, requests, others)
+            excess = queues.excess(row, requests, others, promised)
             if excess is not None:
                 return Status.beyond_limit(excess.message, f"would exceed the {excess.limit_name}")
             if others is not None:
@@ -129,21 +135,19 @@ class FairShare(Plugin):
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Take room for a Pod back from queues that have more than they are entitled to.
 
+        A limit that holds it back may be made room under, too.
+
         Plugins after this one are asked about Pods without a queue only: preemption by priority
         knows no tenants.
         """
         if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
             return PostFilterResult(Status.unschedulable())
-        if failure.statuses.status(0).over_limit:
-            return PostFilterResult(Status.unresolvable(), "")
-        if not state.dry_run:
-            self._held.discard(pod)
-            if (other := self._held.next_after(pod)) is not None:
-                self._activate([other])
-        if not len(failure.candidates):
-            return PostFilterResult(Status.unresolvable(), "")
-        answer = self._answer(state, pod, failure)
+        over_limit = failure.statuses.status(0).over_limit
+        possible = over_limit or len(failure.candidates)
+        answer = self._answer(state, pod, failure) if possible else NoRoom()
         if isinstance(answer, NoRoom):
+            if not (over_limit or state.dry_run) and (other := self._held.next_after(pod)):
+                self._activate([other])
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
@@ -157,19 +161,27 @@ class FairShare(Plugin):
         for which others are leaving is no Pod like the others.
         """
         if self._nominator.nominated_node(pod.uid):
-            return self._take(PodRequest(self._what_if, state, pod, failure))
-        journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
-        seen = journals, self._queues.version, self._executor.evicted
+            return self._take(self._request(state, pod, failure))
         verdict = self._verdicts.get(pod.shape)
         now = self._monotonic()
-        if verdict is not None and verdict.seen == seen and now < verdict.until:
+        if verdict is not None and verdict.seen == self._seen() and now < verdict.until:
             return verdict.answer
-        answer = self._take(PodRequest(self._what_if, state, pod, failure))
+        answer = self._take(self._request(state, pod, failure))
         if isinstance(answer, NoRoom) and not state.dry_run:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            self._verdicts[pod.shape] = _Verdict(answer, seen, now + _VERDICT_SECONDS)
+            self._verdicts[pod.shape] = _Verdict(answer, self._seen(), now + _VERDICT_SECONDS)
         return answer
+
+    def _seen(self) -> object:
+        """What a refusal depends on; after a search, as its trials are in the journal, too."""
+        journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
+        return journals, self._queues.version, self._nominator.version, self._executor.evicted
+
+    def _request(self, state: CycleState, pod: Pod, failure: FilterFailure) -> RoomRequest:
+        if failure.statuses.status(0).over_limit:
+            return self._room_request(state, pod)
+        return PodRequest(self._what_if, state, pod, failure)
 
     def explain_post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure
@@ -181,7 +193,7 @@ class FairShare(Plugin):
         """
         if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
             return {}
-        answer = self._reclaim.make_room(PodRequest(self._what_if, state, pod, failure))
+        answer = self._reclaim.make_room(self._request(state, pod, failure))
         if isinstance(answer, NoRoom):
             return {}
         victims = sorted(victim.key for victim in answer.victims)
@@ -231,7 +243,9 @@ class FairShare(Plugin):
         ]
 
     def _may_have_room(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
-        return Hint.QUEUE if self._held.is_woken(pod, old, new) else Hint.SKIP
+        eviction = self._executor.eviction(pod.uid)
+        gone = eviction is not None and eviction.over and self._promised.to(pod)
+        return Hint.QUEUE if gone or self._held.is_woken(pod, old, new) else Hint.SKIP
 
 
 def _of_namespace(pod: Pod, old: Namespace | None, new: Namespace | None) -> Hint:

@@ -22,6 +22,10 @@ many nodes, and none of these has room then. So where they are not enough, all P
 may yield, and the victims are judged together (`ReclaimRule.wider`, `ReclaimRule.refusal`). That
 not even these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
 
+Where a limit holds the taker back, the rules are the same. What has to go counts for that limit, on
+whichever nodes it is (`ReclaimRule.ceilings`); where the limit is that of the taker's own queue,
+these are Pods of rule 0.
+
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
 
@@ -34,6 +38,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -47,8 +52,9 @@ from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import NoRoom, Taker
 from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, find_givers
+from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.turns import saturation
-from bayplan.preemption.capacity import Fit
+from bayplan.preemption.capacity import Ceiling, Fit
 from bayplan.preemption.room import NOT_ENOUGH
 from bayplan.preemption.running_pods import RunningPods
 
@@ -105,18 +111,20 @@ class ReclaimRule:
         queues: QueueTree,
         nominator: PodNominator,
         counters: DomainCounters,
+        promised: Promised,
         now: Callable[[], float],
         *,
         wide: bool = False,
     ) -> None:
         self._wide = wide
-        self.wider = None if wide else ReclaimRule(queues, nominator, counters, now, wide=True)
+        others = queues, nominator, counters, promised, now
+        self.wider = None if wide else ReclaimRule(*others, wide=True)
         self._counters = counters
         self._asked: list[tuple[Giver, list[list[int]]]] = []
         self._columns: IntArray = np.zeros(0, np.int64)
         self._parties: tuple[RunningPods, _Parties] | None = None
         """Between `rules_out` and `classes`."""
-        self._queues, self._nominator = queues, nominator
+        self._queues, self._nominator, self._promised = queues, nominator, promised
         self._now = now
         self._rules: dict[str, str] = {}
         self.refusals: dict[str, str] = {}
@@ -126,11 +134,12 @@ class ReclaimRule:
         self.refusals = {}
         row = self._queues.leaf(taker.pods[0])
         namespaces = self._queues.namespaces(row)
-        return (
-            self._counters.any_leaving
-            or self._counters.any_below(taker.priority, namespaces)
-            or bool(self._givers(taker, row, self._used(taker, ())))
-        )
+        if self._counters.any_leaving or self._counters.any_below(taker.priority, namespaces):
+            return True
+        within, *_ = next(self._excesses(taker), (None,))
+        if within == row:
+            return False
+        return bool(self._givers(taker, row, self._used(taker, ()), within))
 
     def rules_out(self, taker: Taker, running: RunningPods, fit: Fit) -> NoRoom | None:
         """See `YieldRule`."""
@@ -176,8 +185,6 @@ class ReclaimRule:
     ) -> bool:
         """Whether a limit holds the taker back, whoever of those goes that may.
 
-        Any of its Pods may be those of its minimum, so the smallest count.
-
         Args:
             taker: who needs room.
             running: all Pods.
@@ -186,24 +193,48 @@ class ReclaimRule:
             most: (q, c) what a queue may give; less than nothing where it is not a giver.
         """
         sums = self._queues.sums
-        asked = np.sort([self._queues.requests(pod) for pod in taker.pods], axis=0)
-        needed: list[int] = asked[: taker.minimum].sum(axis=0).tolist()
         structure, columns = sums.structure, self._columns.tolist()
         leaves = parties.leaves[running.codes]
-        for link, column, limit in structure.limits[parties.row]:
-            used = sums.used_rows[link][column]
-            if not needed[column] or used + needed[column] <= limit:
-                continue
+        for link, column, excess in self._excesses(taker):
             index = columns.index(column)
             amounts = parties.requests[running.codes, index]
             below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
             inside = np.isin(leaves, below)
             going = int(amounts[inside & yields].sum())
             going += sum(max(int(most[leaf, index]), 0) for leaf in below)
-            as_counted = int(amounts[inside].sum()) == used
-            if as_counted and used - going + needed[column] > limit:
+            as_counted = int(amounts[inside].sum()) == sums.used_rows[link][column]
+            if as_counted and going < excess:
                 return True
         return False
+
+    def _excesses(self, taker: Taker) -> Iterator[tuple[int, int, int]]:
+        """Row and column of each limit that the taker would exceed, and by how much; leaf first.
+
+        Any of its Pods may be those of its minimum, so the smallest count.
+        """
+        queues = self._queues
+        asked = np.sort([queues.requests(pod) for pod in taker.pods], axis=0)
+        needed: list[int] = asked[: taker.minimum].sum(axis=0).tolist()
+        promised, sums = self._promised.besides(taker.pods), queues.sums
+        for link, column, limit in sums.structure.limits[queues.leaf(taker.pods[0])]:
+            excess = sums.used_rows[link][column] + needed[column] - limit
+            if promised is not None:
+                excess += promised[link][column]
+            if needed[column] and excess > 0:
+                yield link, column, excess
+
+    def ceilings(self, taker: Taker) -> Sequence[Ceiling]:
+        """See `YieldRule`: what is used below each limit that the taker would exceed."""
+        return [
+            Ceiling(excess, partial(self._freed, link, column))
+            for link, column, excess in self._excesses(taker)
+        ]
+
+    def _freed(self, link: int, column: int, pod: Pod) -> int:
+        """What the queue at row ``link`` uses less when ``pod`` goes."""
+        leaf = self._queues.leaf(pod)
+        inside = leaf != NO_QUEUE and link in self._queues.structure.links[leaf]
+        return self._queues.requests(pod)[column] if inside else 0
 
     def _ask(self, taker: Taker, running: RunningPods) -> _Parties:
         self._rules, self.refusals = {}, {}
@@ -286,8 +317,13 @@ class ReclaimRule:
 
     # Queues
 
-    def _givers(self, taker: Taker, row: int, all_used: IntArray) -> list[Giver]:
-        """Those that may give to a taker of the queue at ``row``, while queues use ``(q, r)``."""
+    def _givers(
+        self, taker: Taker, row: int, all_used: IntArray, within: int | None = None
+    ) -> list[Giver]:
+        """Those that may give to a taker of the queue at ``row``, while queues use ``(q, r)``.
+
+        ``within``: only those that are part of the queue at that row, None for all.
+        """
         structure, shares = self._queues.structure, self._queues.refresh_shares().share
         needed = self._needed(taker)
         columns = self._columns = np.flatnonzero(needed)
@@ -299,6 +335,9 @@ class ReclaimRule:
             structure.guaranteed[:, columns],
             shares[:, columns],
         )
+        if within is not None:
+            givers = [giver for giver in givers if within in structure.links[giver.leaf]]
+            undone = [leaf for leaf in undone if within in structure.links[leaf]]
         for name in map(structure.name, undone):
             self.refusals[name] = f"would be undone by queue {name}"
         return givers

@@ -1,0 +1,67 @@
+"""Promised: what nominated Pods will use, so that nobody of lower priority uses it before them.
+
+On a node a Pod has to fit beside the Pods of the same or a higher priority that are nominated there
+(`bayplan.framework.what_if`). Limits are alike: room under a limit that others are evicted for is
+kept for whom it is made. So what is used for a limit is what counts on nodes, and what is promised
+to nominated Pods of the same or a higher priority, unless their node does not exist (yet).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from bayplan.api.pod import Pod, PodShape
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.queue_tree import QueueTree, Rows, add_amounts
+from bayplan.framework.handle import PodNominator
+
+_Key = tuple[int, tuple[PodShape, ...]]
+
+
+class Promised:
+    """See the module's docstring. Sums are kept as long as nominations, nodes and Queues stay."""
+
+    def __init__(self, queues: QueueTree, nominator: PodNominator, nodes: LiveNodeTable) -> None:
+        self._queues, self._nominator, self._nodes = queues, nominator, nodes
+        self._seen: object = None
+        self._examples: dict[PodShape, Pod] = {}
+        self._counts: Counter[PodShape] = Counter()
+        """How many nominated Pods of each shape there are."""
+        self._kept: dict[_Key, Rows] = {}
+
+    def to(self, pod: Pod) -> bool:
+        """Whether anything is promised to ``pod``."""
+        return bool(self._nominator.nominated_node(pod.uid))
+
+    def besides(self, pods: Sequence[Pod]) -> Rows | None:
+        """(q, r) what is promised to others than ``pods`` and matters to them; None for nothing."""
+        nominator = self._nominator
+        if not nominator.nominated_nodes():
+            return None
+        seen = nominator.version, self._queues.sums, self._nodes.node_journal.position
+        if self._seen != seen:
+            self._seen, self._kept = seen, {}
+            nodes = [n for n in nominator.nominated_nodes() if self._nodes.row(n) is not None]
+            nominated = [pod for node in nodes for pod in nominator.nominated_pods(node)]
+            self._examples = {pod.shape: pod for pod in nominated}
+            self._counts = Counter(pod.shape for pod in nominated)
+        own = tuple([pod.shape for pod in pods if self.to(pod)])
+        key = min([pod.priority for pod in pods]), own
+        if key not in self._kept:
+            self._kept[key] = self._sum(*key)
+        return self._kept[key]
+
+    def _sum(self, priority: int, own: Iterable[PodShape]) -> Rows:
+        queues = self._queues
+        counts = [
+            (queues.charge(self._examples[shape]), count)
+            for shape, count in (self._counts - Counter(own)).items()
+            if shape.spec.priority >= priority
+        ]
+        rows = queues.sums.zeros()
+        for charge, count in counts:
+            if charge is not None:
+                links = queues.structure.links[charge.row]
+                add_amounts(rows, links, [count * amount for amount in charge.requests])
+        return rows
