@@ -245,9 +245,10 @@ def test_a_claim_of_one_pod_alone_keeps_others_waiting_until_that_is_gone(
 def test_a_pod_of_higher_priority_takes_such_a_claim_over(cluster: Cluster, scheduler: str) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     cluster.create(pod_with("first", scheduler, "data"))
-    node = cluster.wait_bound("first")["first"]
+    cluster.wait_bound("first")
     cluster.create(pod_with("vip", scheduler, "data", priorityClassName="e2e-vip"))
-    assert cluster.wait_bound("vip") == {"vip": node}
+    # On which node is open: both schedulers may see the victim gone before the nomination is there.
+    cluster.wait_bound("vip")
     assert "first" not in cluster.pods()
     cluster.wait_event("vip", "FailedScheduling", f"0/2 nodes are available: 2 {HELD}.")
 

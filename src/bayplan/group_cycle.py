@@ -80,6 +80,7 @@ class GroupCycle:
         self._clock = clock
         self._flights: dict[Barrier, _Flight] = {}
         self._next_look = 0.0
+        self._forgotten = 0
 
     def schedule(
         self, entry: QueuedGroup, framework: Framework, started: float
@@ -246,10 +247,12 @@ class GroupCycle:
 
     def expire(self) -> None:
         """Give up the groups that will not be ready to be bound in time; tell of missing Pods."""
+        any_gone = self._cache.forgotten != self._forgotten
+        self._forgotten = self._cache.forgotten
         for barrier, flight in list(self._flights.items()):
             if barrier.is_open or barrier.failure is not None:
                 continue
-            text = self._why_not_ready(barrier, flight)
+            text = self._why_not_ready(barrier, flight, any_gone)
             if text:
                 self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
         if len(self._queue.groups) and self._clock() >= self._next_look:
@@ -257,10 +260,15 @@ class GroupCycle:
             self._report.gathering(self._long_gathering())
             self._end_nominations()
 
-    def _why_not_ready(self, barrier: Barrier, flight: _Flight) -> str:
-        """Why these Pods are not going to be bound together; "" while they may be."""
+    def _why_not_ready(self, barrier: Barrier, flight: _Flight, any_gone: bool) -> str:
+        """Why these Pods are not going to be bound together; "" while they may be.
+
+        ``any_gone``: whether an assumed Pod has gone since the last question.
+        """
         if self._clock() >= barrier.deadline:
             return f"the group was not ready to be bound within {self._patience(flight.entry):g}s"
+        if not any_gone:
+            return ""
         pods = (binding.pod for binding in flight.bindings.values())
         gone = next((pod for pod in pods if not self._cache.is_assumed(pod.uid)), None)
         return "" if gone is None else f"{gone.key} was deleted before it was bound"

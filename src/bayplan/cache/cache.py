@@ -43,6 +43,7 @@ class Cache:
         objects: all kinds but Pods and Nodes.
         groups: which Pods belong together.
         members: the Pods of PodGroups of Kubernetes.
+        forgotten: how many assumed Pods were not bound.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class Cache:
         self._pods: dict[str, Pod] = {}
         self.members = WorkloadGroupMembers(self._pods)
         self._assumed: set[str] = set()
+        self.forgotten = 0
         self._orphans: dict[str, dict[str, Pod]] = {}
         self._trial: Trial | None = None
         self._listeners: Subscribers[PodListener] = Subscribers()
@@ -130,7 +132,10 @@ class Cache:
 
     def forget(self, uid: str) -> Pod | None:
         """An assumed Pod was not bound: it counts no longer. A Pod that was added stays."""
-        return self.remove(uid) if uid in self._assumed else None
+        if uid not in self._assumed:
+            return None
+        self.forgotten += 1
+        return self.remove(uid)
 
     def add(self, pod: Pod) -> None:
         """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
