@@ -24,11 +24,11 @@ from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.room import RoomRequest
 from bayplan.telemetry.instrument import Instrument
 
 if TYPE_CHECKING:
-    from bayplan.framework.cycle_state import CycleState
-    from bayplan.framework.room import RoomRequest
     from bayplan.framework.what_if import WhatIf
 
 Done = Callable[[Exception | None], None]
