@@ -24,8 +24,7 @@ from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
-from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.room import RoomRequest
+from bayplan.framework.room import AsksForRoom
 from bayplan.telemetry.instrument import Instrument
 
 if TYPE_CHECKING:
@@ -317,7 +316,7 @@ class InTreeHandle(Handle):
     queues: QueueTree
     queued: QueuedPods
     what_if: WhatIf
-    room_request: Callable[[CycleState, Pod], RoomRequest]
+    room_request: AsksForRoom
 
     def for_user(self, plugin: str) -> Handle:
         """The part that a user's plugin gets, with a logger and metrics of its own."""

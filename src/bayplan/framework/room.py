@@ -14,6 +14,7 @@ import msgspec
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table import BoolArray
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Code, Status
 
 
@@ -59,6 +60,13 @@ class RoomRequest(Protocol):
 
     def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
         """One exact plan as if ``victims`` were gone: node name by uid; None where it falls."""
+
+
+class AsksForRoom(Protocol):
+    """Makes the `RoomRequest` of a Pod that a limit holds back."""
+
+    def __call__(self, state: CycleState, pod: Pod, /) -> RoomRequest:
+        """For ``pod``, after an attempt with that state."""
 
 
 class Leaving(Protocol):
