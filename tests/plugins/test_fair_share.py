@@ -136,6 +136,42 @@ def test_a_woken_pod_that_fits_on_no_node_leaves_its_room_to_the_next() -> None:
     assert [name for name, _ in cluster.bound] == ["first", "last"]
 
 
+@pytest.mark.parametrize("first", ["group", "pod"])
+def test_room_within_a_limit_that_is_too_little_for_a_group_is_for_a_pod(first: str) -> None:
+    cluster = cluster_with(queue("a", "default", limit={"cpu": 2}), plugins=("Coscheduling",))
+    running = pods("r", 2, "default")
+    cluster.add(*running)
+    cluster.run()
+    show_groups(cluster, pod_group("g", minMember=2))
+    waiting = {"group": members("g", 2), "pod": [pod("single", "default")]}
+    for which in ("group", "pod") if first == "group" else ("pod", "group"):
+        cluster.add(*waiting[which])
+        cluster.run()
+    cluster.wait(60)
+    cluster.remove(running[0])
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound][2:] == ["single"]
+
+
+def test_a_group_that_is_woken_and_fits_on_no_node_leaves_its_room_to_a_pod() -> None:
+    cluster = cluster_with(queue("a", "default", limit={"cpu": 2}), plugins=("Coscheduling",))
+    running = pod("r", "default", "2")
+    cluster.add(running)
+    cluster.run()
+    show_groups(cluster, pod_group("g", minMember=2))
+    nowhere = [pod.spec(nodeSelector={"no": "node"}) for pod in members("g", 2)]
+    cluster.add(*nowhere)
+    cluster.run()
+    cluster.add(pod("single", "default", "2"))
+    cluster.run()
+    cluster.wait(60)
+    cluster.remove(running)
+    cluster.wait(11)
+    cluster.run()
+    assert [name for name, _ in cluster.bound] == ["r", "single"]
+
+
 def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
     show_groups(cluster, pod_group("g", minMember=4))

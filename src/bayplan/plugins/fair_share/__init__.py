@@ -146,8 +146,8 @@ class FairShare(Plugin):
         possible = over_limit or len(failure.candidates)
         answer = self._answer(state, pod, failure) if possible else NoRoom()
         if isinstance(answer, NoRoom):
-            if not (over_limit or state.dry_run) and (other := self._held.next_after(pod)):
-                self._activate([other])
+            if not (over_limit or state.dry_run):
+                self._pass_on(pod)
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
@@ -206,9 +206,16 @@ class FairShare(Plugin):
         rows = {self._queues.leaf(pod) for pod in request.taker.pods}
         if rows == {NO_QUEUE}:
             return NoRoom()
-        if len(rows) > 1:
-            return NoRoom("its Pods belong to several queues", final=True)
-        return self._take(request)
+        several = NoRoom("its Pods belong to several queues", final=True)
+        answer = self._take(request) if len(rows) == 1 else several
+        if isinstance(answer, NoRoom) and not request.dry_run:
+            self._pass_on(request.taker.pods[0])
+        return answer
+
+    def _pass_on(self, pod: Pod) -> None:
+        """The Pod, or the group that it is the first of, fits nowhere: another one may try."""
+        if (other := self._held.next_after(pod)) is not None:
+            self._activate([other])
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:
         answer = self._reclaim.make_room(request)

@@ -4,8 +4,9 @@ When a Pod of a queue with 10,000 held ones ends, there is room for one, not for
 event as many are woken as fit within the limits together, beside nominated Pods, for which others
 may just have been evicted (`bayplan.plugins.fair_share.promised`). The others are not forgotten: a
 Pod that was woken, fits within the limits and then fits on no node leaves that room to the next one
-of its queue (`next_after`). What happens to a woken Pod otherwise (it is bound, or its binding
-fails) is an event again; one that is deleted before its turn leaves the room until the next event.
+of its queue (`next_after`); so does a group, which is woken where one of its Pods fits within the
+limits. What happens to a woken Pod otherwise (it is bound, or its binding fails) is an event again;
+one that is deleted before its turn leaves the room until the next event.
 """
 
 from __future__ import annotations
