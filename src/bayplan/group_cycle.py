@@ -247,14 +247,14 @@ class GroupCycle:
 
     def expire(self) -> None:
         """Give up the groups that will not be ready to be bound in time; tell of missing Pods."""
-        any_gone = self._cache.forgotten != self._forgotten
-        self._forgotten = self._cache.forgotten
-        for barrier, flight in list(self._flights.items()):
-            if barrier.is_open or barrier.failure is not None:
-                continue
-            text = self._why_not_ready(barrier, flight, any_gone)
-            if text:
-                self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
+        if self._flights:
+            any_gone = self._cache.forgotten != self._forgotten
+            self._forgotten = self._cache.forgotten
+            for barrier, flight in list(self._flights.items()):
+                if barrier.is_open or barrier.failure is not None:
+                    continue
+                if text := self._why_not_ready(barrier, flight, any_gone):
+                    self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
         if len(self._queue.groups) and self._clock() >= self._next_look:
             self._next_look = self._clock() + 1.0
             self._report.gathering(self._long_gathering())

@@ -211,9 +211,8 @@ class Scheduler:
         self._world.overcommit.check()
         if self.active:
             self._object_report.check(self.profiles.values())
-            for framework in self.profiles.values():
-                for plugin in framework.plugins.looking_around:
-                    plugin.look_around()
+            for plugin in self.profiles.looking_around:
+                plugin.look_around()
 
     def _apply(self, message: Message) -> None:
         match message:
