@@ -9,6 +9,7 @@ from tests.preemption.test_budgets import budget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.inbox.messages import Changed
+from bayplan.plugins.coscheduling import Coscheduling
 from bayplan.testing import PodBuilder
 
 PATIENCE = 60
@@ -66,6 +67,25 @@ def test_what_has_nodes_of_an_incomplete_group_is_evicted_after_a_while() -> Non
     )
     wait(cluster, 600)
     assert len(cluster.writer.deleted) == 2
+
+
+def test_the_answer_to_an_eviction_may_come_while_pods_are_held_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_with(room=2, placed=2)
+    cluster.writer.slow = True
+    wait(cluster, PATIENCE + 5)
+    incomplete = cluster.plugin(Coscheduling)._incomplete
+    assert incomplete is not None
+    waiting = next(iter(cluster.queue.waiting_pods()))
+    victims = list(cluster.cache.pods())
+
+    def gone(_uid: str) -> None:
+        for victim in victims:
+            incomplete._evicted("default/g", victim, OSError("reset"))
+
+    monkeypatch.setattr(cluster.cache, "pod", gone)
+    assert incomplete.hold(waiting) is None
 
 
 def test_those_that_are_made_anew_wait_together() -> None:

@@ -73,8 +73,8 @@ class IncompleteGroups:
         if not self._leaving:
             return None
         key = self._groups.key_of(pod)
-        counted = self._handle.pods
-        if any(counted.pod(uid) is not None for uid in self._leaving.get(key, ())):
+        counted, leaving = self._handle.pods, tuple(self._leaving.get(key, ()))  # see `_evicted`
+        if any(counted.pod(uid) is not None for uid in leaving):
             return Status.unresolvable(f"the group {key} gives up its nodes")
         self._leaving.pop(key, None)
         return None
