@@ -18,7 +18,7 @@ from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report, StatusWriter
-from bayplan.attempt.room import PodRequest
+from bayplan.attempt.room import HeldPodRequest
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder
@@ -208,9 +208,9 @@ def _make_framework(
     ports: Ports,
     made: list[Plugin],
 ) -> Framework:
-    def room_request(state: CycleState, pod: Pod) -> PodRequest:
+    def room_request(state: CycleState, pod: Pod) -> HeldPodRequest:
         cache, commit, selector = world.cache, placers.commit, placers.selector
-        return PodRequest(cache, commit, selector, framework, state, pod)
+        return HeldPodRequest(cache, commit, selector, framework, state, pod)
 
     handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
     percentage = profile.percentage_of_nodes_to_score
@@ -233,7 +233,7 @@ def _handle(
     gates: FeatureGates,
     world: World,
     ports: Ports,
-    room_request: Callable[[CycleState, Pod], PodRequest],
+    room_request: Callable[[CycleState, Pod], HeldPodRequest],
 ) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(Activate(tuple(pods)))

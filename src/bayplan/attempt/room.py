@@ -5,7 +5,7 @@ Where a plan does not stand, plugins of the point PodGroupPostFilter are asked i
 a trial that is rolled back, Reserve included. The first that knows whom to evict has them evicted.
 
 For a single Pod that a limit holds back, a plugin of the point PostFilter does the same with a
-`PodRequest`.
+`HeldPodRequest`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Request:
         return {member.pod.uid: member.pod.node_name for member in plan.members}
 
 
-class PodRequest:
+class HeldPodRequest:
     """A Pod that a limit holds back; see `bayplan.framework.room.RoomRequest`.
 
     Args:

@@ -53,7 +53,7 @@ class LooksAround(Named, Protocol):
     """A plugin that looks at the cluster from time to time. In-tree only."""
 
     def look_around(self) -> None:
-        """Called about once a second, while this process leads."""
+        """Called at every turn of the scheduling loop, at least once a second, by the leader."""
 
 
 @runtime_checkable
