@@ -63,21 +63,26 @@ def main() -> None:
     core = sorted(core_results(), key=lambda r: _order(catalog, r.workload))
     page = PAGE.read_text()
     names = {_name(c) for c in found}
-    order = [*catalog.workloads]
+    known = catalog.workloads.keys()
+    before = (line for line in _part(page, "missed") if _named(line).partition(" ")[0] in known)
     missed = [
         *(f"- {text}" for c in found for text in _missed(catalog, c)),
-        *(line for line in _part(page, "missed") if _workload(line) in set(order) - names),
+        *(line for line in before if _named(line) not in names),
     ]
-    missed.sort(key=lambda line: order.index(_workload(line)))
-    throughput = _merged(page, "throughput", THROUGHPUT, [_throughput(catalog, c) for c in batch])
+    missed.sort(key=lambda line: _order(catalog, _named(line)))
+
+    def table(name: str, head: tuple[str, ...], rows: list[list[str]]) -> list[list[str]]:
+        return _merged(catalog, _part(page, name), head, rows)
+
+    throughput = table("throughput", THROUGHPUT, [_throughput(catalog, c) for c in batch])
+    quality = table("quality", QUALITY, [_quality(c) for c in batch])
+    latency = table("latency", LATENCY, [_latency(c) for c in found if c.arrival])
     parts = {
         "measured": "\n".join(_measured(found, _part(page, "measured"), names)),
         "missed": "\n".join(missed or ["- none"]) if found else "",
         "throughput": _table(THROUGHPUT, throughput),
-        "quality": _table(QUALITY, _merged(page, "quality", QUALITY, [_quality(c) for c in batch])),
-        "latency": _table(
-            LATENCY, _merged(page, "latency", LATENCY, [_latency(c) for c in found if c.arrival])
-        ),
+        "quality": _table(QUALITY, quality),
+        "latency": _table(LATENCY, latency),
         "core-machine": "\n".join(sorted({f"- {r.finished}: {r.machine}" for r in core})),
         "core": _table(CORE, (_core(r.workload, r.sizes[0]) for r in core if r.sizes)),
         "core-nodes": _growth(core, "nodes"),
@@ -93,23 +98,21 @@ def _part(text: str, name: str) -> list[str]:
     return text.partition(f"<!-- {name} -->\n")[2].partition("\n<!-- end -->")[0].splitlines()
 
 
-def _workload(line: str) -> str:
-    """Of which workload a line of a list is; "" for none."""
-    name, colon, _ = line.removeprefix("- ").partition(":")
-    return name.partition(" ")[0] if colon else ""
+def _named(line: str) -> str:
+    """The workload, with its variant, that an item of a list is about."""
+    return line.removeprefix("- ").partition(":")[0]
 
 
-def _merged(page: str, name: str, head: tuple[str, ...], rows: list[list[str]]) -> list[list[str]]:
+def _merged(
+    catalog: Catalog, part: list[str], head: tuple[str, ...], rows: list[list[str]]
+) -> list[list[str]]:
     """These rows of a table, and those that it has of other workloads; none without new ones."""
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _part(page, name)]
+    if not rows:
+        return []
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part]
     measured = {row[0] for row in rows}
     kept = [line for line in lines[2:] if line[0] not in measured] if lines[:1] == [[*head]] else []
-    order = list(load_catalog().workloads)
-    return (
-        sorted([*rows, *kept], key=lambda row: order.index(row[0].partition(" ")[0]))
-        if rows
-        else []
-    )
+    return sorted([*rows, *kept], key=lambda row: _order(catalog, row[0]))
 
 
 def _fill(path: Path, parts: Mapping[str, str]) -> None:
@@ -134,7 +137,7 @@ def _measured(found: list[Comparison], before: list[str], names: set[str]) -> It
     yield f"- kube-scheduler {_versions(found)}"
     machines = {line for line in before if line.startswith("- ") and " cores " in line}
     yield from sorted(machines | {f"- {c.machine}" for c in found})
-    wrong = [f"  - {c.workload}, {fault}" for c in found for fault in c.faults]
+    wrong = [f"  - {_name(c)}, {fault}" for c in found for fault in c.faults]
     wrong += [
         line
         for line in before
@@ -180,8 +183,9 @@ def _name(found: Comparison) -> str:
     return f"{found.workload}{found.variant.replace('-', ' ')}"
 
 
-def _order(catalog: Catalog, workload: str) -> int:
-    return list(catalog.workloads).index(workload)
+def _order(catalog: Catalog, name: str) -> int:
+    """The place of a workload, with or without its variant."""
+    return list(catalog.workloads).index(name.partition(" ")[0])
 
 
 def _table(head: tuple[str, ...], rows: Iterable[list[str]]) -> str:

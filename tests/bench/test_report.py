@@ -101,6 +101,18 @@ def test_workloads_that_were_not_measured_again_keep_their_rows(page: Path) -> N
     assert "On 3 workloads bayplan bound 0.9 to 4.0 times" in report.README.read_text()
 
 
+def test_a_workload_at_another_size_replaces_what_was_said_of_that_size(page: Path) -> None:
+    for pods_per_s, faults in ((90, ["twice bound"]), (80, [])):
+        found = comparison("GangScheduling", [run(100)], [run(pods_per_s, 0.2, faults=faults)])
+        found.variant = "-pods9"
+        found.save()
+        report.main()
+    assert part(page, "missed").splitlines() == [
+        "- GangScheduling pods9: Pods/s 0.80 times kube-scheduler's; aimed for 4"
+    ]
+    assert part(page, "measured").endswith("found no fault")
+
+
 def test_a_run_that_broke_counts_in_no_figure_and_is_named(page: Path) -> None:
     broken = Run(total=9, faults=["StartError: no port"])
     comparison("SchedulingBasic", [run(100), broken], [run(200, 0.2), run(200, 0.2)]).save()
