@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
+from e2e.refusals import allow_bindings, refuse_bindings
 from e2e.test_groups import CRD, MULTI_POINT, bound, create_group, members, notes, wait_note
 
 pytestmark = pytest.mark.e2e
@@ -60,63 +58,6 @@ def some_are_bound(cluster: Cluster, group: str, least: int = 1) -> None:
     wait_until(lambda: len(bound(cluster, group)) >= least, SOON, f"{least} of {group} bound")
 
 
-def refuse_bindings(cluster: Cluster, path: Path, expression: str) -> None:
-    """Let the API server refuse bindings of which the CEL expression is false."""
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "e2e-bindings"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["pods/binding"],
-                    }
-                ]
-            },
-            "validations": [{"expression": expression, "message": "not now"}],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "e2e-bindings"},
-        "spec": {"policyName": "e2e-bindings", "validationActions": ["Deny"]},
-    }
-    path.write_text(yaml.safe_dump_all([policy, binding]))
-    cluster.kubectl("apply", "-f", str(path))
-    probe = path.with_name("probe.json")
-    # It is refused before anybody looks whether there is such a Pod.
-    probe.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"name": "g-1"},
-                "target": {"kind": "Node", "name": "n1"},
-            }
-        )
-    )
-    where = f"/api/v1/namespaces/{cluster.namespace}/pods/g-1/binding?dryRun=All"
-
-    def is_in_force() -> bool:
-        try:
-            cluster.kubectl("create", f"--raw={where}", "-f", str(probe))
-        except RuntimeError as error:
-            return "not now" in str(error)
-        return False
-
-    wait_until(is_in_force, SOON, "the policy")
-
-
-def allow_bindings(cluster: Cluster) -> None:
-    for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
-        cluster.kubectl("delete", kind, "e2e-bindings")
-
-
 def test_the_api_server_is_killed_while_a_group_is_bound(
     groups: Cluster, start: Callable[..., Bayplan]
 ) -> None:
@@ -156,10 +97,10 @@ def test_the_leader_is_killed_between_two_bindings_of_a_group(
 
 
 def test_a_group_none_of_whose_bindings_is_accepted_waits_as_a_whole(
-    groups: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+    groups: Cluster, start: Callable[..., Bayplan]
 ) -> None:
     groups.nodes(NodeSpec("n1", cpu="4"))
-    refuse_bindings(groups, tmp_path / "policy.yaml", "!object.metadata.name.startsWith('g-')")
+    refuse_bindings(groups, "!object.metadata.name.startsWith('g-')")
     create_group(groups, "g", 3)
     pods = members("g", 3)
     bayplan = start()
@@ -176,10 +117,10 @@ def test_a_group_none_of_whose_bindings_is_accepted_waits_as_a_whole(
 
 
 def test_a_binding_that_is_refused_is_made_up_for(
-    groups: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+    groups: Cluster, start: Callable[..., Bayplan]
 ) -> None:
     groups.nodes(NodeSpec("n1", cpu="3"))
-    refuse_bindings(groups, tmp_path / "policy.yaml", "object.metadata.name != 'g-1'")
+    refuse_bindings(groups, "object.metadata.name != 'g-1'")
     create_group(groups, "g", 3)
     pods = members("g", 3)
     start()

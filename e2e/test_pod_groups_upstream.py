@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +13,7 @@ import yaml
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
+from e2e.refusals import allow_bindings, refuse_bindings
 
 pytestmark = [
     pytest.mark.e2e,
@@ -148,66 +148,17 @@ def test_a_gang_with_a_topology_constraint_is_kept_in_one_domain(
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
-REFUSAL = [
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "e2e-closed"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["pods/binding"],
-                    }
-                ]
-            },
-            "validations": [
-                {"expression": "object.target.name != 'g1'", "message": "g1 is closed"}
-            ],
-        },
-    },
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "e2e-closed"},
-        "spec": {"policyName": "e2e-closed", "validationActions": ["Deny"]},
-    },
-]
-"""The API server refuses every binding to the node g1."""
-
-
 @pytest.fixture
-def refusal(workload_cluster: Cluster) -> Iterator[Path]:
-    """A file with `REFUSAL`, which is in force."""
-    cluster = workload_cluster
-    path = cluster.plane.folder / "refusal.yaml"
-    path.write_text(yaml.safe_dump_all(REFUSAL))
-    cluster.apply(path)
-    cluster.create(pod("probe", "nobody"))
-    wait_until(lambda: is_refused(cluster, "probe"), SOON, "bindings to be refused")
-    cluster.delete("probe")
-    yield path
-    cluster.kubectl("delete", "-f", str(path), "--ignore-not-found")
+def _refusal(workload_cluster: Cluster) -> Iterator[None]:
+    """Every binding to the node g1 is refused."""
+    refuse_bindings(workload_cluster, "object.target.name != 'g1'", node="g1")
+    yield
+    allow_bindings(workload_cluster)
 
 
-def is_refused(cluster: Cluster, name: str) -> bool:
-    """Whether `REFUSAL` is in force for the Pod; nothing is bound."""
-    from kubernetes.client import ApiException  # noqa: PLC0415  takes a second, not spent by all
-
-    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "g1"}}
-    where = (name, cluster.namespace, body)
-    try:
-        cluster.api.create_namespaced_pod_binding(*where, dry_run="All", _preload_content=False)
-    except ApiException as error:
-        return "g1 is closed" in str(error.body)
-    return False
-
-
+@pytest.mark.usefixtures("_refusal")
 def test_bindings_that_are_refused_are_not_sent_again_and_again(
-    workload_cluster: Cluster, bayplan: Bayplan, refusal: Path
+    workload_cluster: Cluster, bayplan: Bayplan
 ) -> None:
     """There is room for one of two Pods: the other one waits beside it for that room."""
     cluster = workload_cluster
@@ -220,5 +171,5 @@ def test_bindings_that_are_refused_are_not_sent_again_and_again(
     time.sleep(QUIET)
     # Backoffs of 1, 2 and 4 seconds for each Pod.
     assert len(bayplan.lines(failures)) <= 8
-    cluster.kubectl("delete", "-f", str(refusal))
+    allow_bindings(cluster)
     wait_until(lambda: any(map(cluster.node_of, names)), SOON, "one of them bound")
