@@ -48,6 +48,24 @@ def tries() -> Iterator[list[str]]:
         yield names
 
 
+def test_tries_keep_no_rows() -> None:
+    """Fifty racks, a thousand Pods and 5,000 nodes are 250 MB of them."""
+    kept: list[int] = []
+    on = workload_group._Attempt.on
+
+    def noted(self: Any, placement: Any) -> Any:
+        done = on(self, placement)
+        kept.extend(len(p.placement.fit.feasible) + len(p.placement.best) for p in done.placed)
+        return done
+
+    cluster = cluster_of(*(a_node(rack, number) for rack in range(2) for number in range(2)))
+    with patch.object(workload_group._Attempt, "on", noted):
+        group_of(cluster, "g", "plain", 3, 3)
+        cluster.run()
+    assert len(racks_of(cluster, "g")) == 1
+    assert kept == [0] * 6
+
+
 def a_node(rack: int, number: int, *, ssd: bool = False) -> NodeBuilder:
     name = f"r{rack}n{number}"
     node = make_node(name).capacity(cpu="4", memory="8Gi", pods=10)

@@ -65,6 +65,7 @@ def test_the_nodes_that_were_as_good_are_kept_to_explain_only(
     found = search(cluster, dry_run=dry_run)
     found.run([builder.obj() for builder in members("g", 2)])
     assert [len(placement.best) for placement in found.placements] == kept
+    assert [len(placement.fit.feasible) > 0 for placement in found.placements] == [dry_run] * 2
     assert [placement.feasible for placement in found.placements] == [3, 3]
 
 

@@ -303,7 +303,9 @@ class _Attempt:
                 return msgspec.structs.replace(outcome, nominated=None)
             return outcome
         member = self._commit.take(Choice(self._framework, state, pod, outcome.node_name))
-        return member if isinstance(member, Rejection) else Placed(member, outcome)
+        if isinstance(member, Rejection):
+            return member
+        return Placed(member, outcome if self._dry_run else outcome.without_rows())
 
     def _repeat(self, done: GroupAttempt) -> GroupAttempt:
         """Take the nodes of an attempt once more that was taken off."""
