@@ -42,7 +42,7 @@ def test_every_promised_workload_is_there() -> None:
         " DefaultTopologySpreading MixedSchedulingBasePod SchedulingDaemonset SchedulingCSIPVs"
         " SchedulingInTreePVs SchedulingMigratedInTreePVs SchedulingSecrets"
         " SchedulingDeletedPodsWithFinalizers Sustained GangScheduling GangSchedulingLarge"
-        " TopologyAwareScheduling TopologyAwareSchedulingLarge GangPreemptionBasic"
+        " TopologyAwareScheduling TopologyAwareSchedulingLarge GangPreemptionBasic GangOf10000"
         " GangPreemptionPodGroups"
         " PreemptionBasic PreemptionAsync Unschedulable SchedulingWithMixedChurn"
         " SchedulingWhileGated Heterogeneous OwnLabels OwnLabelsSpreading OwnSizes"
