@@ -287,6 +287,11 @@ def test_a_pod_of_no_profile_is_named(bayplan: Bayplan) -> None:
     assert "to judge: no profile is called nobody\n" in result.stderr
 
 
+def test_of_one_pod_nothing_is_said_about_others(bayplan: Bayplan) -> None:
+    result = bayplan("explain", "-f", PROFILES, "--config", CONFIG, "--pod", "packed")
+    assert (result.stderr, result.exit_code) == ("", 0)
+
+
 def test_without_a_configuration_every_pod_is_judged_whatever_scheduler_it_asks_for(
     bayplan: Bayplan,
 ) -> None:

@@ -69,3 +69,12 @@ def test_without_queues_it_says_so(tmp_path: Path) -> None:
     path = tmp_path / "node.yaml"
     path.write_text(NODE, encoding="utf-8")
     assert "there are no Queues" in run("-f", str(path), exit_code=2)
+
+
+def test_what_is_left_out_of_a_file_is_said(tmp_path: Path) -> None:
+    pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n"
+    path = tmp_path / "queue.yaml"
+    path.write_text(NODE + QUEUE + pod, encoding="utf-8")
+    said = run("-f", str(path), exit_code=1)
+    assert "Pod p: spec.containers: Expected `array`, got `int`; left out" in said
+    assert "UnknownParent" in said

@@ -1,4 +1,4 @@
-"""The fields of the kinds that a file may hold, from the models of the official client.
+"""The fields of the kinds that a file may hold, from the official client's models and deploy/crds.
 
 ``python -m tests.simulation.client_fields`` writes them to `bayplan.simulation`; a test checks that
 they are current. The models say no enumerations and call a quantity a string; both are added here,
@@ -11,15 +11,19 @@ import types
 import typing
 from pathlib import Path
 
+import yaml
 from kubernetes import client
 
-TARGET = Path(__file__).parents[2] / "src" / "bayplan" / "simulation" / "fields.json"
+ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "src" / "bayplan" / "simulation" / "fields.json"
+CRDS = ("podgroups", "elasticquotas", "queues")
 ROOTS = {
     "CSIDriver": client.V1CSIDriver,
     "CSINode": client.V1CSINode,
     "CSIStorageCapacity": client.V1CSIStorageCapacity,
     "Deployment": client.V1Deployment,
     "DeviceClass": client.V1DeviceClass,
+    "DeviceTaintRule": client.V1DeviceTaintRule,
     "Job": client.V1Job,
     "Namespace": client.V1Namespace,
     "Node": client.V1Node,
@@ -27,6 +31,7 @@ ROOTS = {
     "PersistentVolumeClaim": client.V1PersistentVolumeClaim,
     "Pod": client.V1Pod,
     "PodDisruptionBudget": client.V1PodDisruptionBudget,
+    "PodGroup.scheduling.k8s.io": client.V1beta1PodGroup,
     "PriorityClass": client.V1PriorityClass,
     "ReplicaSet": client.V1ReplicaSet,
     "ReplicationController": client.V1ReplicationController,
@@ -74,6 +79,12 @@ def fields() -> dict[str, object]:
     """``kinds`` names each kind's type; ``types`` has the fields of every type with their types."""
     described: dict[str, dict[str, str]] = {}
     kinds = {kind: _describe(model, described) for kind, model in ROOTS.items()}
+    for name in CRDS:
+        crd = yaml.safe_load((ROOT / "deploy" / "crds" / f"{name}.yaml").read_text())["spec"]
+        kind = crd["names"]["kind"]
+        (version,) = crd["versions"]
+        kinds[kind] = _custom(kind, version["schema"]["openAPIV3Schema"], described)
+        described[kind]["metadata"] = "V1ObjectMeta"
     return {"kinds": kinds, "types": dict(sorted(described.items()))}
 
 
@@ -112,6 +123,26 @@ def _type(hint: object, described: dict[str, dict[str, str]]) -> str:
     if isinstance(hint, type) and hasattr(hint, "model_fields"):
         return _describe(hint, described)
     return _LEAVES.get(hint, "any") if isinstance(hint, type) else "any"
+
+
+def _custom(path: str, schema: dict[str, typing.Any], described: dict[str, dict[str, str]]) -> str:
+    """The type of ``schema``, the part of a CRD at ``path``; an object's has the path as name."""
+    if "enum" in schema:
+        return "|".join(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        # A pattern with a minus: the API server takes it, and the scheduler says what is wrong.
+        return "any" if schema["pattern"].startswith(r"^(\+|-)") else "quantity"
+    if "additionalProperties" in schema:
+        return f"{{{_custom(path, schema['additionalProperties'], described)}}}"
+    if "properties" in schema:
+        own = described[path] = {}
+        for name, part in schema["properties"].items():
+            own[name] = _custom(f"{path}.{name}", part, described)
+        return path
+    if schema["type"] == "array":
+        return f"[{_custom(path, schema['items'], described)}]"
+    leaves = {"string": "string", "integer": "int", "boolean": "bool", "object": "any"}
+    return "time" if schema.get("format") == "date-time" else leaves[schema["type"]]
 
 
 def text() -> str:

@@ -7,7 +7,8 @@ from tests.simulation.support import entry
 
 from bayplan.simulation.admission import by_kind
 from bayplan.simulation.checks import note_dangling, usable, well_formed
-from bayplan.simulation.files import Entry, Notes
+from bayplan.simulation.file_kinds import READABLE
+from bayplan.simulation.files import Entry, Notes, Readable, read_entries
 
 PVC = "kind: PersistentVolumeClaim\nmetadata: {name: c}\n"
 
@@ -167,3 +168,47 @@ def test_checking_changes_nothing_but_metadata() -> None:
     text = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
     (found,), _ = usable_of(text)
     assert found.spec == copy.deepcopy(entry(text).spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        pytest.param(
+            "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nspec: {minMembers: 3}",
+            'PodGroup a: spec.minMembers: unknown field, is "minMember" meant?',
+            id="group",
+        ),
+        pytest.param(
+            "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n"
+            "spec: {schedulingPolicy: {gang: {minMember: 3}}}",
+            "PodGroup a: spec.schedulingPolicy.gang.minMember: unknown field",
+            id="group-of-kubernetes",
+        ),
+        pytest.param(
+            "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nspec: {mins: {cpu: 1}}",
+            'ElasticQuota a: spec.mins: unknown field, is "min" meant?',
+            id="quota",
+        ),
+        pytest.param(
+            "apiVersion: bayplan.dev/v1alpha1\nkind: Queue\nspec: {guaranted: {cpu: 1}}",
+            'Queue a: spec.guaranted: unknown field, is "guaranteed" meant?',
+            id="queue",
+        ),
+        pytest.param(
+            "apiVersion: bayplan.dev/v1alpha1\nkind: Queue\nspec: {limit: {cpu: -1}}",
+            "Queue a: spec.limit.cpu: -1 is negative; left out",
+            id="negative-limit",
+        ),
+        pytest.param(
+            "apiVersion: bayplan.dev/v1alpha1\nkind: Queue\nspec: {order: Lifo}",
+            "Queue a: spec.order: 'Lifo' is none of Fair, Fifo; left out",
+            id="order",
+        ),
+    ],
+)
+def test_custom_resources_are_checked_like_the_rest(text: str, note: str) -> None:
+    notes = Notes("f")
+    read = read_entries(f"{text}\nmetadata: {{name: a}}", Readable(READABLE), notes)
+    list(well_formed(read, notes))
+    (line,) = notes.lines()
+    assert line.partition("): ")[2].startswith(note)

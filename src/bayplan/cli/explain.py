@@ -72,9 +72,9 @@ def explain(
 ) -> None:
     """Say why each pending Pod goes where it goes, or nowhere.
 
-    Each is judged on the cluster as the files give it, or as the API server has it now. With
-    --config, Pods are judged by the profile that they ask for, without it all of them by the
-    default profile.
+    Each is judged on the cluster as the files give it, or as the API server
+    has it now. With --config, Pods are judged by the profile that they ask
+    for, without it all of them by the default profile.
     """
     only = _key(pod, namespace)
 
@@ -149,7 +149,6 @@ def _key(name: str | None, namespace: str) -> str | None:
 def _explain(
     cluster: Cluster, core: Core, only: str | None, *, details: bool = False
 ) -> list[Verdict]:
-    pods = judged(cluster, core)
     groups = _explainer(core)
 
     def verdict_on(pod: Pod) -> Verdict:
@@ -160,15 +159,15 @@ def _explain(
         return verdict
 
     if only is None:
-        return [verdict_on(pod) for pod in pods]
-    verdict = verdict_on(_named(cluster, pods, only))
+        return [verdict_on(pod) for pod in judged(cluster, core)]
+    verdict = verdict_on(_named(cluster, core, only))
     return [{**verdict, "runsOn": cluster.runs_on}] if cluster.runs_on else [verdict]
 
 
-def _named(cluster: Cluster, pods: list[Pod], key: str) -> Pod:
-    judged_pod = next((pod for pod in pods if pod.key == key), None)
-    if judged_pod is not None:
-        return judged_pod
+def _named(cluster: Cluster, core: Core, key: str) -> Pod:
+    pending = next((pod for pod in cluster.pending if pod.key == key), None)
+    if pending is not None and pending.spec.scheduler_name in core.profiles:
+        return pending
     other: Pod | None = next((pod for pod in cluster.objects[POD] if pod.key == key), None)
     why = ""
     if other is not None and other.terminal:

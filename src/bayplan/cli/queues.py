@@ -40,7 +40,10 @@ def queues(
     """
     now = time.time()
     with offline.reporting():
-        objects = load_cluster(file, None, namespace).objects if file else _listed(kubeconfig)
+        cluster = load_cluster(file, None, namespace) if file else None
+        objects = _listed(kubeconfig) if cluster is None else cluster.objects
+    if cluster is not None:
+        offline.print_notes(cluster)
     world = _world(objects)
     if not world.queues.active:
         typer.echo("there are no Queues", err=True)
@@ -51,6 +54,8 @@ def queues(
         _print(offline.console(), found, faults)
     else:
         offline.print_data([_plain(state, faults) for state in found], output)
+    if cluster is not None:
+        offline.end(cluster, [])
 
 
 def _listed(kubeconfig: str | None) -> Mapping[Kind[Any], list[Any]]:

@@ -37,8 +37,9 @@ def simulate(
 ) -> None:
     """Say where all pending Pods of a file would go, and who would be evicted for them.
 
-    Each sees the Pods placed before it. Who would be evicted is still there for the next one,
-    unless --evict is given: then all evictions together are those that the file would cause.
+    Each sees the Pods placed before it. Who would be evicted is still there
+    for the next one, unless --evict is given: then all evictions together are
+    those that the file would cause.
     """
     with offline.reporting():
         cluster, core = offline.load(

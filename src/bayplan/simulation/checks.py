@@ -65,11 +65,11 @@ def check_fields(entry: Entry, notes: Notes) -> None:
         UnusableError: a field has another type or value than the API permits, or there is no name.
     """
     fields = schema()
-    name = entry.kind.name
-    if entry.kind in READABLE and name in fields:
+    name = READABLE.get(entry.kind, "")
+    if name in fields:
         for unknown in fields.check(name, entry.data):
             place = f"{entry.where or notes.file}: {_title(entry)}"
-            notes.unknown_field(name, unknown, place)
+            notes.unknown_field(entry.kind.name, unknown, place)
     if not entry.name:
         hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
         raise UnusableError(f"is missing{hint}", "metadata", "name")

@@ -14,10 +14,7 @@ RESOURCE_CLAIM_TEMPLATE = Kind.generic(
     "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True
 )
 
-READABLE = (
-    *KINDS.values(),
-    DEPLOYMENT,
-    RESOURCE_CLAIM_TEMPLATE,
-    RUNTIME_CLASS,
-)
-"""What is read of every file, whatever the plugins declare."""
+READABLE: dict[Kind[object], str] = {kind: name for name, kind in KINDS.items()} | {
+    kind: kind.name for kind in (DEPLOYMENT, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS)
+}
+"""What is read of every file, whatever the plugins declare; by what name the schema has it."""

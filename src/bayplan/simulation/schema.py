@@ -1,9 +1,9 @@
 """Schema: the fields of the kinds that a file may hold, their types and permitted values.
 
-`fields.json` beside this module has them, made from the official client's models
-(`tests/simulation/client_fields.py`). One walk over an object checks it: types, enumerations,
-quantities, times and 64-bit ranges, and unknown fields. The walk carries no path; the path of an
-error is built on the way back.
+`fields.json` beside this module has them, made from the official client's models and from
+``deploy/crds`` (`tests/simulation/client_fields.py`). One walk over an object checks it: types,
+enumerations, quantities, times and 64-bit ranges, and unknown fields. The walk carries no path; the
+path of an error is built on the way back.
 """
 
 from __future__ import annotations
