@@ -90,6 +90,15 @@ def missing(exchange: Exchange) -> None:
     exchange.error(404, "NotFound")
 
 
+def leaving(exchange: Exchange) -> None:
+    why = "pod web-1 is being deleted, cannot be assigned to a host"
+    exchange.error(409, "Conflict", why)
+
+
+def forbidden(exchange: Exchange) -> None:
+    exchange.error(403, "Forbidden")
+
+
 LOST = errors.ConnectionLost
 ENDINGS = [
     pytest.param([assigned_to("node-1")], None, id="bound there by our own first try"),
@@ -105,7 +114,22 @@ ENDINGS = [
     pytest.param([hang_up, hang_up, pod_answer(nodeName="node-1")], None, id="broken twice"),
     pytest.param([fail, fail, created], None, id="failed twice, then it works"),
     pytest.param([fail, assigned_to("node-1")], None, id="failed, took effect"),
-    pytest.param([fail, assigned_to("node-2")], errors.Conflict, id="failed, bound elsewhere"),
+    pytest.param(
+        [fail, assigned_to("node-2"), pod_answer(nodeName="node-2")],
+        errors.Conflict,
+        id="failed, bound elsewhere",
+    ),
+    pytest.param(
+        [fail, leaving, pod_answer(nodeName="node-1")], None, id="failed, took effect, deleted"
+    ),
+    pytest.param(
+        [fail, forbidden, pod_answer(nodeName="node-1")], None, id="failed, took effect, forbidden"
+    ),
+    pytest.param(
+        [fail, forbidden, pod_answer()], errors.Forbidden, id="failed, not bound, forbidden"
+    ),
+    pytest.param([forbidden], errors.Forbidden, id="forbidden"),
+    pytest.param([fail, missing, missing], errors.NotFound, id="failed, then deleted"),
     pytest.param([fail] * 5 + [pod_answer()], errors.ServerError, id="failed for good, not bound"),
     pytest.param([fail] * 5 + [pod_answer(nodeName="node-1")], None, id="failed, bound at last"),
 ]

@@ -44,7 +44,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bayplan.client.errors import ApiError
+from bayplan.client.errors import ApiError, Unreachable
 from bayplan.client.request import Lane, Outcome, Request
 from bayplan.client.retry import lookup_delay, retry_delay
 from bayplan.client.throttle import TokenBucket
@@ -162,15 +162,18 @@ class Lanes:
     def settle(self, request: Request, outcome: Outcome) -> bool:
         """A request in flight has ended; whether that is final. If not, it is sent again later."""
         self.counts.in_flight[request.lane] -= 1
-        delay = self._retry_delay(request, outcome) if isinstance(outcome, ApiError) else None
-        if delay is None:
-            self.counts.failed += isinstance(outcome, ApiError)
-            if request.lane is Lane.STATUS:
-                self._let_go(request.path)
-            return True
-        self.counts.retried += 1
-        heapq.heappush(self._retries, (self.clock() + delay, next(self._sequence), request))
-        return False
+        if isinstance(outcome, ApiError):
+            delay = self._retry_delay(request, outcome)
+            if delay is not None:
+                self.counts.retried += 1
+                request.in_doubt |= outcome.outcome_unknown or isinstance(outcome, Unreachable)
+                due = self.clock() + delay
+                heapq.heappush(self._retries, (due, next(self._sequence), request))
+                return False
+            self.counts.failed += 1
+        if request.lane is Lane.STATUS:
+            self._let_go(request.path)
+        return True
 
     def _status_may_be_sent(self) -> bool:
         """Hold back status writes until the first of the lane may be sent; whether there is one.

@@ -35,6 +35,7 @@ class Request:
         max_tries: how often it is sent at most, see `bayplan.client.retry`.
         must_know: a lookup that is retried without limit, until the object or its absence is known.
         tries: how often it was sent so far.
+        in_doubt: whether a try before the last one may have taken effect.
     """
 
     method: str
@@ -49,3 +50,4 @@ class Request:
     max_tries: int = 5
     must_know: bool = False
     tries: int = 0
+    in_doubt: bool = False

@@ -3,8 +3,9 @@
 The first three go through the `Dispatcher` and report to a callback on its thread. Retry rules:
 
 - A binding is retried after 5xx: if the first request took effect, the next answer says that the
-  Pod is bound. If the result is still unknown (no connection, a broken one, no answer, 5xx), the
-  Pod is looked up until there is an answer: the binding took effect if this Pod is on this node.
+  Pod is bound. If the result is still unknown (no connection, a broken one, no answer, 5xx, or a
+  later try was refused for another reason), the Pod is looked up until there is an answer: the
+  binding took effect if this Pod is on this node.
   Until then the Pod stays assumed. Otherwise another Pod could get its resources while the watch is
   broken, too. Bindings carry the Pod's uid, so a Pod that was deleted and created again with the
   same name is never bound by mistake.
@@ -72,14 +73,15 @@ class Writer:
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, ApiError) or _is_bound_to(outcome, node_name):
                 on_done(None)
-            elif outcome.outcome_unknown or isinstance(outcome, Unreachable):
+            elif request.in_doubt or outcome.outcome_unknown or isinstance(outcome, Unreachable):
                 # libcurl sends a request again by itself when a connection that it had used before
                 # breaks, so the one that could not be sent may have been sent the first time.
                 self._find_out(pod, node_name, outcome, on_done)
             else:
                 on_done(outcome)
 
-        self._dispatcher.submit(Request("POST", path, done, body, Lane.BIND, repeatable=True))
+        request = Request("POST", path, done, body, Lane.BIND, repeatable=True)
+        self._dispatcher.submit(request)
 
     def patch_pod_status(
         self,
