@@ -160,10 +160,11 @@ class Handlers:
                 self.conflicts.pod_left(pod, self._profiles)
             self._cache.remove(pod.uid)
             self._queue.assigned_pod_deleted(pod)
-        elif pod.spec.scheduler_name in self._profiles:
+            return
+        if pod.spec.scheduler_name in self._profiles:
             self._queue.delete(pod)
-            if self._cache.is_assumed(pod.uid):
-                self._abandon(pod)
+        if self._cache.is_assumed(pod.uid):
+            self._abandon(pod)
 
     def _abandon(self, pod: Pod) -> None:
         """An assumed Pod is being deleted: what it holds is free as soon as its binding ends."""

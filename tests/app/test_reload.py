@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from tests.core_harness import Cluster, profile, uid_of
+from tests.core_harness import Cluster, only, profile, uid_of
+from tests.groups import group_cluster, members, nodes, pod_group, show
 from tests.scripted import scripted
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import POD, Kind
 from bayplan.app import reload as module
 from bayplan.app.assembly import make_profiles
 from bayplan.app.leadership import Leadership
@@ -24,6 +25,7 @@ from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, parse_config
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.framework.registry import PluginLoadError, Registry
+from bayplan.inbox.messages import Replaced
 from bayplan.informers.factory import Informers
 from bayplan.queue.places import Place
 from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
@@ -155,6 +157,49 @@ def test_pods_of_a_new_profile_are_ours_and_those_of_a_removed_one_are_not() -> 
     assert (cluster.place(ours), cluster.place(theirs)) == (Place.OUTSIDE, Place.ACTIVE)
     swap(cluster)
     assert (cluster.place(ours), cluster.place(theirs)) == (Place.ACTIVE, Place.OUTSIDE)
+
+
+def test_a_bound_pod_of_a_removed_profile_that_is_gone_counts_no_more() -> None:
+    cluster = Cluster(bare=True)
+    pod = make_pod("p").uid("p")
+    cluster.add(node("n1"), pod)
+    cluster.run()
+    swap(cluster, profiles=[profile(bare=True, scheduler_name="second")])
+    # Its end was not watched, and so was not its binding.
+    cluster.tell(Replaced(POD, []))
+    assert cluster.counted_on(pod) == ""
+    assert cluster.is_at_rest()
+
+
+@pytest.mark.parametrize("plugins", [["Coscheduling"], ["PrioritySort"]], ids=["still", "no more"])
+def test_a_group_that_could_not_be_bound_is_tried_by_the_new_configuration(
+    plugins: list[str],
+) -> None:
+    cluster = group_cluster()
+    cluster.writer.slow = True
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 2)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    cluster.add(*members("g", 1, first=2))
+    replaced = [weakref.ref(plugin) for plugin in plugins_of(cluster)]
+    swap(cluster, profiles=[only(*plugins, "NodeResourcesFit", "DefaultBinder")])
+    for _ in range(2):
+        cluster.writer.answer(RuntimeError("no"))
+        cluster.take_in()
+    gc.collect()
+    assert [plugin for ref in replaced if (plugin := ref()) is not None] == []
+    cluster.bound.clear()
+    cluster.writer.slow = False
+    cluster.wait(11)
+    cluster.run()
+    assert sorted(pod for pod, _ in cluster.bound) == ["g-0", "g-1", "g-2"]
+    assert cluster.is_at_rest()
+
+
+def plugins_of(cluster: Cluster) -> list[Plugin]:
+    profiles = cluster.scheduler.profiles.values()
+    return [plugin for framework in profiles for plugin in framework.plugins.all]
 
 
 def test_nothing_of_a_replaced_plugin_stays_reachable() -> None:

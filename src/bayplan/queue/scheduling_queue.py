@@ -581,10 +581,14 @@ class SchedulingQueue:
             pods: those that were rejected, one of each shape.
             plugins: that rejected them; none mean an error.
             leaving: the Pods that were evicted for it.
+
+        Returns:
+            Where it is now; OUTSIDE if there is no such entry any more.
         """
-        if not entry.members:
-            self._places.leave(entry)
-            self.groups.forget(entry)
+        plugin, _ = self.groups.group_of(entry.pod)
+        if not entry.members or plugin is not entry.plugin:
+            # Since a reload, another plugin has its Pods placed together, or none has.
+            self.group_ended(entry)
             return Place.OUTSIDE
         flight = self._places.in_flight.get(entry.uid)
         assert flight is not None
