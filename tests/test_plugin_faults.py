@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tests.core_harness import Cluster, only
+from tests.core_harness import Cluster, only, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, Status
@@ -141,6 +141,54 @@ def test_a_pre_enqueue_plugin_that_breaks_holds_the_pod_back(answer: Any) -> Non
     cluster.add(pod.label("a", "b"))
     cluster.run()
     assert cluster.bound == [("p", "n1")]
+
+
+class MuteError(Exception):
+    """It cannot be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+class Hidden:
+    """It cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(
+            Status.unschedulable(cast(str, OOM)), "out of luck", id="an exception for a reason"
+        ),
+        pytest.param(
+            Status.error(cast(str, MuteError())),
+            "a MuteError without text",
+            id="one that says nothing",
+        ),
+        pytest.param(Status.unschedulable("/tmp/\udcff"), "/tmp/\\udcff", id="a name of a file"),
+        pytest.param(Status.error("für"), "für", id="not only ASCII"),
+        pytest.param(OSError("/tmp/\udcff"), "/tmp/\\udcff", id="raised with a name of a file"),
+        pytest.param(MuteError(), "a MuteError without text", id="raised, says nothing"),
+        pytest.param(Hidden(), "ValueError: no text", id="no status, and says nothing"),
+    ],
+)
+@pytest.mark.parametrize("method", ["pre_enqueue", "pre_filter", "filter", "reserve", "pre_bind"])
+def test_whatever_a_plugin_says_can_be_told(method: str, answer: Any, text: str) -> None:
+    bad = scripted("Bad", **{method: answer})
+    cluster = Cluster(bad, bare=True)
+    pod = make_pod("p")
+    cluster.add(node(), pod)
+    cluster.run()
+    queued = cluster.queue.get(uid_of(pod))
+    assert queued is not None
+    told = queued.gating_reason if method == "pre_enqueue" else cluster.verdict[1]
+    assert text in told
+    assert told.encode()
+    assert not cluster.bound
+    assert cluster.is_at_rest()
 
 
 @pytest.mark.parametrize("script", [{"less": OOM}, {"sort_key": OOM}], ids=["less", "sort_key"])

@@ -99,6 +99,19 @@ def test_an_event_says_who_did_what_to_whom(bench: Bench) -> None:
     }
 
 
+def test_an_event_that_cannot_be_sent_does_not_keep_others_from_it(bench: Bench) -> None:
+    nonsense: Any = RuntimeError("no text")
+    bench.record(note=nonsense)
+    bench.record("web-2")
+    assert body(bench.request())["regarding"]["name"] == "web-2"
+    assert bench.recorder.statistics().failed == 1
+
+
+def test_what_utf_8_cannot_carry_is_escaped(bench: Bench) -> None:
+    bench.record(note="no /tmp/\udcff für")
+    assert body(bench.request())["note"] == "no /tmp/\\udcff für"
+
+
 def test_an_event_about_a_cluster_wide_object_lives_in_default(bench: Bench) -> None:
     node = ObjectReference("Node", "", "node-1", "uid-n")
     bench.recorder.event(node, None, "Normal", "R", "A", "n")

@@ -19,6 +19,7 @@ from bayplan.attempt.selection import NodeChooser, Selection
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
+from bayplan.framework.text import error_text
 
 log = structlog.get_logger("attempt")
 
@@ -50,7 +51,7 @@ def attempt(
     except Exception as exc:
         # What a plugin hands out (states, statuses) may break wherever it is looked at.
         log.exception("attempt broke", pod=pod.key, profile=framework.name)
-        return Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+        return Rejection.by_error(error_text(exc), exc)
 
 
 def _select_by_group(

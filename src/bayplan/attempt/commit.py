@@ -24,6 +24,7 @@ from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
+from bayplan.framework.text import error_text
 from bayplan.queue.nominator import Nominator
 
 log = structlog.get_logger("commit")
@@ -109,7 +110,7 @@ class Commit:
         except Exception as exc:
             # What a plugin hands out (states, statuses) may break wherever it is looked at.
             log.exception("commit broke", pods=[choice.pod.key for choice in choices])
-            return Rejection.by_error(f"{type(exc).__name__}: {exc}", exc)
+            return Rejection.by_error(error_text(exc), exc)
         return None
 
     def take(self, choice: Choice) -> Member | Rejection:

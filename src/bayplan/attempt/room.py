@@ -30,6 +30,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.room import NoRoom, Room, Taker
 from bayplan.framework.runtime import Framework
+from bayplan.framework.text import error_text
 from bayplan.queue.nominator import Nominator
 
 log = structlog.get_logger("groups")
@@ -161,7 +162,7 @@ class RoomMaker:
         except Exception as exc:
             # What a plugin hands out may break wherever it is looked at.
             log.exception("making room broke", group=group.key)
-            return _with(NoRoom(f"{type(exc).__name__}: {exc}"), rejection)
+            return _with(NoRoom(error_text(exc)), rejection)
 
     def _ask(self, framework: Framework, request: Request) -> Room | NoRoom:
         """The first room that a plugin makes, or what the last one says."""

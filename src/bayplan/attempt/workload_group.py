@@ -46,6 +46,7 @@ from bayplan.framework.room import Room
 from bayplan.framework.row_answers import RowAnswers
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.framework.text import error_text
 from bayplan.queue.nominator import Nominator
 
 log = structlog.get_logger("groups")
@@ -214,7 +215,7 @@ class _Attempt:
             return GroupAttempt(Status.error(str(fault)), self._group.pods)
         except Exception as exc:
             log.exception("placing a group broke", podGroup=self._group.pod_group.key)
-            return GroupAttempt(Status.error(f"{type(exc).__name__}: {exc}"), self._group.pods)
+            return GroupAttempt(Status.error(error_text(exc)), self._group.pods)
 
     def _tries(self, stage: PlacementStage, placements: Sequence[GroupPlacement]) -> list[_Try]:
         """What comes of each placement, up to an error; of several none counts afterwards."""

@@ -32,6 +32,7 @@ from bayplan.framework.faults import AttemptFault
 from bayplan.framework.room import NoRoom, Room, Taker, WorkloadTrial
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
+from bayplan.framework.text import error_text
 from bayplan.queue.nominator import Nominator
 
 log = structlog.get_logger("groups")
@@ -197,9 +198,7 @@ class WorkloadRooms:
             return msgspec.structs.replace(done, status=Status.error(str(fault)))
         except Exception as exc:
             log.exception("making room broke", podGroup=pod_group.key)
-            return msgspec.structs.replace(
-                done, status=Status.error(f"{type(exc).__name__}: {exc}")
-            )
+            return msgspec.structs.replace(done, status=Status.error(error_text(exc)))
         status = replace(done.status, reasons=(*done.status.reasons, text))
         return msgspec.structs.replace(done, status=status, room=room)
 

@@ -26,6 +26,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
+from bayplan.framework.text import error_text
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Bound
 from bayplan.telemetry.instrument import Instrument
@@ -241,4 +242,4 @@ def _failure(binding: Binding, error: Exception) -> Status:
     if isinstance(error, AttemptFault):
         return error.status
     log.error("binding broke", pod=binding.pod.key, exc_info=error)
-    return Status.error(f"{type(error).__name__}: {error}")
+    return Status.error(error_text(error))

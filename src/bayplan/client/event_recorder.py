@@ -150,7 +150,13 @@ class EventRecorder:
     def next_request(self) -> Request | None:
         """The next thing to send; for the dispatcher's thread alone."""
         while self._waiting:
-            request = self._record(self._waiting.popleft())
+            try:
+                request = self._record(self._waiting.popleft())
+            except Exception:
+                # What one plugin said must not end what all others send.
+                self._statistics.failed += 1
+                log.exception("event cannot be sent")
+                continue
             if request is not None:
                 return request
         self._sweep()
@@ -259,9 +265,9 @@ class EventRecorder:
 
 def cut(note: str) -> str:
     """The note, or as much of it as the API accepts, with kube-scheduler's mark of the cut."""
-    encoded = note.encode()
+    encoded = note.encode(errors="backslashreplace")
     if len(encoded) <= MAX_NOTE:
-        return note
+        return encoded.decode()
     return encoded[: MAX_NOTE - 4].decode(errors="ignore") + " ..."
 
 

@@ -17,6 +17,7 @@ import structlog
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import MissingStateError
 from bayplan.framework.status import Code, Status
+from bayplan.framework.text import error_text, text_of
 
 log = structlog.get_logger("framework")
 
@@ -88,10 +89,10 @@ def _reported(point: Point | None, plugin: str, status: Status) -> str:
 
 def _raised(point: Point | None, plugin: str, cause: BaseException) -> str:
     if point is None or isinstance(cause, InvalidScoreError):
-        return str(cause)
+        return text_of(cause)
     if isinstance(cause, MissingStateError):
-        return f'running {point.display} plugins: plugin "{plugin}" failed with: {cause}'
-    return f'running {point.display} plugin "{plugin}": {type(cause).__name__}: {cause}'
+        return f'running {point.display} plugins: plugin "{plugin}" failed with: {text_of(cause)}'
+    return f'running {point.display} plugin "{plugin}": {error_text(cause)}'
 
 
 def is_interrupt(error: BaseException) -> bool:

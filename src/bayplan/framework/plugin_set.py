@@ -274,9 +274,8 @@ class PluginSet:
         self, kinds: tuple[type, ...], plugin: Named, point: Point, answer: object
     ) -> NoReturn:
         names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
-        error = TypeError(f"{answer!r} was returned, not a {names}")
-        self.call(plugin, point, _raise, error)
-        raise error  # `call` has raised an AttemptFault
+        self.call(plugin, point, _refuse, answer, names)
+        raise AssertionError("`call` has raised an AttemptFault")
 
     def ask_pre_filter(
         self, plugin: PreFilter, state: CycleState, pod: Pod, nodes: NodeTable
@@ -317,5 +316,5 @@ def _once(points: Iterable[Sequence[Plugin]]) -> tuple[Plugin, ...]:
     return tuple({id(plugin): plugin for plugins in points for plugin in plugins}.values())
 
 
-def _raise(error: Exception) -> NoReturn:
-    raise error
+def _refuse(answer: object, names: str) -> NoReturn:
+    raise TypeError(f"{answer!r} was returned, not a {names}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from bayplan.framework.text import text_of
+
 
 class Code(enum.IntEnum):
     """The outcome of an extension point, as in kube-scheduler's framework."""
@@ -53,6 +55,11 @@ class Status:
     reasons: tuple[str, ...] = ()
     plugin: str = ""
     over_limit: bool = False
+
+    def __post_init__(self) -> None:
+        """Reasons that are no proper text, such as exceptions, become such."""
+        if self.reasons and not all(type(r) is str and r.isascii() for r in self.reasons):
+            object.__setattr__(self, "reasons", tuple(map(text_of, self.reasons)))
 
     @classmethod
     def error(cls, *reasons: str) -> Status:
