@@ -167,6 +167,26 @@ def test_an_index_spares_the_hints_of_pods_that_an_event_does_not_concern(
     assert sorted(seen) == asked
 
 
+def _breaks(*_: object) -> list[str]:
+    raise RuntimeError("no keys")
+
+
+def _unhashable(*_: object) -> Any:
+    return [["1"]]
+
+
+@pytest.mark.parametrize("breaks", [_breaks, _unhashable])
+@pytest.mark.parametrize("of", ["pod", "event"])
+def test_an_index_that_breaks_is_used_no_more(breaks: Any, of: str) -> None:
+    index = HintIndex(breaks, _numbers) if of == "pod" else HintIndex(_number, breaks)
+    table = HintTable({PROFILE: [("Claims", EventRegistration(NODE_ADD, None, index))]})
+    waiting = UnschedulablePods(rejectors, table.wait_keys)
+    queued = rejected("Claims")
+    waiting.add(queued)
+    keys = table.interest(NODE_ADD).concerned("old", "7")
+    assert waiting.waiting_for(keys) == [queued]
+
+
 def test_a_plugin_with_a_registration_that_has_no_index_is_asked_about_all() -> None:
     indexed = EventRegistration(NODE_ADD, None, HintIndex(_number, _numbers))
     table = HintTable({PROFILE: [("Claims", indexed), ("Claims", on(NODE_ADD))]})

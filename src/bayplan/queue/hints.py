@@ -89,18 +89,20 @@ class Interest:
         plugins: of all profiles; those that have to be asked about each Pod that they rejected.
         indexed: the others, each with what tells the Pods that the event may concern.
         hints: what to ask them.
+        broken: plugins whose index has failed; they are asked about each Pod, too.
     """
 
     plugins: tuple[PluginKey, ...]
     indexed: tuple[tuple[PluginKey, HintIndex], ...]
     hints: Hints
+    broken: set[PluginKey]
 
     def concerned(self, old: Any, new: Any) -> Iterator[WaitKey]:
         """Whose Pods ``old`` becoming ``new`` may concern: those of a plugin, or of its keys."""
         yield from self.plugins
         for plugin, index in self.indexed:
-            keys = index.event_keys(old, new)
-            if keys is None:
+            keys = _keys(plugin, self.broken, index.event_keys, old, new)
+            if keys is None or plugin in self.broken:
                 yield plugin
             else:
                 yield from ((*plugin, key) for key in keys)
@@ -121,6 +123,7 @@ class HintTable:
                     functions[registration.index.pod_keys] = None
         self._interest: dict[ClusterEvent, Interest] = {}
         self._broken: set[tuple[str, str, str]] = set()
+        self._broken_indexes: set[PluginKey] = set()
 
     def interest(self, event: ClusterEvent) -> Interest:
         """Who is interested in ``event``."""
@@ -139,7 +142,7 @@ class HintTable:
                     indexes.setdefault((profile, plugin), []).append(registration.index)
         every = tuple(plugin for plugin, found in indexes.items() if None in found)
         indexed = [(p, i) for p, found in indexes.items() if p not in every for i in found if i]
-        return Interest(every, tuple(indexed), hints)
+        return Interest(every, tuple(indexed), hints, self._broken_indexes)
 
     def wait_keys(self, queued: QueuedPod, plugins: Iterable[str]) -> tuple[WaitKey, ...]:
         """What a Pod that waits for ``plugins`` is found by; see `UnschedulablePods`."""
@@ -149,7 +152,8 @@ class HintTable:
             keys.append((profile, plugin))
             for pod_keys in self._pod_keys.get((profile, plugin), ()):
                 for pod in (queued.pod, *queued.also_rejected):
-                    keys += ((profile, plugin, key) for key in pod_keys(pod))
+                    found = _keys((profile, plugin), self._broken_indexes, pod_keys, pod)
+                    keys += ((profile, plugin, key) for key in found or ())
         return tuple(keys)
 
     def woken(
@@ -217,3 +221,24 @@ class HintTable:
                     pod=queued.pod.key,
                 )
             return True
+
+
+def _keys(
+    plugin: PluginKey,
+    broken: set[PluginKey],
+    function: Callable[..., Iterable[Hashable] | None],
+    *args: Any,
+) -> Iterable[Hashable] | None:
+    """What a function of an index answers; None where it breaks, and ``plugin`` is broken then."""
+    try:
+        keys = function(*args)
+        return None if keys is None else dict.fromkeys(keys)
+    except BaseException as exc:
+        if is_interrupt(exc):
+            raise
+        if plugin not in broken:
+            broken.add(plugin)
+            profile, name = plugin
+            text = "index of queueing hints failed; it is used no more (logged once)"
+            log.exception(text, profile=profile, plugin=name)
+        return None
