@@ -94,6 +94,8 @@ COMMANDS = {
     "run": ("run",),
     "explain": ("explain",),
     "simulate": ("simulate",),
+    "queues": ("queues",),
+    "controllers": ("controllers",),
     "config check": ("config", "check"),
     "config show": ("config", "show"),
 }
