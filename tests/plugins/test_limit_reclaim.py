@@ -10,7 +10,10 @@ from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.groups import show as show_groups
 from tests.plugins.test_reclaim import cluster_with, settle, victims
-from tests.queues import pod, pods, queue, show, used
+from tests.queues import pod, pods, queue, queues_profile, show, used
+from tests.workload_groups import gang, workload_cluster
+from tests.workload_groups import members as gang_members
+from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
@@ -437,3 +440,22 @@ def test_an_explanation_names_who_would_have_to_leave_and_evicts_nobody() -> Non
     cluster.add(waiting := high("waiting", priority=0))
     cluster.run()
     assert cluster.node_of(waiting), "an explanation keeps no room"
+
+
+def test_room_under_a_limit_is_kept_for_a_pod_group_of_kubernetes() -> None:
+    cluster = workload_cluster(profiles=[queues_profile()])
+    cluster.writer.on_deleted = None
+    cluster.add(*(make_node(f"n{i}").capacity(cpu="4", memory="64Gi", pods=110) for i in range(2)))
+    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.add(*(running := [pod(f"low-{i}", "default", "2").node("n0") for i in range(2)]))
+    show_gangs(cluster, gang("g", 2, priority=5))
+    cluster.add(*(takers := [one.priority(5) for one in gang_members("g", 2)]))
+    cluster.run()
+    assert victims(cluster) == {"low": 1}
+    assert "" not in nominated(cluster, *takers)
+    cluster.add(pod("between", "default", priority=1))
+    cluster.remove(
+        *(one for one in running if one.json["metadata"]["name"] in cluster.writer.deleted)
+    )
+    settle(cluster)
+    assert {name for name, _ in cluster.bound} == {"g-0", "g-1"}

@@ -103,7 +103,7 @@ class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
             if failure is None:
                 continue
             node_name = None if self.room is None else self.room.nodes.get(pod.uid)
-            if node_name is not None and failure.reason is Reason.UNSCHEDULABLE:
+            if node_name is not None and failure.reason is not Reason.SCHEDULER_ERROR:
                 failure = msgspec.structs.replace(failure, nominated=node_name)
             yield pod, failure
 
