@@ -188,11 +188,14 @@ def test_a_successor_of_the_same_name_is_not_taken_for_the_rejected_pod() -> Non
     assert cluster.notes == []
 
 
-def test_what_cannot_be_read_is_not_counted_and_the_next_is_looked_up() -> None:
+@pytest.mark.parametrize("answer", [None, b"<html>"], ids=["none", "no Pod"])
+def test_what_cannot_be_read_is_not_counted_and_the_next_is_looked_up(
+    answer: bytes | None,
+) -> None:
     cluster = Rejecting(node(cpu="1k"))
     for number in range(MAX_LOOKUPS + 1):
         cluster.schedule(pod := make_pod(f"p{number}").req(cpu="1m"))
-        cluster.api.objects[pod.path] = None
+        cluster.api.objects[pod.path] = answer
         cluster.remove(pod)
         cluster.answer()
     cluster.schedule(pod := of_web("p"))

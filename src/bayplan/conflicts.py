@@ -185,8 +185,11 @@ class Conflicts:
 
 
 def _reason(suspect: Suspect, body: bytes) -> str | None:
-    """Why a kubelet rejected it; None where none did."""
-    ended = msgspec.json.decode(body, type=_Ended) if body else None
+    """Why a kubelet rejected it; None where none did, or the answer is no Pod."""
+    try:
+        ended = msgspec.json.decode(body, type=_Ended) if body else None
+    except msgspec.DecodeError:
+        return None
     if ended is None or ended.metadata.uid != suspect.pod.uid:
         return GONE if suspect.taken_by else None
     status = ended.status

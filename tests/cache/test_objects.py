@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import structlog
+
 from bayplan.api.kinds import NAMESPACE, SERVICE
 from bayplan.api.meta import ObjectMeta
 from bayplan.api.workloads import Namespace, Service
@@ -40,6 +43,36 @@ def test_a_handler_hears_of_what_is_there_and_of_every_change_after() -> None:
     assert store.remove(SERVICE, "default/a") is second
     assert store.remove(SERVICE, "default/a") is None
     assert heard[1:] == [(first, second), (second, None)]
+
+
+@pytest.mark.parametrize("fault", [ValueError, SystemExit])
+def test_a_handler_of_a_plugin_that_breaks_is_logged_and_the_others_are_told(
+    fault: type[BaseException],
+) -> None:
+    store = ObjectStore()
+    heard: list[Any] = []
+
+    def breaks(old: Service | None, new: Service | None) -> None:
+        raise fault
+
+    store.on_change(SERVICE, breaks)
+    store.on_change(SERVICE, lambda old, new: heard.append(new))
+    with structlog.testing.capture_logs() as logs:
+        store.set(SERVICE, service("a"))
+    assert [line["key"] for line in logs] == ["default/a"]
+    assert len(heard) == 1
+
+
+def test_an_index_of_ours_that_breaks_ends_the_scheduler() -> None:
+    store = ObjectStore()
+
+    def breaks(old: Service | None, new: Service | None) -> None:
+        raise ValueError("wrong")
+
+    breaks.__module__ = "bayplan.plugins.shared.some_index"
+    store.on_change(SERVICE, breaks)
+    with pytest.raises(ValueError, match="wrong"):
+        store.set(SERVICE, service("a"))
 
 
 def test_a_shared_index_is_made_once() -> None:

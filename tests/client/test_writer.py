@@ -99,6 +99,10 @@ def forbidden(exchange: Exchange) -> None:
     exchange.error(403, "Forbidden")
 
 
+def page(exchange: Exchange) -> None:
+    exchange.answer(200, b"<html>")
+
+
 LOST = errors.ConnectionLost
 ENDINGS = [
     pytest.param([assigned_to("node-1")], None, id="bound there by our own first try"),
@@ -108,6 +112,7 @@ ENDINGS = [
     pytest.param([hang_up, pod_answer(nodeName="node-2")], LOST, id="broken, bound elsewhere"),
     pytest.param([hang_up, pod_answer()], LOST, id="broken, not bound"),
     pytest.param([hang_up, missing], LOST, id="broken, then deleted"),
+    pytest.param([hang_up, page], LOST, id="broken, a proxy answers"),
     pytest.param(
         [hang_up, pod_answer("uid-2", nodeName="node-1")], LOST, id="broken, another Pod there"
     ),

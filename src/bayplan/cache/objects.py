@@ -7,9 +7,13 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+import structlog
+
 from bayplan.api.kinds import Kind
 from bayplan.api.meta import Object
 from bayplan.cache.subscription import Subscribers, Subscription
+
+log = structlog.get_logger("objects")
 
 V = TypeVar("V")
 T = TypeVar("T", bound=Object)
@@ -83,4 +87,15 @@ class ObjectStore:
 
     def _tell(self, kind: Kind[T], old: T | None, new: T | None) -> None:
         for handler in self._handlers[kind]:
-            handler(old, new)
+            try:
+                handler(old, new)
+            except (Exception, SystemExit):
+                if _module(handler).startswith("bayplan."):
+                    raise  # an index of ours would be wrong from now on
+                text = "a plugin's handler of changes broke"
+                key = (new or old).key  # type: ignore[union-attr]
+                log.exception(text, kind=kind.name, key=key, module=_module(handler))
+
+
+def _module(handler: ChangeHandler[Any]) -> str:
+    return getattr(handler, "__module__", "")

@@ -263,8 +263,12 @@ class _BoundPod(msgspec.Struct):
 _decode_bound = msgspec.json.Decoder(_BoundPod).decode
 
 
-def _binding_of(body: bytes) -> tuple[str, str]:
-    pod = _decode_bound(body)
+def _binding_of(body: bytes) -> tuple[str, str] | None:
+    """Uid and node; None for what is no Pod, as a proxy's page."""
+    try:
+        pod = _decode_bound(body)
+    except msgspec.DecodeError:
+        return None
     return pod.metadata.uid, pod.spec.node_name
 
 

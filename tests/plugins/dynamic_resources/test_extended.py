@@ -240,6 +240,7 @@ def test_a_claim_whose_pod_is_given_up_is_deleted_and_holds_its_devices_until_th
     state = world.reserve(pod)
     world.pre_bind(state, pod)
     made = see(world)
+    assert not world.plugin._tracker._made_for
     world.plugin.unreserve(state, pod, "n1")
     assert CLAIM_PATH not in world.api.stored
     assert world.filter(other)["n1"] == "cannot schedule extended resource claim"

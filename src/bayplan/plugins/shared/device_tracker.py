@@ -241,6 +241,7 @@ class DeviceTracker:
         for uid, entry in list(self._in_flight.items()):
             if entry.pod_uid == pod_uid and entry.claim.name == IN_MEMORY:
                 del self._in_flight[uid]
+                self._made_for.pop(uid, None)
                 self._use(uid, entry.claim.key, None)
 
     def _settle(self, key: str, uid: str) -> None:
