@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from queue import Queue
@@ -325,6 +326,45 @@ def test_a_status_patch_is_sent_to_the_status(bench: Bench) -> None:
     assert request.path == "/api/v1/namespaces/default/pods/web-1/status"
     assert request.headers["Content-Type"] == STRATEGIC_MERGE_PATCH
     assert len(bench.server.requests) == 2
+
+
+def test_a_status_patch_that_waits_when_its_pod_is_bound_is_not_sent(server: FaultServer) -> None:
+    allowed = threading.Event()
+    connection = server.connection()
+    dispatcher = Dispatcher(connection, Lanes(qps=1, burst=2, may_send=allowed.is_set))
+    dispatcher.start()
+    writer = Writer(dispatcher, Http(connection), lambda: NOW)
+    server.script = lambda exchange: exchange.answer(201)
+    ended: Queue[str] = Queue()
+
+    def said(what: str) -> Callable[[ApiError | None], None]:
+        return lambda error: ended.put(f"{what}: {error}")
+
+    other = make_pod("web-2").uid("uid-2").obj()
+    writer.patch_pod_status(POD, CONDITION, "n1", said("condition"))
+    writer.patch_pod_status(POD, None, "n1", said("nomination"))
+    writer.bind(POD, "node-1", said("binding"))
+    writer.patch_pod_status(other, CONDITION, None, said("other"))
+    allowed.set()
+    dispatcher.wake()
+    # The burst is 2: what is not sent takes nothing of it.
+    assert {ended.get(timeout=SOON) for _ in range(4)} == {
+        f"{what}: None" for what in ("condition", "nomination", "binding", "other")
+    }
+    dispatcher.close(0)
+    assert [request.path.rpartition("/pods/")[2] for request in server.requests] == [
+        "web-1/binding",
+        "web-2/status",
+    ]
+    assert not writer._status_patches
+
+
+def test_a_status_patch_after_a_binding_is_sent(bench: Bench) -> None:
+    bench.server.script = lambda exchange: exchange.answer(201)
+    bench.bind()
+    bench.writer.patch_pod_status(POD, CONDITION, None, bench.results.put)
+    assert bench.results.get(timeout=SOON) is None
+    assert [request.command for request in bench.server.requests] == ["POST", "PATCH"]
 
 
 def test_a_patch_that_changes_nothing_is_not_sent(bench: Bench) -> None:

@@ -164,6 +164,9 @@ class Dispatcher:
         self._end()
 
     def _send(self, request: Request) -> None:
+        if request.superseded:
+            self._finish(request, b"")
+            return
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             headers = self._connection.headers(request.content_type)

@@ -154,7 +154,8 @@ class Lanes:
             return None
         taken = self._lanes[lane].popleft() if self._lanes[lane] else self._pull_event()
         if taken is not None:
-            limit.take()
+            if not taken.superseded:
+                limit.take()
             taken.tries += 1
             self.counts.in_flight[lane] += 1
         return taken

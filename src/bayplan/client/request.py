@@ -36,6 +36,8 @@ class Request:
         must_know: a lookup that is retried without limit, until the object or its absence is known.
         tries: how often it was sent so far.
         in_doubt: whether a try before the last one may have taken effect.
+        superseded: whether a later request has made it pointless. It is not sent then, and ends as
+            if the answer were empty. Any thread may set it.
     """
 
     method: str
@@ -51,3 +53,4 @@ class Request:
     must_know: bool = False
     tries: int = 0
     in_doubt: bool = False
+    superseded: bool = False

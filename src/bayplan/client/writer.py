@@ -11,12 +11,17 @@ The first three go through the `Dispatcher` and report to a callback on its thre
   same name is never bound by mistake.
 - Status patches and deletions are idempotent and may be retried; both carry the uid. Deleting a Pod
   that is gone is success.
+- A status patch that waits when a binding of the same Pod is put is not sent any more. Bindings go
+  first, so it would come after the binding: a nomination would be refused, and a condition would
+  say that the Pod has no node.
 
 Volume objects are written rarely, by blocking calls.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -61,6 +66,9 @@ class Writer:
         self._dispatcher = dispatcher
         self._http = http
         self._now = now
+        self._lock = threading.Lock()
+        self._status_patches: defaultdict[str, list[Request]] = defaultdict(list)
+        """Those that have not ended, by uid of the Pod."""
 
     def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
         """Assign ``pod`` to the node; what DefaultBinder does."""
@@ -81,6 +89,9 @@ class Writer:
                 on_done(outcome)
 
         request = Request("POST", path, done, body, Lane.BIND, repeatable=True)
+        with self._lock:
+            for patch in self._status_patches.get(pod.uid, ()):
+                patch.superseded = True
         self._dispatcher.submit(request)
 
     def patch_pod_status(
@@ -99,17 +110,21 @@ class Writer:
         if body is None:
             on_done(None)
             return
-        self._dispatcher.submit(
-            Request(
-                "PATCH",
-                f"{_pod_path(pod)}/status",
-                lambda outcome: on_done(_error(outcome)),
-                body,
-                Lane.STATUS,
-                STRATEGIC_MERGE_PATCH,
-                idempotent=True,
-            )
-        )
+
+        def done(outcome: Outcome) -> None:
+            with self._lock:
+                patches = self._status_patches[pod.uid]
+                patches.remove(request)
+                if not patches:
+                    del self._status_patches[pod.uid]
+            on_done(_error(outcome))
+
+        path = f"{_pod_path(pod)}/status"
+        kind = STRATEGIC_MERGE_PATCH
+        request = Request("PATCH", path, done, body, Lane.STATUS, kind, idempotent=True)
+        with self._lock:
+            self._status_patches[pod.uid].append(request)
+        self._dispatcher.submit(request)
 
     def patch_group_status(
         self, pod_group: WorkloadPodGroup, condition: Condition, on_done: Done
