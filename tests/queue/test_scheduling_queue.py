@@ -17,7 +17,13 @@ from tests.queue.support import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
+from bayplan.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    Resource,
+)
 from bayplan.framework.status import Status
 from bayplan.queue import HintTable, Place, QueueSettings, SchedulingQueue
 from bayplan.queue.policy import QueuePolicy
@@ -487,6 +493,25 @@ def test_a_gated_pod_moves_only_by_events_of_the_plugin_that_holds_it() -> None:
     bench.queue.move_all(CLAIM_ADD)
     assert bench.place("a") is ACTIVE
     assert queued.gating_plugin == ""
+
+
+@pytest.mark.parametrize(("gates", "place"), [(True, ACTIVE), (False, GATED)])
+def test_an_event_that_is_nothing_to_pre_enqueue_costs_nothing_for_gated_pods(
+    gates: bool, place: Place
+) -> None:
+    bench = Bench(
+        ("Gates", on(CLAIM_ADD)), ("Gates", EventRegistration(NODE_ADD, None, gates=gates))
+    )
+    rejected = bench.reject(pod("rejected").obj(), "Gates")
+    bench.gates.held.add("held")
+    bench.queue.add(pod("held").obj())
+    bench.gates.held.clear()
+    bench.backed_off()
+    bench.queue.move_all(NODE_ADD)
+    assert bench.place("held") is place
+    assert rejected.place is ACTIVE
+    bench.queue.move_all(CLAIM_ADD)
+    assert bench.place("held") is ACTIVE
 
 
 def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go() -> None:

@@ -151,8 +151,13 @@ class EventRegistration:
 
     With an ``index`` the hint is asked about some of the rejected Pods only. It must answer Skip
     for all others.
+
+    Attributes:
+        gates: whether the event may also end what the plugin's PreEnqueue said. If not, it costs
+            nothing for the Pods that PreEnqueue holds back.
     """
 
     event: ClusterEvent
     hint: HintFn | None = None
     index: HintIndex | None = None
+    gates: bool = True

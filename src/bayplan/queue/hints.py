@@ -122,6 +122,7 @@ class HintTable:
                     functions = self._pod_keys.setdefault((profile, plugin), {})
                     functions[registration.index.pod_keys] = None
         self._interest: dict[ClusterEvent, Interest] = {}
+        self._interest_of_gated: dict[ClusterEvent, Interest] = {}
         self._broken: set[tuple[str, str, str]] = set()
         self._broken_indexes: set[PluginKey] = set()
 
@@ -129,15 +130,22 @@ class HintTable:
         """Who is interested in ``event``."""
         found = self._interest.get(event)
         if found is None:
-            found = self._interest[event] = self._find(event)
+            found = self._interest[event] = self._find(event, gated=False)
         return found
 
-    def _find(self, event: ClusterEvent) -> Interest:
+    def interest_of_gated(self, event: ClusterEvent) -> Interest:
+        """Who is interested in ``event`` for the Pods that PreEnqueue holds back."""
+        found = self._interest_of_gated.get(event)
+        if found is None:
+            found = self._interest_of_gated[event] = self._find(event, gated=True)
+        return found
+
+    def _find(self, event: ClusterEvent, *, gated: bool) -> Interest:
         hints: dict[str, list[tuple[str, HintFn | None]]] = {}
         indexes: dict[PluginKey, list[HintIndex | None]] = {}
         for profile, registered in self._profiles.items():
             for plugin, registration in registered:
-                if registration.event.matches(event):
+                if registration.event.matches(event) and (registration.gates or not gated):
                     hints.setdefault(profile, []).append((plugin, registration.hint))
                     indexes.setdefault((profile, plugin), []).append(registration.index)
         every = tuple(plugin for plugin, found in indexes.items() if None in found)

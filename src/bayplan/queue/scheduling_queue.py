@@ -285,12 +285,16 @@ class SchedulingQueue:
         interest = self._hints.interest(event)
         if not interest.hints and not event.wildcard:
             return
-        parts = [part for part in (self._places.gated, self._places.unschedulable) if part]
+        gated, unschedulable = self._places.gated, self._places.unschedulable
         if event.wildcard:
-            pods = [queued for part in parts for queued in part]
+            pods = [*gated, *unschedulable]
         else:
-            keys = list(interest.concerned(old, new)) if parts else ()
-            pods = [queued for part in parts for queued in part.waiting_for(keys)]
+            pods = []
+            if gated:
+                keys = self._hints.interest_of_gated(event).concerned(old, new)
+                pods += gated.waiting_for(keys)
+            if unschedulable:
+                pods += unschedulable.waiting_for(interest.concerned(old, new))
         if precheck is not None:
             pods = list(filter(precheck, pods))
         for queued, strategy in self._hints.woken(event, old, new, pods):

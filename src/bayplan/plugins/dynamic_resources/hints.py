@@ -33,11 +33,11 @@ class Hints:
         made = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
         claim = ClusterEvent(RESOURCE_CLAIM, changed | Action.DELETE)
         return [
-            EventRegistration(ClusterEvent(NODE, node)),
+            EventRegistration(ClusterEvent(NODE, node), gates=False),
             EventRegistration(claim, self.claim_changed, HintIndex(_pod_keys, _claim_keys)),
             EventRegistration(made, self.claim_made),
-            EventRegistration(ClusterEvent(DEVICE_CLASS, changed)),
-            EventRegistration(ClusterEvent(RESOURCE_SLICE, changed)),
+            EventRegistration(ClusterEvent(DEVICE_CLASS, changed), gates=False),
+            EventRegistration(ClusterEvent(RESOURCE_SLICE, changed), gates=False),
         ]
 
     def claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
