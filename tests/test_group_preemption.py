@@ -18,7 +18,7 @@ from tests.groups import (
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.client.errors import ServerError
-from bayplan.testing import PodBuilder, make_object, make_pod
+from bayplan.testing import PodBuilder, make_node, make_object, make_pod
 
 PREEMPTED = {"reason": "PreemptionByScheduler"}
 
@@ -103,6 +103,21 @@ def test_nobody_goes_whose_node_is_not_needed() -> None:
     cluster.add(*important("g", 1, cpu="4"))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["n0-0", "n0-1"]
+
+
+def test_nobody_goes_if_members_may_be_closer_together() -> None:
+    """Where b is gone, too, a plan spreads the members; without a all fit on n0. b is younger."""
+    cluster = cluster_where_victims_stay()
+    cluster.add(*nodes(1), make_node("n1").capacity(cpu="8", memory="8Gi", pods=10))
+    cluster.add(low("x", "n0", "1", priority=10), low("y", "n1", "6", priority=10))
+    cluster.add(low("a", "n0", "3").start_time("2026-01-01T00:00:00Z"))
+    cluster.add(low("b", "n1", "2").start_time("2026-01-02T00:00:00Z"))
+    show(cluster, pod_group("g", minMember=3))
+    pods = important("g", 3)
+    cluster.add(*pods)
+    cluster.run()
+    assert cluster.writer.deleted == ["a"]
+    assert nominated(cluster, *pods) == ["n0", "n0", "n0"]
 
 
 def test_the_lowest_priority_goes_first_and_equal_priority_never() -> None:

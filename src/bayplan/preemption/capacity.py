@@ -150,17 +150,90 @@ class Fit:
             fit += np.minimum(sums, need.count).astype(np.int64)
         return fit
 
-    def copies(self, need: Need, free: Mapping[str, IntArray]) -> IntArray:
-        """(n,) how often a Pod fits, at most `Need.count` times.
+    def copies(
+        self, need: Need, free: Mapping[str, IntArray], rows: IntArray | slice = slice(None)
+    ) -> IntArray:
+        """How often a Pod fits on each of ``rows``, at most `Need.count` times.
 
         A node that offers nothing of a resource and will do nevertheless has it from somewhere
         else: from a driver of devices.
         """
-        copies: IntArray = np.where(need.rows, need.count, 0)
+        copies: IntArray = np.where(need.rows[rows], need.count, 0)
         for name, amount in need.amounts.items():
-            bound = np.where(self.free.offered[name] > 0, free[name] // amount, _UNBOUNDED)
+            offered = self.free.offered[name][rows]
+            bound = np.where(offered > 0, free[name][rows] // amount, _UNBOUNDED)
             copies = np.minimum(copies, bound)
         return np.maximum(copies, 0)
+
+
+class _Beside:
+    """Room beside members of a taker.
+
+    Args:
+        free: what is free with nobody gone and without the members.
+        gone: the Pods of units that are gone, as far as they are on rows of members.
+        members: where they are.
+    """
+
+    def __init__(
+        self, free: Free, gone: Mapping[int, list[Placed]], members: Sequence[Placed]
+    ) -> None:
+        self._free, self._used = free, {row for row, _ in members}
+        for placed in gone.values():
+            free.take(placed, -1)
+        free.take(members)
+
+    def has_room_beside(self, placed: Sequence[Placed]) -> bool:
+        """Add these Pods; whether the members have their room nevertheless."""
+        self._free.take(placed)
+        return not self._free.is_overdrawn(placed, self._used)
+
+    def remove(self, placed: Sequence[Placed]) -> None:
+        """These Pods are gone again."""
+        self._free.take(placed, -1)
+
+
+class _Anywhere:
+    """Room for a taker whose members go wherever some is.
+
+    Args:
+        fit: what they need.
+        free: what is free with nobody gone.
+        gone: the Pods of the units that are gone.
+    """
+
+    def __init__(self, fit: Fit, free: Free, gone: Mapping[int, list[Placed]]) -> None:
+        self._fit, self._free = fit, free
+        for placed in gone.values():
+            free.take(placed, -1)
+        self._copies = [fit.copies(need, free.columns) for need in fit.needs]
+        inside, count = fit.domains >= 0, int(fit.domains.max(initial=-1)) + 1
+        self._sums = [
+            np.bincount(fit.domains[inside], copies[inside], minlength=count).astype(np.int64)
+            for copies in self._copies
+        ]
+
+    def has_room_beside(self, placed: Sequence[Placed]) -> bool:
+        """Add these Pods; whether the minimum fits in one domain nevertheless."""
+        self._free.take(placed)
+        self._count_again(placed)
+        fit = np.zeros_like(self._sums[0])
+        for need, sums in zip(self._fit.needs, self._sums, strict=True):
+            fit += np.minimum(sums, need.count)
+        return int(fit.max(initial=0)) >= self._fit.minimum
+
+    def remove(self, placed: Sequence[Placed]) -> None:
+        """These Pods are gone again."""
+        self._free.take(placed, -1)
+        self._count_again(placed)
+
+    def _count_again(self, placed: Sequence[Placed]) -> None:
+        rows = np.unique(np.array([row for row, _ in placed], np.intp))
+        rows = rows[self._fit.domains[rows] >= 0]
+        for need, copies, sums in zip(self._fit.needs, self._copies, self._sums, strict=True):
+            now = self._fit.copies(need, self._free.columns, rows)
+            np.add.at(sums, self._fit.domains[rows], now - copies[rows])
+            copies[rows] = now
 
 
 class Capacity:
@@ -261,24 +334,29 @@ class Capacity:
         Where there is a choice, those that should yield last stay. Members above the minimum of a
         group are asked after all others: they have to go if the rest does.
         """
-        units, free = self._units, deepcopy(self._free)
         used = {row for row, _ in members}
         touching = {unit: self._placed(unit) for unit in self._touching(used).intersection(gone)}
-        for placed in touching.values():
-            free.take(placed, -1)
-        free.take(members)
+        return self._spared(gone, touching, _Beside(deepcopy(self._free), touching, members))
+
+    def spared_anywhere(self, gone: Iterable[int]) -> set[int]:
+        """The units of ``gone`` that may stay if members go where there is room, as `spared`."""
+        placed = {unit: self._placed(unit) for unit in gone}
+        return self._spared(gone, placed, _Anywhere(self._fit, deepcopy(self._free), placed))
+
+    def _spared(
+        self, gone: Iterable[int], placed: Mapping[int, list[Placed]], world: _Beside | _Anywhere
+    ) -> set[int]:
+        units = self._units
         elastic = {unit: key for key, surplus in units.surplus.items() for unit in surplus}
         slacks = self._slacks(gone)
         spared: set[int] = set()
         ended: set[str | int] = set()
         for unit in sorted(gone, key=lambda unit: (unit in elastic, -unit)):
-            placed = touching.get(unit, [])
             if unit < units.leaving or elastic.get(unit, unit) in ended:
                 continue
             freed = self._freed_by([unit])
-            free.take(placed)
-            if free.is_overdrawn(placed, used) or any(map(gt, freed, slacks)):
-                free.take(placed, -1)
+            if not world.has_room_beside(placed.get(unit, [])) or any(map(gt, freed, slacks)):
+                world.remove(placed.get(unit, []))
                 ended.add(units.rest.get(unit, ""))
             else:
                 slacks = list(map(sub, slacks, freed))

@@ -17,8 +17,9 @@ it.
 4. **Reprieve**: members are put where there is room then, and units stay whose room they do not
    use, or that fit beside them, those that should yield last first, unless a limit demands them.
 5. **Proof**: one exact plan of the group, by all of its plugins, in a world without the others. It
-   may put members elsewhere; if more units can stay by that, another plan proves it. For a Pod that
-   a limit holds back, each unit that no limit demands is tried, too: it may be on another node.
+   may put members elsewhere; if more units can stay by that, another plan proves it. So it does for
+   units that can stay if members are closer together than the plan put them. For a Pod that a limit
+   holds back, each unit that no limit demands is tried, too: it may be on another node.
 6. Where the proof fails, for reasons other than resources, it is tried without the whole prefix,
    then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
    half and then the other, and so on. There are `PROOFS` plans at most.
@@ -211,6 +212,7 @@ class _Proof:
     def reprieve(self) -> None:
         """Let those stay that need not go."""
         self._spare(sorted(self._capacity.spared(self.gone, self._members())))
+        self._spare(sorted(self._capacity.spared_anywhere(self.gone)))
         if self._capacity.ceilings and len(self._request.taker.pods) == 1:
             tried: set[int] = set()
             while others := self._on_account_of_nodes() - tried:
