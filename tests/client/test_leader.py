@@ -27,13 +27,17 @@ class LeaseServer:
     def __init__(self, server: FaultServer) -> None:
         self.lease: dict[str, Any] | None = None
         self.broken = False
+        self.pages = 0
         self.written: Queue[dict[str, Any]] = Queue()
         self.lock = threading.Lock()
         server.script = self
 
     def __call__(self, exchange: Exchange) -> None:
         with self.lock:
-            if self.broken:
+            if self.pages:
+                self.pages -= 1
+                exchange.answer(200, b"<html>")
+            elif self.broken:
                 exchange.error(500, "InternalError")
             elif exchange.command == "GET":
                 self.read(exchange)
@@ -132,6 +136,19 @@ def test_the_first_candidate_makes_the_lease_and_leads(
     assert server.requests[0].path == (
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/bayplan"
     )
+
+
+def test_an_answer_that_is_no_lease_is_a_failure_like_others(
+    lease: LeaseServer, candidate: Candidate
+) -> None:
+    lease.pages = 2
+    candidate.elector.start()
+    assert candidate.started.wait(SOON)
+    lease.written.get(timeout=SOON)
+    lease.pages = 1
+    lease.written.get(timeout=SOON)
+    assert candidate.elector.is_leader
+    assert not candidate.stopped.is_set()
 
 
 def test_the_leader_renews_and_keeps_the_time_it_began(

@@ -39,6 +39,8 @@ Lease = dict[str, Any]
 """As JSON, not as a struct: what others keep in it must survive our updates."""
 
 _decode = msgspec.json.Decoder(Lease).decode
+_FAILURES = (ApiError, msgspec.DecodeError)
+"""What comes of a request that fails; an answer that is no Lease may come from a proxy."""
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,9 @@ class LeaderElector:
         """Acquire or renew once, in so many seconds; whether we hold the Lease now."""
         try:
             held = self._try_to_hold(self._clock() + within)
-        except ApiError as error:
-            self.problem = error.message
-            log.warning("cannot get or renew the lease", lease=self._lock.path, error=error.message)
+        except _FAILURES as error:
+            self.problem = str(error)
+            log.warning("cannot get or renew the lease", lease=self._lock.path, error=str(error))
             return False
         else:
             self.problem = ""
@@ -282,8 +284,8 @@ class LeaderElector:
         }
         try:
             self._put(self._lease, free, self._clock() + self._lock.renew_deadline / 2)
-        except ApiError as error:
-            log.warning("cannot release the lease", lease=self._lock.path, error=error.message)
+        except _FAILURES as error:
+            log.warning("cannot release the lease", lease=self._lock.path, error=str(error))
 
     def _micro_time(self) -> str:
         return f"{self._now():%Y-%m-%dT%H:%M:%S.%f}Z"
