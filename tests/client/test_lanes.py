@@ -244,6 +244,33 @@ def test_events_that_are_announced_are_gathered_for_a_while(clock: Clock) -> Non
     assert taken(lanes) == ["e1", "e2"]
 
 
+def test_a_source_that_fills_up_gets_half_of_the_places_before_bindings(clock: Clock) -> None:
+    lanes = make(clock, max_in_flight=40)
+    waiting = [request(EVENT, "e") for _ in range(50)]
+    full = True
+    lanes.set_event_source(lambda: waiting.pop(0) if waiting else None, lambda: full)
+    bindings = [request(BIND, "b") for _ in range(50)]
+    for each in bindings:
+        lanes.put(each)
+    assert taken(lanes) == ["e"] * 20 + ["b"] * 20
+    lanes.settle(bindings[0], b"")
+    assert taken(lanes) == ["b"]
+    full = False
+    for each in bindings[1:5]:
+        lanes.settle(each, b"")
+    assert taken(lanes) == ["b"] * 4
+
+
+@pytest.mark.parametrize("why", ["no token", "nothing there"])
+def test_a_source_that_fills_up_does_not_hold_bindings_back(clock: Clock, why: str) -> None:
+    lanes = make(clock, **({"qps": 1, "burst": 2} if why == "no token" else {}))
+    waiting = [request(EVENT, f"e{i}") for i in range(3)] if why == "no token" else []
+    lanes.set_event_source(lambda: waiting.pop(0) if waiting else None, lambda: True)
+    lanes.put(request(BIND, "b1"))
+    lanes.put(request(BIND, "b2"))
+    assert [path for path in taken(lanes) if path[0] == "b"] == ["b1", "b2"]
+
+
 def test_events_leave_room_and_a_process_that_ends_gathers_no_more(clock: Clock) -> None:
     lanes = make(clock)
     events = [request(EVENT, f"e{i}") for i in range(EVENTS_IN_FLIGHT + 1)]

@@ -87,12 +87,14 @@ class Dispatcher:
         else:
             self.wake()
 
-    def set_event_source(self, source: Callable[[], Request | None]) -> None:
+    def set_event_source(
+        self, source: Callable[[], Request | None], fills_up: Callable[[], bool] = lambda: False
+    ) -> None:
         """Ask ``source`` for a request of `Lane.EVENT`, on our thread, whenever there is room.
 
-        Whoever fills the source calls `announce_event`.
+        Whoever fills the source calls `announce_event`; see `Lanes.set_event_source`.
         """
-        self._lanes.set_event_source(source)
+        self._lanes.set_event_source(source, fills_up)
 
     def announce_event(self) -> None:
         """The event source has something; it is asked within `EVENT_PAUSE`."""

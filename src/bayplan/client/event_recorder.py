@@ -1,7 +1,8 @@
 """Events about Pods (events.k8s.io/v1): recording never blocks, sending has the lowest priority.
 
 `EventRecorder.event` appends to a bounded queue; JSON is made on the dispatcher's thread, when it
-has no binding and no status write waiting. A full queue drops events and counts them. As in
+has no binding and no status write waiting, or when the queue is half full. A full queue drops
+events and counts them. As in
 client-go's event broadcaster, equal events (all but the note) become one series: the second one
 turns the first into a series by a patch, later ones are only counted, and the count is sent every
 half hour and when the series has been quiet for six minutes. Only the most recent `MAX_SERIES` are
@@ -87,7 +88,8 @@ class EventRecorder:
         dispatcher: sends them; it pulls from here.
         reporting_controller: schedulerName, unless an event names another.
         reporting_instance: which process; the default is controller and host name.
-        max_waiting: events kept while the dispatcher has better things to do.
+        max_waiting: events kept while the dispatcher has better things to do. From half of that on
+            they come first.
         clock_ns: wall clock in nanoseconds.
     """
 
@@ -112,7 +114,7 @@ class EventRecorder:
         self._swept_ns = self._refreshed_ns = clock_ns()
         self._last_name_ns = 0
         self._statistics = EventStatistics()
-        dispatcher.set_event_source(self.next_request)
+        dispatcher.set_event_source(self.next_request, self._fills_up)
 
     def event(
         self,
@@ -139,6 +141,9 @@ class EventRecorder:
             _Event(self._clock_ns(), reporter, regarding, related, type_, reason, action, note)
         )
         self._dispatcher.announce_event()
+
+    def _fills_up(self) -> bool:
+        return 2 * len(self._waiting) > self._max_waiting
 
     def statistics(self) -> EventStatistics:
         """A copy of the counters."""

@@ -16,7 +16,9 @@ A request is in one of these places, and every move is a method::
 2. Is there room in flight, and may anything be sent at all (`may_send`: are we the leader)?
 3. The first lane with a request: bindings, then status writes, then events. Events have no place
    while `EVENTS_IN_FLIGHT` of them are in flight. Where no event waits, the event source is asked,
-   but only when it has announced something at least `EVENT_PAUSE` ago.
+   but only when it has announced something at least `EVENT_PAUSE` ago. While the source says that
+   it fills up, events come first, in up to half of the places: bindings that go on for minutes
+   would otherwise cost events.
 4. Does the rate limit have a token? Events have a bucket of their own.
 
 An example, with two free places and a rate of 1 a second: a status write S, an event and then a
@@ -111,6 +113,7 @@ class Lanes:
         self._status_writes: dict[str, deque[Request]] = {}
         """By path: that under way, then those that are held back for it."""
         self._event_source: Callable[[], Request | None] | None = None
+        self._source_fills_up: Callable[[], bool] = lambda: False
         self._ask_source_at = 0.0
         self.counts = LaneStatistics()
         self.ending = False
@@ -129,9 +132,14 @@ class Lanes:
             self._ask_source_at = due
         return sooner
 
-    def set_event_source(self, source: Callable[[], Request | None]) -> None:
-        """Ask ``source`` for a request of `Lane.EVENT` whenever there is room for one."""
-        self._event_source = source
+    def set_event_source(
+        self, source: Callable[[], Request | None], fills_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Ask ``source`` for a request of `Lane.EVENT` whenever there is room for one.
+
+        ``fills_up`` says whether it has so many that they come first.
+        """
+        self._event_source, self._source_fills_up = source, fills_up
         self._ask_source_at = 0.0
 
     # What the dispatcher asks
@@ -144,7 +152,8 @@ class Lanes:
             self._lanes[request.lane].appendleft(request)
         if sum(self.counts.in_flight) >= self.max_in_flight or not self._may_send():
             return None
-        lane = self._next_lane(now)
+        events_first = self._source_fills_up() and self._has_place_for_event(now)
+        lane = Lane.EVENT if events_first else self._next_lane(now)
         if lane is None:
             return None
         limit = self._limits[lane is Lane.EVENT]
@@ -158,6 +167,8 @@ class Lanes:
                 limit.take()
             taken.tries += 1
             self.counts.in_flight[lane] += 1
+        elif events_first:  # there was nothing after all
+            return self.take()
         return taken
 
     def settle(self, request: Request, outcome: Outcome) -> bool:
@@ -263,10 +274,20 @@ class Lanes:
         due = self._lanes[Lane.EVENT] or self._ask_source_at <= now or self.ending
         return Lane.EVENT if due else None
 
+    def _has_place_for_event(self, now: float) -> bool:
+        places = self.max_in_flight // 2
+        free = self.counts.in_flight[Lane.EVENT] < places and not self._retries_are_many()
+        return free and self._ask_source_at <= now and self._limits[True].wait(now) <= 0
+
+    def _retries_are_many(self) -> bool:
+        """Requests that wait for their next try fill up what may be in flight.
+
+        Otherwise an outage would turn the bounded source of events into an unbounded list.
+        """
+        return len(self._retries) >= EVENTS_IN_FLIGHT
+
     def _pull_event(self) -> Request | None:
-        # Events that wait for their next try fill up what may be in flight, else an outage would
-        # turn the bounded source into an unbounded list of retries.
-        if self._event_source is None or len(self._retries) >= EVENTS_IN_FLIGHT:
+        if self._event_source is None or self._retries_are_many():
             return None
         # First the pause, then the question: who announces an event in between shortens it.
         self._ask_source_at = self.clock() + LONGEST_PAUSE
