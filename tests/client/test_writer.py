@@ -352,7 +352,7 @@ def test_a_status_patch_that_waits_when_its_pod_is_bound_is_not_sent(server: Fau
         f"{what}: None" for what in ("condition", "nomination", "binding", "other")
     }
     dispatcher.close(0)
-    assert [request.path.rpartition("/pods/")[2] for request in server.requests] == [
+    assert sorted(request.path.rpartition("/pods/")[2] for request in server.requests) == [
         "web-1/binding",
         "web-2/status",
     ]
