@@ -139,15 +139,27 @@ class Fit:
 
     def is_enough(self, free: Mapping[str, IntArray]) -> bool:
         """Whether the minimum fits in one domain."""
-        return int(self.by_domain(free).max(initial=0)) >= self.minimum
+        return self.is_minimum(self.by_domain(free))
+
+    def is_minimum(self, fit: IntArray) -> bool:
+        """Whether it does where so many Pods fit, by domain."""
+        return int(fit.max(initial=0)) >= self.minimum
 
     def by_domain(self, free: Mapping[str, IntArray]) -> IntArray:
         """How many Pods fit at most, by domain."""
+        return self.at_most([self.sums(self.copies(need, free)) for need in self.needs])
+
+    def sums(self, copies: IntArray, rows: IntArray | slice = slice(None)) -> IntArray:
+        """The sum of ``copies``, those of ``rows``, by domain."""
+        inside, count = self._inside[rows], int(self.domains.max(initial=-1)) + 1
+        sums = np.bincount(self.domains[rows][inside], copies[inside], minlength=count)
+        return sums.astype(np.int64)
+
+    def at_most(self, sums: Sequence[IntArray]) -> IntArray:
+        """How many Pods fit, by domain, with these `sums` of each need."""
         fit = np.zeros(int(self.domains.max(initial=-1)) + 1, np.int64)
-        for need in self.needs:
-            copies = self.copies(need, free)[self._inside]
-            sums = np.bincount(self.domains[self._inside], copies, minlength=len(fit))
-            fit += np.minimum(sums, need.count).astype(np.int64)
+        for need, copies in zip(self.needs, sums, strict=True):
+            fit += np.minimum(copies, need.count)
         return fit
 
     def copies(
@@ -166,74 +178,34 @@ class Fit:
         return np.maximum(copies, 0)
 
 
-class _Beside:
-    """Room beside members of a taker.
-
-    Args:
-        free: what is free with nobody gone and without the members.
-        gone: the Pods of units that are gone, as far as they are on rows of members.
-        members: where they are.
-    """
-
-    def __init__(
-        self, free: Free, gone: Mapping[int, list[Placed]], members: Sequence[Placed]
-    ) -> None:
-        self._free, self._used = free, {row for row, _ in members}
-        for placed in gone.values():
-            free.take(placed, -1)
-        free.take(members)
-
-    def has_room_beside(self, placed: Sequence[Placed]) -> bool:
-        """Add these Pods; whether the members have their room nevertheless."""
-        self._free.take(placed)
-        return not self._free.is_overdrawn(placed, self._used)
-
-    def remove(self, placed: Sequence[Placed]) -> None:
-        """These Pods are gone again."""
-        self._free.take(placed, -1)
-
-
 class _Anywhere:
-    """Room for a taker whose members go wherever some is.
+    """How many Pods of a taker fit while Pods are added, one unit after the other.
 
     Args:
-        fit: what they need.
-        free: what is free with nobody gone.
-        gone: the Pods of the units that are gone.
+        fit: the taker.
+        free: what is free; changes before each call of `has_room`.
     """
 
-    def __init__(self, fit: Fit, free: Free, gone: Mapping[int, list[Placed]]) -> None:
+    def __init__(self, fit: Fit, free: Free) -> None:
         self._fit, self._free = fit, free
-        for placed in gone.values():
-            free.take(placed, -1)
         self._copies = [fit.copies(need, free.columns) for need in fit.needs]
-        inside, count = fit.domains >= 0, int(fit.domains.max(initial=-1)) + 1
-        self._sums = [
-            np.bincount(fit.domains[inside], copies[inside], minlength=count).astype(np.int64)
-            for copies in self._copies
+        self._sums = [fit.sums(copies) for copies in self._copies]
+
+    def has_room(self, added: Sequence[Placed]) -> bool:
+        """Whether the minimum fits beside these, too. If not, they are to be removed again."""
+        fit = self._fit
+        rows = np.unique(np.array([row for row, _ in added], np.intp))
+        copies = [fit.copies(need, self._free.columns, rows) for need in fit.needs]
+        sums = [
+            total + fit.sums(now - before[rows], rows)
+            for total, now, before in zip(self._sums, copies, self._copies, strict=True)
         ]
-
-    def has_room_beside(self, placed: Sequence[Placed]) -> bool:
-        """Add these Pods; whether the minimum fits in one domain nevertheless."""
-        self._free.take(placed)
-        self._count_again(placed)
-        fit = np.zeros_like(self._sums[0])
-        for need, sums in zip(self._fit.needs, self._sums, strict=True):
-            fit += np.minimum(sums, need.count)
-        return int(fit.max(initial=0)) >= self._fit.minimum
-
-    def remove(self, placed: Sequence[Placed]) -> None:
-        """These Pods are gone again."""
-        self._free.take(placed, -1)
-        self._count_again(placed)
-
-    def _count_again(self, placed: Sequence[Placed]) -> None:
-        rows = np.unique(np.array([row for row, _ in placed], np.intp))
-        rows = rows[self._fit.domains[rows] >= 0]
-        for need, copies, sums in zip(self._fit.needs, self._copies, self._sums, strict=True):
-            now = self._fit.copies(need, self._free.columns, rows)
-            np.add.at(sums, self._fit.domains[rows], now - copies[rows])
-            copies[rows] = now
+        if not fit.is_minimum(fit.at_most(sums)):
+            return False
+        self._sums = sums
+        for before, now in zip(self._copies, copies, strict=True):
+            before[rows] = now
+        return True
 
 
 class Capacity:
@@ -336,16 +308,31 @@ class Capacity:
         """
         used = {row for row, _ in members}
         touching = {unit: self._placed(unit) for unit in self._touching(used).intersection(gone)}
-        return self._spared(gone, touching, _Beside(deepcopy(self._free), touching, members))
+        free = self._free_with(touching)
+        free.take(members)
+        return self._spared(gone, touching, free, lambda pods: not free.is_overdrawn(pods, used))
 
     def spared_anywhere(self, gone: Iterable[int]) -> set[int]:
         """The units of ``gone`` that may stay if members go where there is room, as `spared`."""
         placed = {unit: self._placed(unit) for unit in gone}
-        return self._spared(gone, placed, _Anywhere(self._fit, deepcopy(self._free), placed))
+        free = self._free_with(placed)
+        return self._spared(gone, placed, free, _Anywhere(self._fit, free).has_room)
+
+    def _free_with(self, gone: Mapping[int, Sequence[Placed]]) -> Free:
+        """What is free when these Pods, by unit, are gone."""
+        free = deepcopy(self._free)
+        for placed in gone.values():
+            free.take(placed, -1)
+        return free
 
     def _spared(
-        self, gone: Iterable[int], placed: Mapping[int, list[Placed]], world: _Beside | _Anywhere
+        self,
+        gone: Iterable[int],
+        placed: Mapping[int, Sequence[Placed]],
+        free: Free,
+        has_room: Callable[[Sequence[Placed]], bool],
     ) -> set[int]:
+        """The units that ``has_room`` lets stay, each asked about beside those before it."""
         units = self._units
         elastic = {unit: key for key, surplus in units.surplus.items() for unit in surplus}
         slacks = self._slacks(gone)
@@ -354,9 +341,10 @@ class Capacity:
         for unit in sorted(gone, key=lambda unit: (unit in elastic, -unit)):
             if unit < units.leaving or elastic.get(unit, unit) in ended:
                 continue
-            freed = self._freed_by([unit])
-            if not world.has_room_beside(placed.get(unit, [])) or any(map(gt, freed, slacks)):
-                world.remove(placed.get(unit, []))
+            freed, pods = self._freed_by([unit]), placed.get(unit, ())
+            free.take(pods)
+            if any(map(gt, freed, slacks)) or not has_room(pods):
+                free.take(pods, -1)
                 ended.add(units.rest.get(unit, ""))
             else:
                 slacks = list(map(sub, slacks, freed))
