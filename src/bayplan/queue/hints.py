@@ -126,18 +126,12 @@ class HintTable:
         self._broken: set[tuple[str, str, str]] = set()
         self._broken_indexes: set[PluginKey] = set()
 
-    def interest(self, event: ClusterEvent) -> Interest:
-        """Who is interested in ``event``."""
-        found = self._interest.get(event)
+    def interest(self, event: ClusterEvent, *, gated: bool = False) -> Interest:
+        """Who is interested in ``event``; for the Pods that PreEnqueue holds back if ``gated``."""
+        known = self._interest_of_gated if gated else self._interest
+        found = known.get(event)
         if found is None:
-            found = self._interest[event] = self._find(event, gated=False)
-        return found
-
-    def interest_of_gated(self, event: ClusterEvent) -> Interest:
-        """Who is interested in ``event`` for the Pods that PreEnqueue holds back."""
-        found = self._interest_of_gated.get(event)
-        if found is None:
-            found = self._interest_of_gated[event] = self._find(event, gated=True)
+            found = known[event] = self._find(event, gated=gated)
         return found
 
     def _find(self, event: ClusterEvent, *, gated: bool) -> Interest:

@@ -291,7 +291,7 @@ class SchedulingQueue:
         else:
             pods = []
             if gated:
-                keys = self._hints.interest_of_gated(event).concerned(old, new)
+                keys = self._hints.interest(event, gated=True).concerned(old, new)
                 pods += gated.waiting_for(keys)
             if unschedulable:
                 pods += unschedulable.waiting_for(interest.concerned(old, new))
