@@ -29,7 +29,7 @@ from bayplan.telemetry.polled import Values
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World
 
-KUBERNETES = "1.37.1"
+KUBERNETES = "1.37.2"
 """The kube-scheduler that this version agrees with."""
 _LANES = {lane: lane.name.lower() for lane in Lane}
 
