@@ -23,6 +23,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.apply.effects import Effects
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.group_report import GroupReport
@@ -88,6 +89,7 @@ class Scheduler:
         group_report: GroupReport,
         group_statuses: GroupStatusWriter,
         object_report: ObjectReport,
+        effects: Effects,
         instrument: Instrument,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -98,6 +100,7 @@ class Scheduler:
         self._binder = binder
         self._report = report
         self._object_report = object_report
+        self._effects = effects
         self._groups = GroupCycle(
             world.cache,
             world.queue,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.apply.effects import Effects
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.placers import Placers
@@ -168,6 +169,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         GroupReport(ports.events, ports.statuses),
         ports.group_statuses,
         ObjectReport(ports.events, ports.clock),
+        Effects(ports.inbox),
         ports.instrument,
         ports.clock,
     )

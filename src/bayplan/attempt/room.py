@@ -27,6 +27,7 @@ from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.room import NoRoom, Room, Taker
 from bayplan.framework.runtime import Framework
@@ -65,6 +66,7 @@ class Request:
         level = group.topology.required if group.topology is not None else ""
         self.taker = Taker(group.uid, group.key, tuple(pods), group.minimum, level)
         self.dry_run = dry_run
+        self.effects: list[Effect] = []
 
     def rows_for(self, pod: Pod) -> BoolArray:
         """See `RoomRequest`."""
@@ -107,7 +109,7 @@ class HeldPodRequest:
         self._cache, self._commit, self._selector = cache, commit, selector
         self._framework, self._domain, self._pod = framework, state.domain, pod
         self.taker = Taker(pod.uid, pod.key, (pod,), 1)
-        self.dry_run = state.dry_run
+        self.dry_run, self.effects = state.dry_run, state.effects
 
     def rows_for(self, pod: Pod) -> BoolArray:
         """See `RoomRequest`."""

@@ -28,6 +28,7 @@ from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.room import NoRoom, Room, Taker, WorkloadTrial
 from bayplan.framework.runtime import Framework
@@ -123,6 +124,7 @@ class WorkloadRequest:
     ) -> None:
         self._rooms, self._framework = rooms, framework
         self.pod_group, self.dry_run = pod_group, dry_run
+        self.effects: list[Effect] = []
         self._row_local: dict[int, bool] = {}
         minimum = pod_group.minimum - len(rooms.cache.members.scheduled(pod_group.key))
         self.taker = Taker(pod_group.uid, pod_group.key, tuple(pods), max(minimum, 1))

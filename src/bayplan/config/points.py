@@ -32,12 +32,15 @@ class Point(enum.StrEnum):
     PLACEMENT_GENERATE = "placementGenerate"
     PLACEMENT_SCORE = "placementScore"
     POD_GROUP_POST_FILTER = "podGroupPostFilter"
+    CARRY_OUT = "carryOut"
 
     def __init__(self, name: str) -> None:
         self.display = name[0].upper() + name[1:]
 
 
-_STEPS = frozenset({Point.NORMALIZE_SCORE, Point.UNRESERVE, Point.PRE_BIND_PRE_FLIGHT})
+_STEPS = frozenset(
+    {Point.NORMALIZE_SCORE, Point.UNRESERVE, Point.PRE_BIND_PRE_FLIGHT, Point.CARRY_OUT}
+)
 """Steps of other points: they have methods of their own, but no configuration names them."""
 
 EXTENSION_POINTS = tuple(point for point in Point if point not in _STEPS)

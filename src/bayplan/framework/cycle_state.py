@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from bayplan.cache.node_table import BoolArray
+from bayplan.framework.effects import Effect
 from bayplan.framework.status import Status
 
 OUTSIDE = Status.unresolvable("node(s) were outside of the group's topology domain")
@@ -30,6 +31,7 @@ class CycleState:
         dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
             does, and nothing is counted or remembered for the next Pod.
         explained: whether the status of every node is wanted, also where the Pod fits somewhere.
+        effects: what plugins want done when the decision is applied (`bayplan.framework.effects`).
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
         outside: the status of the other rows; None where a message is to count them as no nodes.
         unlimited: whether limits of tenants are left out of account, to find out which nodes would
@@ -40,6 +42,7 @@ class CycleState:
         "_data",
         "domain",
         "dry_run",
+        "effects",
         "explained",
         "outside",
         "skip_filter",
@@ -60,6 +63,7 @@ class CycleState:
     ) -> None:
         self._data: dict[str, object] = {}
         self.dry_run = dry_run
+        self.effects: list[Effect] = []
         self.explained = explained
         self.domain = domain
         self.outside = outside

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NoReturn, TypeVar
@@ -16,6 +17,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
+from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
 from bayplan.framework.groups import AdmitsGroups, GroupsPods, LooksAround
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
@@ -25,6 +27,7 @@ from bayplan.framework.points import (
     REJECTING,
     Bind,
     BoundsCopies,
+    CarriesOut,
     FilterNodes,
     FilterOne,
     FilterPlugin,
@@ -198,6 +201,7 @@ class PluginSet:
         self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
         self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))
         self.looking_around = tuple(p for p in self.all if isinstance(p, LooksAround))
+        self._carrying = {p.name: p for p in self.all if isinstance(p, CarriesOut)}
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.selective: tuple[Selective, ...] = tuple(
             p for p in self.pre_filter if isinstance(p, Selective) and p.name not in self.local
@@ -276,6 +280,12 @@ class PluginSet:
         names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
         self.call(plugin, point, _refuse, answer, names)
         raise AssertionError("`call` has raised an AttemptFault")
+
+    def carry_out(self, effect: Effect) -> None:
+        """Have the plugin that wants ``effect`` carry it out. Never raises: faults are logged."""
+        plugin = self._carrying[effect.plugin]
+        with suppress(AttemptFault):
+            self.call(plugin, Point.CARRY_OUT, plugin.carry_out, effect)
 
     def ask_pre_filter(
         self, plugin: PreFilter, state: CycleState, pod: Pod, nodes: NodeTable

@@ -21,6 +21,7 @@ from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.interface import (
     Depends,
     FilterFailure,
@@ -345,6 +346,14 @@ class EnqueueExtensions(Named, Protocol):
         """The cluster events that may undo this plugin's rejections."""
 
 
+@runtime_checkable
+class CarriesOut(Named, Protocol):
+    """Carries out effects of its own: subclasses of `bayplan.framework.effects.Effect`."""
+
+    def carry_out(self, effect: Effect, /) -> None:
+        """A decision of which ``effect`` is part is applied. Scheduling thread; must not wait."""
+
+
 FilterPlugin = FilterNodes | FilterOne
 ScorePlugin = ScoreNodes | ScoreOne
 QueueSort = QueueKey | QueueLess
@@ -377,6 +386,7 @@ EXTRAS: Mapping[type, Point | None] = {
     PreBindPreFlight: Point.PRE_BIND,
     NormalizePlacementScores: Point.PLACEMENT_SCORE,
     EnqueueExtensions: None,
+    CarriesOut: None,
 }
 """Forms that make a plugin part of no point -> the point that they belong to."""
 

@@ -15,6 +15,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.status import Code, Status
 
 
@@ -54,6 +55,10 @@ class RoomRequest(Protocol):
     @property
     def dry_run(self) -> bool:
         """Whether this is only a question: then nobody may be evicted."""
+
+    @property
+    def effects(self) -> list[Effect]:
+        """Where plugins append what they want done if the answer is applied."""
 
     def rows_for(self, pod: Pod) -> BoolArray:
         """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave."""

@@ -30,7 +30,7 @@ class PodRequest:
         self._usable = np.zeros(len(failure.nodes), np.bool_)
         self._usable[failure.candidates] = True
         self.taker = Taker(pod.uid, pod.key, (pod,), 1)
-        self.dry_run = state.dry_run
+        self.dry_run, self.effects = state.dry_run, state.effects
 
     def rows_for(self, _pod: Pod) -> BoolArray:
         """See `RoomRequest`."""

@@ -1,0 +1,26 @@
+"""Carries out the effects of decisions, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayplan.framework.effects import Activate, Effect
+from bayplan.framework.runtime import Framework
+from bayplan.inbox import messages
+from bayplan.inbox.inbox import Inbox
+
+
+class Effects:
+    """See the module's docstring. Scheduling thread only."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def carry_out(self, framework: Framework, effects: Iterable[Effect]) -> None:
+        """Do what the plugins of ``framework`` want done. Never raises."""
+        for effect in effects:
+            match effect:
+                case Activate():
+                    self._inbox.post(messages.Activate(effect.pods))
+                case _:
+                    framework.plugins.carry_out(effect)
