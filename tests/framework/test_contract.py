@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from bayplan.config import IN_TREE
+from bayplan.config.points import Point
 from bayplan.framework import Depends, Plugin
 from bayplan.framework.contract import METHODS, expected, problems
-from bayplan.framework.points import extension_points
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterOne,
+    PreFilter,
+    extension_points,
+)
 from bayplan.framework.registry import PluginLoadError, Registry
 
 HEAD = """
@@ -174,6 +180,15 @@ def test_members_of_base_classes_count(tmp_path: Path) -> None:
 
     [problem] = problems(Mine)
     assert problem.startswith("Mine.filter_depend: unknown")
+
+
+def test_a_plugin_may_derive_from_the_points_that_it_implements() -> None:
+    class Mine(Plugin, PreFilter, FilterOne, EnqueueExtensions):
+        def pre_filter(self, *_: Any) -> None: ...
+        def filter(self, *_: Any) -> None: ...
+
+    assert problems(Mine) == ["Mine: EnqueueExtensions needs " + expected("events_to_register")]
+    assert extension_points(Mine) == {Point.PRE_FILTER, Point.FILTER}
 
 
 def test_what_ends_the_process_while_a_file_is_imported_is_a_fault_of_the_file(

@@ -14,7 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bayplan.framework.interface import Depends, Normalizer, Plugin, PodPart
-from bayplan.framework.points import EXTRAS, FORMS, extension_points, has, methods
+from bayplan.framework.points import (
+    EXTRAS,
+    FORMS,
+    extension_points,
+    has,
+    has_method,
+    methods,
+)
 
 _FORMS = (*(form for forms in FORMS.values() for form in forms), *EXTRAS)
 METHODS: Mapping[str, type] = {method: form for form in _FORMS for method in methods(form)}
@@ -65,7 +72,7 @@ def expected(method: str) -> str:
 def _own_members(cls: type[Plugin]) -> Iterator[tuple[str, Any]]:
     """The public members that users gave the class, those of its base classes included."""
     for base in reversed(cls.__mro__):
-        if base not in Plugin.__mro__:
+        if base not in Plugin.__mro__ and not vars(base).get("_is_protocol"):
             for name, value in vars(base).items():
                 if not name.startswith("_") or name == "__init__":
                     yield name, value
@@ -116,10 +123,11 @@ def _signature_problem(value: Any, arguments: int, wanted: str) -> str:
 def _missing(cls: type[Plugin]) -> Iterator[str]:
     for form in _FORMS:
         names = methods(form)
-        there = [name for name in names if hasattr(cls, name)]
+        there = [name for name in names if has_method(cls, form, name)]
+        needed_by = there[0] if there else form.__name__
         for name in names:
-            if there and name not in there:
-                yield f"{there[0]} needs {expected(name)}"
+            if (there or form in cls.__mro__) and name not in there:
+                yield f"{needed_by} needs {expected(name)}"
     for form, point in EXTRAS.items():
         if has(cls, form) and point is not None and not any(has(cls, f) for f in FORMS[point]):
             called = " or ".join(methods(f)[0] for f in FORMS[point])

@@ -1,10 +1,11 @@
 """The plugin contract as types: one Protocol per form in which a plugin can take part in a point.
 
 A plugin implements an extension point by having the methods of one of its Protocols (`FORMS`);
-nothing is registered beside them. Methods are called by position, so parameters may have any name.
+nothing else is registered. Methods are called by position, so parameters may have any name.
 `bayplan.framework.contract` checks the plugins of users against these Protocols when they are
-loaded, mypy checks those in `bayplan.plugins`, and the table of methods in docs/plugins.md is made
-from them: the first paragraph of a method's docstring is its line there.
+loaded. The plugins in `bayplan.plugins` derive from these Protocols, so mypy checks their methods.
+The table of methods in docs/plugins.md is made from the Protocols, too: the first paragraph of a
+method's docstring is its line there.
 """
 
 from __future__ import annotations
@@ -413,5 +414,11 @@ def extension_points(plugin: type) -> frozenset[Point]:
 
 
 def has(plugin: type, form: type) -> bool:
-    """Whether the class has the methods of ``form``."""
-    return all(hasattr(plugin, method) for method in methods(form))
+    """Whether the class has all methods of ``form``."""
+    return all(has_method(plugin, form, method) for method in methods(form))
+
+
+def has_method(plugin: type, form: type, method: str) -> bool:
+    """Whether the class has a method of its own, if it derives from ``form``."""
+    stub = getattr(form, method)
+    return getattr(plugin, method, stub) is not stub

@@ -114,6 +114,5 @@ class Turns(Protocol):
 class TakesTurns(Named, Protocol):
     """A plugin that lets tenants take turns. In-tree only."""
 
-    @property
-    def tenant_turns(self) -> Turns:
-        """Whose turn it is."""
+    tenant_turns: Turns
+    """Whose turn it is."""

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class _Kept(list[Reservation]):
     """The reservations that a Pod has to respect: a code of Filter is a place in here, from 1."""
 
 
-class Backfill(Plugin):
+class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtensions):
     """See the module's docstring."""
 
     Args = BackfillArgs
@@ -317,10 +317,3 @@ def _start(pod: Pod, now: float) -> float:
 def _end(pod: Pod, now: float) -> float:
     """When a running Pod ends; one that is late ends at once."""
     return now if pod.deleted is not None else max(_start(pod, now) + duration_of(pod), now)
-
-
-class _Implements(PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = Backfill

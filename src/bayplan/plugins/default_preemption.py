@@ -5,15 +5,12 @@ How it does so is `bayplan.preemption`. PodGroupPostFilter makes room for a grou
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.points import (
-    EnqueueExtensions,
     PodGroupPostFilter,
-    PostFilter,
-    PreEnqueue,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest, WorkloadRoomRequest
 from bayplan.preemption.group import GroupPreemption
@@ -23,7 +20,7 @@ from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.workload_group import WorkloadPreemption
 
 
-class DefaultPreemption(PreemptionPlugin):
+class DefaultPreemption(PreemptionPlugin, PodGroupPostFilter):
     """See the module's docstring."""
 
     Args: ClassVar[type | None] = DefaultPreemptionArgs
@@ -42,10 +39,3 @@ class DefaultPreemption(PreemptionPlugin):
         if not self._counters.any_below(request.taker.priority):
             return NoRoom()
         return self._groups.make_room(request)
-
-
-class _Implements(PreEnqueue, PostFilter, PodGroupPostFilter, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = DefaultPreemption

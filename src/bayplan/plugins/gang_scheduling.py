@@ -9,7 +9,7 @@ members wait for each other.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from bayplan.api.kinds import WORKLOAD_POD_GROUP
 from bayplan.api.pod import Pod
@@ -38,7 +38,7 @@ PATIENCE = 300.0
 """Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
 
 
-class GangScheduling(Plugin):
+class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
     kinds = (WORKLOAD_POD_GROUP,)
@@ -119,10 +119,3 @@ def _asks_less(pod: Pod, old: WorkloadPodGroup | None, new: WorkloadPodGroup | N
         return Hint.SKIP
     less = old.is_gang and new.is_gang and new.minimum < old.minimum
     return Hint.QUEUE if less else Hint.SKIP
-
-
-class _Implements(GroupsPods, PreEnqueue, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = GangScheduling

@@ -9,7 +9,7 @@ report.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _LEAST = 23 * _MB
 _MOST_PER_IMAGE = 1000 * _MB
 
 
-class ImageLocality(Plugin):
+class ImageLocality(Plugin, ScoreNodes, HasEpoch):
     """Scores by the images of a Pod's containers and image volumes."""
 
     score_depends = Depends.NODE
@@ -77,10 +77,3 @@ def _wanted(constraints: SpecPart) -> _Wanted:
 def _normalized(image: str) -> str:
     """``image`` as nodes report it, with the tag that is meant when none is given."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
-
-
-class _Implements(ScoreNodes, HasEpoch, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = ImageLocality

@@ -15,7 +15,7 @@ measurements that part is 0 here, where scheduler-plugins scores all nodes 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ def _limits(container: Container) -> Resources:
     return container.resources.limits
 
 
-class LowRiskOverCommitment(Plugin):
+class LowRiskOverCommitment(Plugin, ScoreNodes):
     """See the module's docstring."""
 
     Args = LowRiskOverCommitmentArgs
@@ -111,10 +111,3 @@ def _risk(request: IntArray, limit: IntArray, allocatable: IntArray) -> npt.NDAr
     excess = np.maximum(limit - allocatable, 0)
     risk: npt.NDArray[np.float64] = excess / np.maximum(limit - request, 1)
     return risk
-
-
-class _Implements(ScoreNodes, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = LowRiskOverCommitment

@@ -7,7 +7,7 @@ at. A faulty term never matches where it is required; where it is preferred, the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ _REASONS = {
 _CONFLICT = Status.unresolvable("pod affinity terms conflict")
 
 
-class NodeAffinity(Plugin):
+class NodeAffinity(Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, EnqueueExtensions):
     """Filters by required terms, scores by the weights of preferred ones that match."""
 
     Args = NodeAffinityArgs
@@ -141,10 +141,3 @@ def _named_nodes(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
             return None
         named = (named or frozenset()).union(frozenset.intersection(*sets))
     return named
-
-
-class _Implements(PreFilter, FilterNodes, PreScore, ScoreNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeAffinity

@@ -6,8 +6,6 @@ its other features matter to updates of Pods, not to their placement.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from bayplan.api.kinds import NODE
@@ -30,7 +28,7 @@ from bayplan.plugins.shared.coded_answers import CodedAnswers
 _REASON = Status.unresolvable("node(s) didn't match Pod's required features")
 
 
-class NodeDeclaredFeatures(Plugin):
+class NodeDeclaredFeatures(Plugin, PreFilter, FilterNodes, EnqueueExtensions):
     """Filters nodes whose status.declaredFeatures lack what the Pod needs."""
 
     filter_depends = Depends.NODE
@@ -79,10 +77,3 @@ def _declares_others(_pod: Pod, old: Node | None, new: Node) -> Hint:
 def _needs_others(_pod: Pod, old: Pod, new: Pod) -> Hint:
     before, after = (p.shape.constraints.memo(_needed) for p in (old, new))
     return Hint.SKIP if before == after else Hint.QUEUE
-
-
-class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeDeclaredFeatures

@@ -7,8 +7,6 @@ the named node to look at; Filter says the same where a profile has PreFilter of
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from bayplan.api.kinds import NODE
@@ -23,7 +21,7 @@ from bayplan.framework.status import Status
 _REASON = Status.unresolvable("node(s) didn't match the requested node name")
 
 
-class NodeName(Plugin):
+class NodeName(Plugin, PreFilter, FilterNodes, EnqueueExtensions):
     """Filters nodes other than spec.nodeName, if that is set."""
 
     filter_depends = Depends.NODE
@@ -50,10 +48,3 @@ class NodeName(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """A new node may be the one."""
         return [EventRegistration(ClusterEvent(NODE, Action.ADD))]
-
-
-class _Implements(PreFilter, FilterNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeName

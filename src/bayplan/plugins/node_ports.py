@@ -6,7 +6,6 @@ Ports conflict when port and protocol are the same and so is the IP, or either I
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 import numpy as np
 
@@ -29,7 +28,7 @@ _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104
 _REASON = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
 
-class NodePorts(Plugin):
+class NodePorts(Plugin, PreFilter, FilterNodes, BoundsCopies, EnqueueExtensions):
     """Filters nodes where a host port of the Pod is taken."""
 
     filter_depends = Depends.NODE | Depends.PODS
@@ -79,10 +78,3 @@ def _port_freed(pod: Pod, old: Pod, _new: Pod | None) -> Hint:
         return Hint.SKIP
     ports, freed = (p.shape.constraints.memo(host_ports) for p in (pod, old))
     return Hint.QUEUE if _conflict(ports, freed) else Hint.SKIP
-
-
-class _Implements(PreFilter, FilterNodes, BoundsCopies, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodePorts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ _HALF = MAX_NODE_SCORE // 2
 _NO_STATUS = PodStatus()
 
 
-class NodeResourcesBalancedAllocation(Plugin):
+class NodeResourcesBalancedAllocation(Plugin, PreScore, ScoreNodes):
     """Scores by how evenly the resources in the args are used."""
 
     Args = NodeResourcesBalancedAllocationArgs
@@ -182,10 +182,3 @@ def _in_order(terms: FloatArray) -> FloatArray:
     for term in terms:
         total += term
     return total
-
-
-class _Implements(PreScore, ScoreNodes, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeResourcesBalancedAllocation

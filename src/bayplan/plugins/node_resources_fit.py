@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,9 @@ Needs = tuple[tuple[str, int], ...]
 _TOO_MANY_PODS = 1
 
 
-class NodeResourcesFit(Plugin):
+class NodeResourcesFit(
+    Plugin, FilterNodes, BoundsCopies, ScoreNodes, PlacementScore, EnqueueExtensions
+):
     """Filters by free resources, scores by the configured strategy; full placements first."""
 
     Args = NodeResourcesFitArgs
@@ -206,12 +208,3 @@ def _room_freed(pod: Pod, old: Pod, new: Pod | None) -> Hint:
 
 def _offered(node: Node, resource: str) -> int:
     return quantity.of(resource, node.status.allocatable.get(resource, 0))
-
-
-class _Implements(
-    FilterNodes, BoundsCopies, ScoreNodes, PlacementScore, EnqueueExtensions, Protocol
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeResourcesFit

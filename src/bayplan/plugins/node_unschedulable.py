@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from bayplan.api.kinds import NODE
@@ -26,7 +24,7 @@ from bayplan.plugins.shared.tolerations import UNSCHEDULABLE_TAINT, tolerated
 _REASON = Status.unresolvable("node(s) were unschedulable")
 
 
-class NodeUnschedulable(Plugin):
+class NodeUnschedulable(Plugin, FilterNodes, EnqueueExtensions):
     """Filters nodes with spec.unschedulable."""
 
     filter_depends = Depends.NODE
@@ -60,10 +58,3 @@ def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
 
 def _own_toleration(_pod: Pod, _old: Pod, new: Pod) -> Hint:
     return Hint.QUEUE if new.shape.constraints.memo(_tolerates_cordon) else Hint.SKIP
-
-
-class _Implements(FilterNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeUnschedulable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeTable
@@ -13,7 +12,7 @@ from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.points import NormalizePlacementScores, PlacementScore
 
 
-class PodGroupPodsCount(Plugin):
+class PodGroupPodsCount(Plugin, PlacementScore, NormalizePlacementScores):
     """Scores by the number of Pods; the placement with most of them scores 100."""
 
     def score_placement(
@@ -32,10 +31,3 @@ class PodGroupPodsCount(Plugin):
     ) -> Integers:
         """In relation to the highest."""
         return Normalizer()(scores, int(scores.max()))
-
-
-class _Implements(PlacementScore, NormalizePlacementScores, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = PodGroupPodsCount

@@ -13,7 +13,7 @@ a class that does not exist, mean that nothing is tolerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.api.pod import Pod
@@ -23,7 +23,6 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.config.args import DefaultPreemptionArgs, PreemptionTolerationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
-from bayplan.framework.points import EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.policy import LowerPriorityVictims
 
@@ -112,10 +111,3 @@ class PreemptionToleration(PreemptionPlugin):
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         victims = TolerantVictims(handle.counters, handle.objects, handle.now)
         super().__init__(args, handle, victims, args.enough_candidates)
-
-
-class _Implements(PreEnqueue, PostFilter, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = PreemptionToleration

@@ -6,8 +6,6 @@ are those of scheduler-plugins.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from bayplan.api.pod import SpecPart
 from bayplan.api.qos import QosClass, qos_class
 from bayplan.framework.interface import Plugin, QueuedPod
@@ -16,7 +14,7 @@ from bayplan.framework.points import QueueKey, QueueLess
 _ORDER = tuple(QosClass)
 
 
-class QOSSort(Plugin):
+class QOSSort(Plugin, QueueKey, QueueLess):
     """See the module's docstring."""
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, float]:
@@ -31,10 +29,3 @@ class QOSSort(Plugin):
 
 def _place(part: SpecPart) -> int:
     return _ORDER.index(qos_class(part))
-
-
-class _Implements(QueueKey, QueueLess, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = QOSSort

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.interface import Plugin
@@ -11,7 +9,7 @@ from bayplan.framework.points import EnqueueExtensions, PreEnqueue
 from bayplan.framework.status import Status
 
 
-class SchedulingGates(Plugin):
+class SchedulingGates(Plugin, PreEnqueue, EnqueueExtensions):
     """Holds a Pod until its last gate is removed."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -26,10 +24,3 @@ class SchedulingGates(Plugin):
         """The Pod's own gates going away."""
         event = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return [EventRegistration(event)]
-
-
-class _Implements(PreEnqueue, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = SchedulingGates

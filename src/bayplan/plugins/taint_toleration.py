@@ -7,7 +7,6 @@ taints that the Pod does not tolerate score best.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 import numpy as np
 
@@ -33,7 +32,7 @@ _REASON = Status.unresolvable("node(s) had untolerated taint(s)")
 _DISCOURAGING = "PreferNoSchedule"
 
 
-class TaintToleration(Plugin):
+class TaintToleration(Plugin, FilterNodes, PreScore, ScoreNodes, EnqueueExtensions):
     """Filters and scores by taints, once per distinct set of taints."""
 
     filter_depends = Depends.NODE
@@ -79,10 +78,3 @@ def _taints_gone(pod: Pod, old: Node | None, new: Node) -> Hint:
     tolerations = pod.spec.tolerations
     repelled = old is None or repels(old.spec.taints, tolerations)
     return Hint.QUEUE if repelled and not repels(new.spec.taints, tolerations) else Hint.SKIP
-
-
-class _Implements(FilterNodes, PreScore, ScoreNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = TaintToleration

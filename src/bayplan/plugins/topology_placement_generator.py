@@ -7,7 +7,7 @@ only their domain is left.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from bayplan.framework.points import EnqueueExtensions, PlacementGenerate
 from bayplan.framework.status import Status
 
 
-class TopologyPlacementGenerator(Plugin):
+class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
     """One placement for each value of the label that the group names."""
 
     kinds = (WORKLOAD_POD_GROUP,)
@@ -94,10 +94,3 @@ def _undetermined(why: str) -> Status:
 def _sibling_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     mine = workload_group_key(old) == workload_group_key(pod)
     return Hint.QUEUE if new is None and mine else Hint.SKIP
-
-
-class _Implements(PlacementGenerate, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = TopologyPlacementGenerator

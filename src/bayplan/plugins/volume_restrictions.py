@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -144,7 +144,7 @@ class _State:
         return sum(name in self.claims for name in other.claim_names)
 
 
-class VolumeRestrictions(Plugin):
+class VolumeRestrictions(Plugin, PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = (PERSISTENT_VOLUME_CLAIM,)
@@ -220,10 +220,3 @@ def _pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
         return Hint.SKIP
     shared = set(pod.claim_names) & set(old.claim_names)
     return Hint.QUEUE if shared or disks_conflict(pod, [old]) else Hint.SKIP
-
-
-class _Implements(PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = VolumeRestrictions

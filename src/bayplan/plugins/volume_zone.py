@@ -7,7 +7,7 @@ taken to be in the only zone there is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def topologies(volume: PersistentVolume) -> list[Topology]:
     return demands
 
 
-class VolumeZone(Plugin):
+class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = (
@@ -171,10 +171,3 @@ def _claim_changed(pod: Pod, _old: object, new: PersistentVolumeClaim) -> Hint:
 def _volume_changed(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
     moved = old is None or topologies(old) != topologies(new)
     return Hint.QUEUE if moved else Hint.SKIP
-
-
-class _Implements(PreFilter, Selective, FilterNodes, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = VolumeZone

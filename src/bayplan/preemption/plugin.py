@@ -23,13 +23,14 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
+from bayplan.framework.points import EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import POD, Executor
 from bayplan.preemption.policy import VictimPolicy
 
 
-class PreemptionPlugin(Plugin):
+class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions):
     """Base of plugins that evict Pods; see the module's docstring.
 
     Args:

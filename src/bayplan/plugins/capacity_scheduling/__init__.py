@@ -11,7 +11,6 @@ node is chosen, so there is nothing to do in Reserve and Unreserve.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
@@ -28,11 +27,8 @@ from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
-    EnqueueExtensions,
     PodGroupPostFilter,
     PodMoves,
-    PostFilter,
-    PreEnqueue,
     PreFilter,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest
@@ -52,7 +48,9 @@ CHECK_INTERVAL = 300.0
 _NOT_YET = PostFilterResult(Status.unschedulable(f"preemption: {TERMINATING}"))
 
 
-class CapacityScheduling(PreemptionPlugin):
+class CapacityScheduling(
+    PreemptionPlugin, PreFilter, PodMoves, PodGroupPostFilter, FindsFaults, SelfCheck
+):
     """See the module's docstring."""
 
     kinds = (POD_DISRUPTION_BUDGET, ELASTIC_QUOTA)
@@ -140,20 +138,3 @@ class CapacityScheduling(PreemptionPlugin):
         gone = old or new
         counts = gone is not None and gone.namespace in self._quotas.by_namespace
         return Hint.QUEUE if counts else Hint.SKIP
-
-
-class _Implements(
-    PreEnqueue,
-    PreFilter,
-    PodMoves,
-    PostFilter,
-    PodGroupPostFilter,
-    EnqueueExtensions,
-    FindsFaults,
-    SelfCheck,
-    Protocol,
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = CapacityScheduling

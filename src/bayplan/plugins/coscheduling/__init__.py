@@ -13,7 +13,7 @@ next one before its room is given away.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, Kind
 from bayplan.api.meta import Object
@@ -44,7 +44,9 @@ _ROOM, _LEVEL = "minResources", "topology"
 """Keys of the index of groups that ask for these; the key of a group itself has a slash."""
 
 
-class Coscheduling(Plugin):
+class Coscheduling(
+    Plugin, GroupsPods, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions
+):
     """Places the Pods of a PodGroup together."""
 
     kinds = (POD_GROUP, TOPOLOGY)
@@ -210,12 +212,3 @@ def _asks_for_level(group: Group) -> bool:
 
 def _read_for(owners: Iterable[str]) -> dict[Kind[object], None]:
     return dict.fromkeys(kind for owner in owners for kind in OWNERS[owner])
-
-
-class _Implements(
-    GroupsPods, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions, Protocol
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = Coscheduling

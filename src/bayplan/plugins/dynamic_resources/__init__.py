@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from itertools import chain
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -90,7 +90,20 @@ _FIRST_ERROR = 10
 _MAX_PREFERENCE = 8
 
 
-class DynamicResources(Plugin):
+class DynamicResources(
+    Plugin,
+    PreEnqueue,
+    PreFilter,
+    Selective,
+    FilterNodes,
+    PostFilter,
+    ScoreNodes,
+    Reserve,
+    Unreserve,
+    PreBindPreFlight,
+    PreBind,
+    EnqueueExtensions,
+):
     """See the module's docstring."""
 
     Args = DynamicResourcesArgs
@@ -379,23 +392,3 @@ def _preference(claim: ResourceClaim) -> int:
         for index, sub in enumerate(request.first_available)
         if f"{request.name}/{sub.name}" in chosen
     )
-
-
-class _Implements(
-    PreEnqueue,
-    PreFilter,
-    Selective,
-    FilterNodes,
-    PostFilter,
-    ScoreNodes,
-    Reserve,
-    Unreserve,
-    PreBindPreFlight,
-    PreBind,
-    EnqueueExtensions,
-    Protocol,
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = DynamicResources

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
 from bayplan.api.pod import Pod, PodShape
@@ -64,7 +64,17 @@ class _Verdict(NamedTuple):
     until: float
 
 
-class FairShare(Plugin):
+class FairShare(
+    Plugin,
+    PreEnqueue,
+    PreFilter,
+    PostFilter,
+    PodGroupPostFilter,
+    AdmitsGroups,
+    TakesTurns,
+    FindsFaults,
+    EnqueueExtensions,
+):
     """See the module's docstring."""
 
     Args = FairShareArgs
@@ -259,20 +269,3 @@ def _of_namespace(pod: Pod, old: Namespace | None, new: Namespace | None) -> Hin
     namespace = new or old
     mine = namespace is not None and namespace.name == pod.namespace
     return Hint.QUEUE if mine else Hint.SKIP
-
-
-class _Implements(
-    PreEnqueue,
-    PreFilter,
-    PostFilter,
-    PodGroupPostFilter,
-    AdmitsGroups,
-    TakesTurns,
-    FindsFaults,
-    EnqueueExtensions,
-    Protocol,
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = FairShare

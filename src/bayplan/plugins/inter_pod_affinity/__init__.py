@@ -9,7 +9,6 @@ reasons and their order are those of kube-scheduler's ``interpodaffinity`` packa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -59,7 +58,9 @@ _REASONS = {
 }
 
 
-class InterPodAffinity(Plugin):
+class InterPodAffinity(
+    Plugin, PreFilter, FilterNodes, BoundsCopies, PreScore, ScoreNodes, PodMoves, EnqueueExtensions
+):
     """See the module's docstring."""
 
     Args = InterPodAffinityArgs
@@ -218,19 +219,3 @@ def _after_node_change(pod: Pod, old: Node | None, new: Node) -> Hint:
         if old is None or (before is not None and new.labels.get(term.topology_key) != before):
             return Hint.QUEUE
     return Hint.SKIP
-
-
-class _Implements(
-    PreFilter,
-    FilterNodes,
-    BoundsCopies,
-    PreScore,
-    ScoreNodes,
-    PodMoves,
-    EnqueueExtensions,
-    Protocol,
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = InterPodAffinity

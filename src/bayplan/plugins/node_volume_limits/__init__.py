@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class _State:
         )
 
 
-class NodeVolumeLimits(Plugin):
+class NodeVolumeLimits(Plugin, PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = (
@@ -345,10 +345,3 @@ def _attaches(attacher: str, volume: Volume) -> bool:
         return inline_volume(volume).driver == attacher
     except InlineError:
         return True
-
-
-class _Implements(PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions, Protocol):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = NodeVolumeLimits

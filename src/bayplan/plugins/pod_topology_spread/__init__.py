@@ -9,7 +9,7 @@ system's (soft, by hostname and zone) or a list from the plugin's args. Counts c
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from bayplan.api.kinds import NODE, Kind
 from bayplan.api.node import Node
@@ -63,7 +63,9 @@ _REASONS = {
 }
 
 
-class PodTopologySpread(Plugin):
+class PodTopologySpread(
+    Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions
+):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = DEFAULT_SELECTOR_KINDS
@@ -237,12 +239,3 @@ def _involved(changed: Pod, pod: Pod) -> bool:
     """Whether a change of ``changed`` may matter to the spreading of ``pod``."""
     placed = changed.node_name or changed.status.nominated_node_name
     return bool(placed) and changed.namespace == pod.namespace
-
-
-class _Implements(
-    PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions, Protocol
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = PodTopologySpread

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,7 +80,19 @@ class _State:
     task: BindingTask | None = None
 
 
-class VolumeBinding(Plugin):
+class VolumeBinding(
+    Plugin,
+    PreFilter,
+    Selective,
+    FilterNodes,
+    PreScore,
+    ScoreNodes,
+    Reserve,
+    Unreserve,
+    PreBind,
+    PreBindPreFlight,
+    EnqueueExtensions,
+):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = (
@@ -274,22 +286,3 @@ class VolumeBinding(Plugin):
     def events_to_register(self) -> list[EventRegistration]:
         """What may undo a rejection."""
         return hints.registrations()
-
-
-class _Implements(
-    PreFilter,
-    Selective,
-    FilterNodes,
-    PreScore,
-    ScoreNodes,
-    Reserve,
-    Unreserve,
-    PreBind,
-    PreBindPreFlight,
-    EnqueueExtensions,
-    Protocol,
-):
-    """The points that the plugin implements; mypy checks it against them."""
-
-
-_: type[_Implements] = VolumeBinding
