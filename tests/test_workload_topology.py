@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.groups import names_of, nodes, racks, racks_of
+from tests.queues import pod as queued_pod
+from tests.queues import queue, queues_profile
+from tests.queues import show as show_queues
 from tests.scripted import scripted
 from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
 
 from bayplan.framework import Plugin, Status
 from bayplan.framework.placements import GroupPlacement
+from bayplan.plugins.backfill import Backfill
 from bayplan.queue.places import Place
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import NodeBuilder, make_node, make_pod
@@ -347,3 +351,40 @@ def test_a_group_is_placed_as_a_whole_in_one_rack_if_one_holds_it(data: Any) -> 
     assert len(names_of(cluster, "g")) == (min(number, max(sizes)) if max(sizes) >= minimum else 0)
     assert len(racks_of(cluster, "g")) <= 1
     assert cluster.is_at_rest()
+
+
+def test_a_queue_takes_back_room_in_one_rack() -> None:
+    """The Pods of the lowest priority are in different racks; those of r2 are the lowest pair."""
+    cluster = workload_cluster(gates=GATES, profiles=[queues_profile()])
+    cluster.writer.on_deleted = None
+    cluster.add(*racks(2, 2, 2))
+    show_queues(cluster, queue("mine", "default", guaranteed={"cpu": 2}), queue("lent", "x"))
+    for name, priority in {"r0n1": 5, "r1n1": 6, "r2n1": 1}.items():
+        other = name.replace("n1", "n0")
+        cluster.add(queued_pod(f"low-{other}", "x").node(other))
+        cluster.add(queued_pod(f"low-{name}", "x", priority=priority).node(name))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*members("g", 2))
+    cluster.run()
+    assert sorted(cluster.writer.deleted) == ["low-r2n0", "low-r2n1"]
+    assert {node for _, node in cluster.recorder.nominated} == {"r2n0", "r2n1"}
+
+
+def test_nodes_are_reserved_in_one_rack() -> None:
+    """The nodes that are free first are in different racks."""
+    plugins = {
+        "multiPoint": {"enabled": [{"name": "Backfill"}]},
+        "podGroupPostFilter": {"enabled": [{"name": "Backfill"}]},
+    }
+    config = {"schedulerName": "bayplan", "plugins": plugins}
+    cluster = workload_cluster(gates=GATES, profiles=[config])
+    cluster.clock.time = 1_000_000_000.0
+    cluster.add(*racks(2, 2))
+    for name, seconds in {"r0n0": 500, "r0n1": 700, "r1n0": 600, "r1n1": 800}.items():
+        running = make_pod(f"on-{name}").req(cpu="1").node(name).start_time("2001-09-09T00:00:00Z")
+        cluster.add(running.spec(activeDeadlineSeconds=10_000 + seconds))
+    show(cluster, gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*(pod.created("2001-09-08T00:00:00Z") for pod in members("g", 2)))
+    cluster.run()
+    (reservation,) = cluster.plugin(Backfill)._reservations.values()
+    assert reservation.nodes == {"r0n0", "r0n1"}

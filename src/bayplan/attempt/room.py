@@ -63,7 +63,7 @@ class Request:
         self._cache, self._nominator, self._planner = cache, nominator, planner
         self._framework = framework
         self._group = group
-        level = group.topology.required if group.topology is not None else ""
+        level = group.required_level
         self.taker = Taker(group.uid, group.key, tuple(pods), group.minimum, level)
         self.dry_run = dry_run
         self.effects: list[Effect] = []
@@ -108,7 +108,7 @@ class HeldPodRequest:
     ) -> None:
         self._cache, self._commit, self._selector = cache, commit, selector
         self._framework, self._domain, self._pod = framework, state.domain, pod
-        self.taker = Taker(pod.uid, pod.key, (pod,), 1)
+        self.taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
         self.dry_run, self.effects = state.dry_run, state.effects
 
     def rows_for(self, pod: Pod) -> BoolArray:

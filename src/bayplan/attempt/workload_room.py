@@ -127,7 +127,8 @@ class WorkloadRequest:
         self.effects: list[Effect] = []
         self._row_local: dict[int, bool] = {}
         minimum = pod_group.minimum - len(rooms.cache.members.scheduled(pod_group.key))
-        self.taker = Taker(pod_group.uid, pod_group.key, tuple(pods), max(minimum, 1))
+        level = pod_group.topology_key if framework.placements is not None else ""
+        self.taker = Taker(pod_group.uid, pod_group.key, tuple(pods), max(minimum, 1), level)
 
     def rows_for(self, pod: Pod) -> BoolArray:
         """See `RoomRequest`."""

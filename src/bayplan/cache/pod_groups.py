@@ -17,7 +17,14 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of
+from bayplan.cache.sub_groups import (
+    GroupTopology,
+    Levels,
+    SubGroup,
+    asked_of,
+    least,
+    parts_of,
+)
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -75,7 +82,14 @@ def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
     """What a PodGroup of Kubernetes asks for, as far as the two APIs have it in common."""
     created = pod_group.metadata.creation_timestamp
     since = None if created is None else created.timestamp()
-    return Group(key=pod_group.key, uid=pod_group.uid, minimum=pod_group.minimum, created=since)
+    key = pod_group.topology_key
+    return Group(
+        key=pod_group.key,
+        uid=pod_group.uid,
+        minimum=pod_group.minimum,
+        topology=GroupTopology(required=key, levels=(key,)) if key else None,
+        created=since,
+    )
 
 
 def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:

@@ -81,6 +81,11 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
     topology: GroupTopology | None = None
     parts: tuple[SubGroup, ...] = ()
 
+    @property
+    def required_level(self) -> str:
+        """The node label of which all its Pods need one value; "" for none."""
+        return "" if self.topology is None else self.topology.required
+
     def walk(self) -> Iterator[SubGroup]:
         """Itself and all parts below it, parents before children."""
         yield self

@@ -34,7 +34,7 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
     key: str
     pods: tuple[Pod, ...]
     minimum: int
-    level: str = ""
+    level: str
 
     @property
     def priority(self) -> int:

@@ -200,11 +200,8 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         order = order[useful[running.rows[order]] & ~np.array(stays, np.bool_)[order]]
         pods = [running.pods[index] for index in order.tolist()]
         units = Units(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
-        if taker.level:
-            domains = nodes.label(taker.level).codes.astype(np.int64)
-        else:
-            domains = np.zeros(len(nodes), np.int64)
-        capacity = Capacity(Fit(nodes, needs, taker.minimum, domains, ()), units)
+        fit = Fit(nodes, needs, taker.minimum, nodes.domains(taker.level), ())
+        capacity = Capacity(fit, units)
         length = capacity.shortest()
         if not length:
             return None

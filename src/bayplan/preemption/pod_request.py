@@ -29,7 +29,7 @@ class PodRequest:
         self._nodes = failure.nodes
         self._usable = np.zeros(len(failure.nodes), np.bool_)
         self._usable[failure.candidates] = True
-        self.taker = Taker(pod.uid, pod.key, (pod,), 1)
+        self.taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
         self.dry_run, self.effects = state.dry_run, state.effects
 
     def rows_for(self, _pod: Pod) -> BoolArray:

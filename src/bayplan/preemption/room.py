@@ -135,10 +135,7 @@ class RoomSearch:
         return Room(proof.plan, victims, sentence, anywhere=proof.is_by_limits_alone())
 
     def _fit(self, taker: Taker, needs: list[Need]) -> Fit:
-        if taker.level:
-            domains = self._nodes.label(taker.level).codes.astype(np.int64)
-        else:
-            domains = np.zeros(len(self._nodes), np.int64)
+        domains = self._nodes.domains(taker.level)
         return Fit(self._nodes, needs, taker.minimum, domains, self._held(taker))
 
     def _held(self, taker: Taker) -> Iterator[Placed]:

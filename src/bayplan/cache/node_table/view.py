@@ -139,6 +139,15 @@ class NodeTable(ABC):
         labels: Labels = self.columns[Labels]
         return labels[key]
 
+    def domains(self, level: str) -> IntArray:
+        """The domain of each node at a ``level``, a node label; ``(n,)``, negative for none.
+
+        Without a level ("") all nodes are in one domain.
+        """
+        if not level:
+            return np.zeros(len(self), np.int64)
+        return self.label(level).codes.astype(np.int64)
+
     @property
     def allowed_pods(self) -> IntArray:
         """How many Pods each node takes, ``(n,)``."""
