@@ -261,6 +261,78 @@ def test_what_a_sub_group_lacks_comes_before_older_pods() -> None:
     assert cluster.bound == [("g-b-1", "r0n1")]
 
 
+def placed(cluster: Cluster, name: str, *nodes: str) -> list[PodBuilder]:
+    """Pods of the sub-group that run on these nodes."""
+    pods = members("g", len(nodes), sub_group=name)
+    cluster.add(*(pod.node(node) for pod, node in zip(pods, nodes, strict=True)))
+    return pods
+
+
+def test_a_sub_group_that_has_lost_its_pods_is_placed_anew_as_a_whole() -> None:
+    cluster = cluster_of(*racks(3, 2, 2, 9))
+    show(cluster, pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 1))))
+    b = placed(cluster, "b", "r1n0")
+    lost = placed(cluster, "a", "r0n0", "r0n1")
+    taken = [make_pod(f"other{i}").req(cpu="1").node(f"r0n{i}") for i in range(2)]
+    cluster.add(*taken)
+    cluster.remove(*lost)
+    first, second = members("g", 2, first=2, sub_group="a")
+    cluster.add(first)
+    run(cluster)
+    assert cluster.place(first) is Place.GROUPED
+    assert notes(cluster)[-1] == "WaitingForMembers 1/2, a 1/2"
+
+    cluster.add(second)
+    run(cluster)
+    assert cluster.bound == []  # r0 and r1 have one place each, r3 is in another zone
+    assert notes(cluster)[-1] == (
+        "NoDomain: no zone holds the group: in z0, no rack holds the sub-group a: best is r0 with "
+        "1 of 2, short by cpu; next r1 with 1"
+    )
+    cluster.remove(taken[1])
+    run(cluster)
+    assert racks_of(cluster, "a") == {"r0": 2}
+    assert notes(cluster)[-1] == (
+        "Bound: 2 Pods, of which 2 are needed, in zone z0, a in rack r0, b in rack r1"
+    )
+    assert cluster.counted_on(b[0]) == "r1n0"
+    assert cluster.is_at_rest()
+
+
+def test_a_pod_that_waits_singly_joins_its_sub_group_when_that_has_lost_all_others() -> None:
+    cluster = cluster_of(*racks(2, 3))
+    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), {"name": "b"})))
+    placed(cluster, "b", "r1n0")
+    lost = placed(cluster, "a", "r0n0", "r0n1")
+    cluster.remove(lost[0])
+    taken = make_pod("other").req(cpu="1").node("r0n0")
+    cluster.add(taken)
+    first, second = members("g", 2, first=2, sub_group="a")
+    cluster.add(first)
+    run(cluster)
+    assert cluster.place(first) is Place.UNSCHEDULABLE  # the rack of its sub-group is full
+    cluster.add(make_pod("late").req(cpu="1").node("r0n1"))
+    cluster.remove(lost[1])
+    cluster.add(second)
+    run(cluster)
+    assert racks_of(cluster, "a") == {"r1": 2}
+    assert cluster.is_at_rest()
+
+
+def test_what_a_lost_sub_group_lacks_comes_before_what_others_have_beyond_their_minimum() -> None:
+    cluster = cluster_of(*nodes(1, cpu="4"))
+    show(
+        cluster,
+        pod_group("g", sub_groups({"name": "a", "minMember": 2}, {"name": "b"}), minMember=4),
+    )
+    placed(cluster, "b", "n0", "n0")
+    surplus = members("g", 1, first=2, sub_group="b")
+    cluster.add(*surplus, *members("g", 2, first=2, sub_group="a"))
+    run(cluster)
+    assert racks_of(cluster, "a").total() == 2
+    assert cluster.place(surplus[0]) is Place.UNSCHEDULABLE
+
+
 def test_pods_of_a_group_below_their_sub_groups_minimum_do_not_yield_one_by_one() -> None:
     cluster = cluster_of(*nodes(1, cpu="6"))
     show(cluster, pod_group("v", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))

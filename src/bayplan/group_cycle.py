@@ -52,6 +52,7 @@ class _Flight:
     entry: QueuedGroup
     framework: Framework
     started: float
+    minimum: int = 0
     domains: Domains = field(default_factory=dict)
     bindings: dict[str, Binding] = field(default_factory=dict)
     bound: int = 0
@@ -100,7 +101,9 @@ class GroupCycle:
             self._fail(entry, framework, outcome)
             return []
         barrier = Barrier(len(outcome.members), self._clock() + self._patience(entry))
-        flight = self._flights[barrier] = _Flight(entry, framework, started, outcome.domains)
+        flight = self._flights[barrier] = _Flight(
+            entry, framework, started, group.minimum, outcome.domains
+        )
         return self._bindings(flight, barrier, outcome)
 
     def _plan(
@@ -202,7 +205,9 @@ class GroupCycle:
             self._queue.group_ended(entry)
             seconds = time.perf_counter() - flight.started
             self._instrument.group_attempt(profile, "scheduled", "Scheduled", seconds)
-            self._report.scheduled(entry, profile, flight.bound, flight.domains, flight.failure)
+            self._report.scheduled(
+                entry, profile, flight.bound, flight.minimum, flight.domains, flight.failure
+            )
             if logs.enabled(2):
                 log.info("Successfully bound group", v=2, group=entry.key, pods=flight.bound)
             return

@@ -48,6 +48,15 @@ def test_a_group_that_requires_a_rack_gets_the_tightest_that_holds_it() -> None:
     assert last_note(cluster) == "Bound: 4 Pods, of which 4 are needed, in rack r2"
 
 
+def test_a_rack_whose_one_node_holds_several_such_groups_stays_free_for_larger_ones() -> None:
+    cluster = cluster_of(*racks(1, 1, cpu="10"))
+    cluster.add(make_pod("other").req(cpu="8").node("r1n0"))
+    show(cluster, pod_group("g", topology(required="rack"), minMember=2))
+    cluster.add(*members("g", 2))
+    cluster.run()
+    assert racks_of(cluster, "g") == {"r1"}
+
+
 def test_a_rack_that_holds_all_comes_before_a_tighter_one_for_the_minimum() -> None:
     cluster = cluster_of(*racks(3, 6, 8))
     show(cluster, pod_group("g", topology(required="rack"), minMember=3))

@@ -32,7 +32,8 @@ from bayplan.attempt.levels import Domain
 from bayplan.attempt.outcome import Reason
 from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.selection import NodeChooser
-from bayplan.cache.node_table import BoolArray, NodeTable
+from bayplan.cache.cache import Cache
+from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup, sub_group_of
 from bayplan.framework.runtime import Framework
@@ -53,7 +54,7 @@ class DomainSearch:
         framework: the profile of the Pods.
         selector: chooses their nodes.
         commit: has them count there.
-        nodes: the table.
+        cache: the nodes, and where Pods of groups are.
         group: what is asked for.
         pods: of the group, in the order in which they are tried.
         dry_run: see `CycleState`.
@@ -68,13 +69,14 @@ class DomainSearch:
         framework: Framework,
         selector: NodeChooser,
         commit: Commit,
-        nodes: NodeTable,
+        cache: Cache,
         group: Group,
         pods: Sequence[Pod],
         *,
         dry_run: bool,
     ) -> None:
-        self._framework, self._nodes, self._group = framework, nodes, group
+        self._framework, self._group = framework, group
+        self._nodes, self._groups = cache.nodes, cache.groups
         self.taken = GroupSearch(framework, selector, commit, dry_run=dry_run)
         self.domains: dict[str, Domain] = {}
         self._rows: dict[str, Rows] = {}
@@ -150,7 +152,7 @@ class DomainSearch:
         tried: list[tuple[Domain, GroupRejection]] = []
         placed = False
         for level in part.topology.steps if part.topology is not None else ("",):
-            domains = levels.domains(self._nodes, level, capacity, within)
+            domains = self._domains(part, level, capacity, within)
             enough = [domain for domain in domains if domain.holds >= part.minimum]
             for domain in enough[: levels.MOST_TRIES]:
                 rejection = self._fill(part, domain)
@@ -163,6 +165,16 @@ class DomainSearch:
                     tried.append((domain, rejection))
         if not placed:
             yield self._why_not(part, domains, tried, capacity)
+
+    def _domains(
+        self, part: SubGroup, level: str, capacity: GroupCapacity, within: Rows
+    ) -> list[Domain]:
+        """The domains of a level; of a part that has begun, the one where most of its Pods are."""
+        domains = levels.domains(self._nodes, level, capacity, within)
+        if not part.begun or not level:
+            return domains
+        home = levels.home(self._nodes, level, self._groups.nodes_of(self._group.key, part))
+        return [domain for domain in domains if home is None or domain.code == home]
 
     def _fill(self, part: SubGroup, domain: Domain) -> GroupRejection | None:
         """Place one part in this domain, or nothing."""

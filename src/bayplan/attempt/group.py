@@ -41,7 +41,7 @@ class Planner:
         if fault := levels.fault(self._cache.nodes, group):
             return group_reasons.bad_topology(group, fault, pods)
         search = DomainSearch(
-            framework, self._selector, self._commit, self._cache.nodes, group, pods, dry_run=dry_run
+            framework, self._selector, self._commit, self._cache, group, pods, dry_run=dry_run
         )
         rejection = search.run()
         if rejection is not None:

@@ -68,8 +68,7 @@ class GroupCapacity:
         fit = np.zeros(domains, np.int64)
         room = np.zeros(domains, np.int64)
         for count, capacity in self._kinds:
-            copies = np.minimum(capacity.copies[inside], self._total)
-            total = np.bincount(codes[inside], copies, domains).astype(np.int64)
+            total = np.bincount(codes[inside], capacity.copies[inside], domains).astype(np.int64)
             fit += np.minimum(total, count)
             room += total
         return fit, room

@@ -32,11 +32,15 @@ class GroupReport:
         self._statuses = statuses
 
     def scheduled(
-        self, entry: QueuedGroup, profile: str, bound: int, domains: Domains, failure: str
+        self,
+        entry: QueuedGroup,
+        profile: str,
+        bound: int,
+        minimum: int,
+        domains: Domains,
+        failure: str,
     ) -> None:
         """So many Pods are bound, in these domains; ``failure`` says why another is not."""
-        group = entry.group
-        minimum = group.minimum if group is not None else bound
         note = f"Bound: {bound} Pods, of which {minimum} are needed"
         for name, domain in sorted(domains.items()):
             note += f", {name} in {domain}" if name else f", in {domain}"

@@ -195,15 +195,21 @@ def _of_part(
         yield None
 
 
-def _of_most(nodes: NodeTable, level: str, members: Mapping[str, int]) -> BoolArray | None:
-    """The domain that has most of ``members``, Pods by node; None where none has a domain."""
+def home(nodes: NodeTable, level: str, members: Mapping[str, int]) -> int | None:
+    """The code of the domain that has most of ``members``, Pods by node; None for none."""
     codes = nodes.label(level).codes
     counts: Counter[int] = Counter()
     for name, number in members.items():
         row = nodes.row(name)
         if row is not None and codes[row] >= 0:
             counts[codes.item(row)] += number
-    if not counts:
+    return min(counts, key=lambda code: (-counts[code], code)) if counts else None
+
+
+def _of_most(nodes: NodeTable, level: str, members: Mapping[str, int]) -> BoolArray | None:
+    """The domain that has most of ``members``, Pods by node; None where none has a domain."""
+    code = home(nodes, level, members)
+    if code is None:
         return None
-    most: BoolArray = codes == min(counts, key=lambda code: (-counts[code], code))
+    most: BoolArray = nodes.label(level).codes == code
     return most

@@ -20,9 +20,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from bayplan.api.pod import Pod, PodShape
 
@@ -74,12 +75,14 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
         minimum: as many of its Pods, those of its parts included, have to fit at once; at least 1.
         topology: where its Pods are to be together; None for anywhere that its parent allows.
         parts: the sub-groups below it.
+        begun: whether Pods of it have nodes, so that others go where these are (`rest`).
     """
 
     name: str = ""
     minimum: int = 1
     topology: GroupTopology | None = None
     parts: tuple[SubGroup, ...] = ()
+    begun: bool = False
 
     @property
     def required_level(self) -> str:
@@ -109,6 +112,35 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
     def short(self, counts: Mapping[str, int]) -> list[SubGroup]:
         """The parts that have fewer Pods than their minimum, given how many name each sub-group."""
         return [part for part in self.walk() if part.count(counts) < part.minimum]
+
+    def rest(self, scheduled: Mapping[str, int]) -> Self:
+        """What is still to be placed at once, given how many Pods of each sub-group have nodes.
+
+        A part that has begun gets more Pods one by one, so only the parts below it that have not
+        begun ask for anything.
+        """
+        if not self.count(scheduled):
+            return self
+        parts = tuple(part.rest(scheduled) for part in self.parts)
+        minimum = sum(part.minimum for part in parts)
+        return replace(self, minimum=minimum, parts=parts, begun=True)
+
+    def missing(self, counts: Mapping[str, int]) -> int:
+        """How many Pods lack to the minimum, of this part and of all parts below it."""
+        below = sum(part.missing(counts) for part in self.parts)
+        return max(self.minimum - self.count(counts), below)
+
+    def lacks(self, counts: Mapping[str, int], name: str) -> bool:
+        """Whether one more Pod of the sub-group called ``name`` is needed for a minimum.
+
+        It is not where the Pods that other parts lack bring a common parent to its minimum.
+        """
+        path = self.path(name)
+        return any(
+            part.minimum - part.count(counts)
+            > sum(other.missing(counts) for other in part.parts if other not in path)
+            for part in path
+        )
 
     def needed_first(self, pods: Sequence[Pod]) -> list[Pod]:
         """The same Pods; as many as the minimum come first that make up every part's minimum."""

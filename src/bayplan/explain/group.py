@@ -88,7 +88,7 @@ class GroupExplainer:
         return held
 
     def _without_entry(self, key: str, members: list[Pod]) -> Verdict:
-        if not self._groups.gathers(key):
+        if self._groups.has_begun(key):
             waiting = [pod.key for pod in members if not pod.node_name]
             text = "the group has begun; a Pod of it that waits goes singly"
             return {"members": waiting, "message": text if waiting else ""}

@@ -36,12 +36,15 @@ class GroupsPods(Named, Protocol):
     def find(self, key: str, /) -> Group | None:
         """The group called ``key``; None while its object does not exist."""
 
-    def missing(self, key: str, waiting: Mapping[str, int], /) -> Status | None:
+    def missing(
+        self, key: str, waiting: Mapping[str, int], scheduled: Mapping[str, int], /
+    ) -> Status | None:
         """What keeps the group from being tried; None for nothing.
 
         Args:
             key: of the group.
-            waiting: by sub-group, how many of its Pods are there; "" for those that are in none.
+            waiting: by sub-group, how many Pods wait for a node; "" for those that are in none.
+            scheduled: likewise, how many have one.
         """
 
     def order(self, queued: QueuedPod, /) -> Any:

@@ -61,7 +61,9 @@ class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
         pod_group = find_workload_group(self._objects, key)
         return None if pod_group is None else of_workload_group(pod_group)
 
-    def missing(self, key: str, _waiting: Mapping[str, int]) -> Status | None:
+    def missing(
+        self, key: str, _waiting: Mapping[str, int], _scheduled: Mapping[str, int]
+    ) -> Status | None:
         """The PodGroup itself, or Pods; those that have nodes count, too."""
         pod_group = find_workload_group(self._objects, key)
         if pod_group is None:
@@ -81,7 +83,7 @@ class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Whether the Pod's group can be tried; the queue asks `missing`, for the whole group."""
         key = workload_group_key(pod)
-        return self.missing(key, {}) if key else None
+        return self.missing(key, {}, {}) if key else None
 
     def events_to_register(self) -> list[EventRegistration]:
         """What an incomplete group waits for: more Pods, its PodGroup, a lower minCount."""

@@ -2,7 +2,9 @@
 
 A group *has begun* while one of its Pods has a node, or is being deleted from one only if others
 stay: then Pods that come later, more than the minimum or in place of lost ones, go singly. Before
-that its Pods wait together under one entry of the queue, a `QueuedGroup`. Scheduling thread only.
+that its Pods wait together under one entry of the queue, a `QueuedGroup`. The same holds for each
+sub-group: the Pods of one that has lost all that had nodes wait together again. Scheduling thread
+only.
 
 PodGroups of Kubernetes are different (`GroupsPods.workload_api`): their Pods always wait together,
 whether others have nodes or not, and one that a PreEnqueue plugin holds back holds the group back.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from bayplan.api.pod import Pod
 from bayplan.cache.sub_groups import sub_group_of
@@ -60,7 +63,7 @@ class QueuedGroups:
         if not self._plugins or isinstance(queued, QueuedGroup):
             return False
         plugin, key = self.group_of(queued.pod)
-        return plugin is not None and (plugin.workload_api or self.gathers(key))
+        return plugin is not None and (plugin.workload_api or self.gathers(plugin, key, queued.pod))
 
     def group_of(self, pod: Pod) -> tuple[GroupsPods | None, str]:
         """The plugin that has the Pod placed with others, and the key of its group."""
@@ -69,27 +72,35 @@ class QueuedGroups:
                 return plugin, key
         return None, ""
 
-    def gathers(self, key: str) -> bool:
-        """Whether no Pod of the group has a node yet."""
-        return key not in self._bound
+    def has_begun(self, key: str) -> bool:
+        """Whether a Pod of the group has a node."""
+        return key in self._bound
+
+    def gathers(self, plugin: GroupsPods, key: str, pod: Pod) -> bool:
+        """Whether no Pod of the group, or of a sub-group that ``pod`` is in, has a node yet."""
+        bound = self._bound.get(key)
+        if bound is None:
+            return True
+        name = sub_group_of(pod.shape)
+        if not name or name in bound:
+            return False
+        group, counts = plugin.find(key), self._scheduled(key)
+        return group is not None and not all(part.count(counts) for part in group.path(name))
+
+    def _scheduled(self, key: str) -> dict[str, int]:
+        """By sub-group, how many Pods of the group have a node."""
+        return {name: len(uids) for name, uids in self._bound.get(key, {}).items()}
 
     def lacks(self, queued: QueuedPod) -> bool:
-        """Whether the Pod's group has begun, and too few Pods have nodes without this one.
-
-        Too few for the minimum of the group, or of a sub-group that the Pod is in.
-        """
-        if not self._bound or not self._plugins or isinstance(queued, QueuedGroup):
+        """Whether the Pod's group has begun, and needs this one for a minimum that it has lost."""
+        if not self._bound or not self._plugins:
             return False
         plugin, key = self.group_of(queued.pod)
-        bound = self._bound.get(key)
-        if plugin is None or plugin.workload_api or bound is None:
+        if plugin is None or plugin.workload_api or key not in self._bound:
             return False
         group = plugin.find(key)
-        if group is None:
-            return False
-        counts = {sub_group: len(uids) for sub_group, uids in bound.items()}
-        path = group.path(sub_group_of(queued.pod.shape))
-        return any(part.count(counts) < part.minimum for part in path)
+        name = sub_group_of(queued.pod.shape)
+        return group is not None and group.lacks(self._scheduled(key), name)
 
     def entry_of(self, pod: Pod) -> QueuedGroup | None:
         """The entry of the Pod's group, where there is one."""
@@ -104,7 +115,7 @@ class QueuedGroups:
         if entry is None:
             plugin, key = self.group_of(queued.pod)
             assert plugin is not None
-            entry = QueuedGroup(key, queued.pod, plugin, now)
+            entry = QueuedGroup(key, queued.pod, plugin, now, partial(self._scheduled, key))
             entry.held = self._held.get(entry.uid, {})
             if queued.consecutive_errors_count:
                 entry.continue_backoff(queued)

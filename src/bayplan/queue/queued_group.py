@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
@@ -21,6 +21,7 @@ class QueuedGroup(QueuedPod):
     Attributes:
         key: ``namespace/name`` of the group.
         members: by uid, its Pods that wait for a node; each is in the place `Place.GROUPED`.
+        scheduled: by sub-group, how many Pods of the group have nodes.
         held: by uid, what holds Pods of the group back that hold the group back with them.
         pod: one of them, which stands for the group in the order of the queue; after a rejection,
             one that was rejected.
@@ -42,17 +43,26 @@ class QueuedGroup(QueuedPod):
         "leaving",
         "members",
         "plugin",
+        "scheduled",
         "told",
     )
 
     also_rejected: Sequence[Pod]
     leaving: Leaving | None
 
-    def __init__(self, key: str, pod: Pod, plugin: GroupsPods, now: float) -> None:
+    def __init__(
+        self,
+        key: str,
+        pod: Pod,
+        plugin: GroupsPods,
+        now: float,
+        scheduled: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
         super().__init__(pod, now)
         self.uid = group_uid(plugin, key, pod)
         self.key = key
         self.plugin = plugin
+        self.scheduled = scheduled
         self.members: dict[str, QueuedPod] = {}
         self._facts: dict[str, tuple[str | None, int]] = {}
         self._waiting: Counter[str] = Counter()
@@ -93,8 +103,9 @@ class QueuedGroup(QueuedPod):
 
     @property
     def group(self) -> Group | None:
-        """What it asks for; None while its object does not exist."""
-        return self.plugin.find(self.key)
+        """What its Pods that wait ask for; None while its object does not exist."""
+        group = self.plugin.find(self.key)
+        return None if group is None else group.rest(self.scheduled())
 
     @property
     def pods(self) -> list[Pod]:
@@ -109,7 +120,7 @@ class QueuedGroup(QueuedPod):
 
     def gathering(self) -> Status | None:
         """What is missing before the group can be tried at all; None when nothing is."""
-        missing = self.plugin.missing(self.key, self._waiting)
+        missing = self.plugin.missing(self.key, self._waiting, self.scheduled())
         if missing is not None:
             return missing.by(self.plugin.name)
         if len(self._priorities) > 1 and not self.plugin.workload_api:

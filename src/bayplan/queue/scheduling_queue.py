@@ -466,6 +466,8 @@ class SchedulingQueue:
         """The Pod waits with its group, which may be complete by that."""
         self._places.move(queued, Place.GROUPED, event)
         entry = self.groups.join(queued, self._clock())
+        if entry.place is Place.OUTSIDE and self.groups.has_begun(entry.key):
+            self._gather_singles(entry, event)
         if entry.place in (Place.OUTSIDE, Place.GATED):
             self._let_group_in(entry, event)
         elif entry.place is Place.UNSCHEDULABLE:
@@ -473,6 +475,15 @@ class SchedulingQueue:
             held_room = queued.consecutive_errors_count > 0
             if held_room or not entry.has_rejected(queued.pod):
                 self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+
+    def _gather_singles(self, entry: QueuedGroup, event: str) -> None:
+        """Pods that waited singly wait with their sub-group, which has lost all Pods with nodes."""
+        places = self._places
+        for queued in (*places.active, *places.backoff, *places.unschedulable):
+            mine = self.groups.group_of(queued.pod)[1] == entry.key
+            if mine and self.groups.holds(queued):
+                places.move(queued, Place.GROUPED, event)
+                self.groups.join(queued, self._clock())
 
     def _hold_group(self, queued: QueuedPod) -> None:
         """The Pod is held back, and so may be the group that it belongs to."""
@@ -546,11 +557,11 @@ class SchedulingQueue:
         """A Pod has its node: if it is of a group, that has begun, and others go singly."""
         if self.groups.bound(pod):
             entry = self.groups.entry_of(pod)
-            if entry is None or entry.plugin.workload_api:
+            if entry is None or entry.plugin.workload_api or entry.place is Place.IN_FLIGHT:
                 return
-            if not self.groups.gathers(entry.key):
-                for queued in self._dissolve(entry):
-                    self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+            for queued in [m for m in entry.members.values() if not self.groups.holds(m)]:
+                self._part(queued)
+                self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
     def group_ended(self, entry: QueuedGroup) -> None:
         """Every Pod of a group in flight has come back; at least one is bound, or none is left."""

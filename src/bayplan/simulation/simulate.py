@@ -99,7 +99,9 @@ def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
                 yield together[key]
             together[key].members[pod.uid] = QueuedPod(pod, place)
         elif entry is None or pod.uid not in entry.members or entry.plugin.workload_api:
-            yield QueuedPod(pod, _created(pod))
+            queued = QueuedPod(pod, _created(pod))
+            queued.completes_group = groups.lacks(queued)
+            yield queued
         elif entry.uid not in seen:
             seen.add(entry.uid)
             entry.timestamp = _created(pod)

@@ -99,7 +99,9 @@ class Coscheduling(
                 return levels
         return only_itself(label)
 
-    def missing(self, key: str, waiting: Mapping[str, int]) -> Status | None:
+    def missing(
+        self, key: str, waiting: Mapping[str, int], scheduled: Mapping[str, int]
+    ) -> Status | None:
         """The PodGroup itself, a sub-group that Pods name, or Pods."""
         group = self.find(key)
         if group is None:
@@ -110,9 +112,10 @@ class Coscheduling(
         if unknown := waiting.keys() - {part.name for part in group.walk()}:
             text = f"Pods have the label {SUB_GROUP_LABEL}={min(unknown)}"
             return Status.unresolvable(f"BadPodGroup: {text}, of which the group says nothing")
-        if short := group.short(waiting):
+        rest = group.rest(scheduled)
+        if short := rest.short(waiting):
             parts = [f"{p.name} {p.count(waiting)}/{p.minimum}" for p in short if p.name]
-            there = f"{group.count(waiting)}/{group.minimum}"
+            there = f"{rest.count(waiting)}/{rest.minimum}"
             return Status.unresolvable(f"WaitingForMembers {', '.join([there, *parts])}")
         return None
 
