@@ -19,6 +19,7 @@ from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.evictions import Evictions
 from bayplan.framework.handle import (
     ClusterWriter,
     Done,
@@ -124,4 +125,6 @@ def make_handle(
         now=lambda: 0.0,
         monotonic=lambda: 0.0,
         activate=lambda _: None,
+        evictions=Evictions(Cache()),
+        eviction_failed=lambda _: None,
     )

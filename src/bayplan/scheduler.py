@@ -44,6 +44,7 @@ from bayplan.inbox.messages import (
     Bound,
     Changed,
     Command,
+    EvictionFailed,
     Lead,
     Message,
     Removed,
@@ -227,6 +228,8 @@ class Scheduler:
                 self._world.handlers.apply(message)
             case Activate():
                 self._queue.activate(message.pods)
+            case EvictionFailed():
+                self._world.evictions.failed(message.pod)
             case Lead():
                 self.active = True
                 self._world.lead()

@@ -16,6 +16,7 @@ from bayplan.cache.counters import DomainCounters
 from bayplan.cache.overcommit import Overcommit
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.conflicts import Conflicts
+from bayplan.framework.evictions import Evictions
 from bayplan.handlers import Handlers
 from bayplan.profiles import Profiles
 from bayplan.queue.nominator import Nominator
@@ -31,6 +32,7 @@ class World:
         counters: matching Pods per topology domain.
         queues: what each tenant uses and is entitled to.
         nominator: Pods nominated to nodes.
+        evictions: Pods that are leaving, and for whom.
         waiting: Pods that wait in Permit.
         preparing: Pods in PreBind, by uid.
         queue: Pods that wait for a node.
@@ -44,6 +46,7 @@ class World:
         self.cache = Cache()
         self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
         self.nominator = Nominator()
+        self.evictions = Evictions(self.cache)
         self.waiting = WaitingPods(clock)
         self.preparing = PreparingPods()
         self.queue = SchedulingQueue(

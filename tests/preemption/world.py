@@ -22,7 +22,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate
+from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
 from bayplan.telemetry.metrics import Metrics
@@ -130,8 +130,11 @@ class World:
     def activated(self) -> list[Pod]:
         """The Pods that were to be tried at once, so far."""
         for message in self.inbox.drain():
-            assert isinstance(message, Activate)
-            self._activated += message.pods
+            if isinstance(message, EvictionFailed):
+                self.core.world.evictions.failed(message.pod)
+            else:
+                assert isinstance(message, Activate)
+                self._activated += message.pods
         return self._activated
 
     @property

@@ -34,6 +34,10 @@ from bayplan.api.pod_spec import (
 T = TypeVar("T")
 
 DROPPED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+DISRUPTION_TARGET = "DisruptionTarget"
+"""Type of the condition of a Pod that is evicted."""
+PREEMPTED = "PreemptionByScheduler"
+"""Reason of that condition where a scheduler has preempted the Pod."""
 
 
 class _WireClaim(PvcVolumeSource, frozen=True):
@@ -354,12 +358,33 @@ class Pod:
         """Whether the Pod has ended and holds nothing any more."""
         return self.status.phase in ("Succeeded", "Failed")
 
+    @property
+    def is_preempted(self) -> bool:
+        """Whether the Pod is terminating because a scheduler has preempted it."""
+        if self.deleted is None:
+            return False
+        conditions = (c for c in self.status.conditions if c.type == DISRUPTION_TARGET)
+        target = next(conditions, None)
+        return target is not None and target.status == "True" and target.reason == PREEMPTED
+
     def on_node(self, node_name: str) -> Pod:
         """A copy that is assigned to ``node_name``."""
+        copy = self._copy()
+        copy.node_name = node_name
+        return copy
+
+    def evicted(self, condition: Condition, at: datetime) -> Pod:
+        """A copy as the API server will show the Pod: with ``condition``, and deleted ``at``."""
+        others = (c for c in self.status.conditions if c.type != condition.type)
+        copy = self._copy()
+        copy.deleted = at
+        copy.status = msgspec.structs.replace(self.status, conditions=(*others, condition))
+        return copy
+
+    def _copy(self) -> Pod:
         copy = object.__new__(Pod)
         for slot in Pod.__slots__:
             setattr(copy, slot, getattr(self, slot))
-        copy.node_name = node_name
         return copy
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
 from bayplan.framework.what_if import WhatIf
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate
+from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.profiles import Profiles, close
 from bayplan.queue.active import sort_key
 from bayplan.queue.gate import PreEnqueue
@@ -240,6 +240,9 @@ def _handle(
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(Activate(tuple(pods)))
 
+    def eviction_failed(victim: Pod) -> None:
+        ports.inbox.post(EvictionFailed(victim))
+
     return InTreeHandle(
         nodes=world.cache.nodes,
         objects=world.cache.objects,
@@ -258,6 +261,8 @@ def _handle(
         queued=world.queue,
         what_if=WhatIf(world.nominator),
         room_request=room_request,
+        evictions=world.evictions,
+        eviction_failed=eviction_failed,
         writer=ports.writer,
         logger=plugin_logger("", profile),
         metrics=PluginMetrics(ports.instrument, ""),

@@ -11,6 +11,11 @@ A Pod is in one of these states here; the queue holds the Pods that are in none 
         +---------------------+                                          |   |
         +----------------------------------------------------------------+   +
 
+A Pod that is to be evicted is terminating from the moment of the decision (`Cache.evict`), as a Pod
+that is to be bound is on its node: sums, searches and counters see it as the API server will show
+it. This ends when the API server does so, when the Pod is gone, or when the eviction has failed
+(`Cache.keep`).
+
 Invariants:
 - A Pod, by uid, counts on at most one node.
 - Pods on a node that does not exist are in `orphans`; they count when the node appears.
@@ -22,7 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 
+from bayplan.api.meta import Condition
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import PodListener
@@ -33,6 +41,21 @@ from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.requests import pod_requests
 from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.cache.trial import Before, Trial
+
+
+@dataclass
+class _AssumedEviction:
+    """An eviction whose deletion is not seen yet.
+
+    Attributes:
+        shown: the Pod as the API server shows it.
+        condition: what it gets before it is deleted.
+        at: when the eviction was decided.
+    """
+
+    shown: Pod
+    condition: Condition
+    at: datetime
 
 
 class Cache:
@@ -52,6 +75,7 @@ class Cache:
         self._pods: dict[str, Pod] = {}
         self.members = WorkloadGroupMembers(self._pods)
         self._assumed: set[str] = set()
+        self._evictions: dict[str, _AssumedEviction] = {}
         self.forgotten = 0
         self._orphans: dict[str, dict[str, Pod]] = {}
         self._trial: Trial | None = None
@@ -140,20 +164,34 @@ class Cache:
     def add(self, pod: Pod) -> None:
         """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
         self._refuse_in_trial()
+        eviction = self._evictions.get(pod.uid)
+        if eviction is None:
+            self._set(pod)
+        elif pod.deleted is None:
+            eviction.shown = pod
+            self._set(pod.evicted(eviction.condition, eviction.at))
+        else:
+            del self._evictions[pod.uid]
+            self._set(pod)
+        self._assumed.discard(pod.uid)
+
+    def _set(self, pod: Pod) -> None:
+        """Count ``pod``, in place of an older version."""
         old = self._pods.get(pod.uid)
         if old is None:
             self._count(pod)
-        elif old.node_name == pod.node_name and _counts_alike(old, pod):
-            self._swap(pod)
-        else:
+        elif old.node_name != pod.node_name:
             self._uncount(old)
             self._count(pod)
+        else:
+            self._swap(old, pod)
         self._pods[pod.uid] = pod
-        self._assumed.discard(pod.uid)
 
     def remove(self, uid: str) -> Pod | None:
         """The Pod is gone from the API server, or as if it were, in a trial."""
         self._remember(uid)
+        if self._trial is None:
+            self._evictions.pop(uid, None)
         return self._drop(uid)
 
     def _drop(self, uid: str) -> Pod | None:
@@ -162,6 +200,35 @@ class Cache:
         if pod is not None:
             self._uncount(pod)
         return pod
+
+    # Evictions
+
+    def evict(self, uid: str, condition: Condition, at: datetime) -> None:
+        """Count the Pod as terminating from now on, before its deletion is sent.
+
+        A Pod that does not count here, or is terminating already, stays as it is.
+
+        Args:
+            uid: of the Pod.
+            condition: what it gets before it is deleted.
+            at: now.
+        """
+        self._refuse_in_trial()
+        pod = self._pods.get(uid)
+        if pod is not None and pod.deleted is None:
+            self._evictions[uid] = _AssumedEviction(pod, condition, at)
+            self._set(pod.evicted(condition, at))
+
+    def keep(self, uid: str) -> None:
+        """The eviction has failed: the Pod counts as the API server shows it."""
+        self._refuse_in_trial()
+        eviction = self._evictions.pop(uid, None)
+        if eviction is not None:
+            self._set(eviction.shown)
+
+    def is_eviction_assumed(self, uid: str) -> bool:
+        """Whether that Pod is to be evicted, and its deletion not seen yet."""
+        return uid in self._evictions
 
     # Trials
 
@@ -241,12 +308,20 @@ class Cache:
         if not orphans:
             self._orphans.pop(pod.node_name, None)
 
-    def _swap(self, pod: Pod) -> None:
+    def _swap(self, old: Pod, pod: Pod) -> None:
+        """Count ``pod`` in place of an ``old`` version on the same node."""
+        alike = _counts_alike(old, pod)
+        if not alike:
+            for listener in self._listeners:
+                listener.pod_uncounted(old)
+                listener.pod_counted(pod)
         row = self.nodes.row(pod.node_name)
         if row is None:
             self._orphans[pod.node_name][pod.uid] = pod
-            return
-        self.nodes.replace_pod(row, pod)
+        elif alike:
+            self.nodes.replace_pod(row, pod)
+        else:
+            self.nodes.recount_pod(row, pod)
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:

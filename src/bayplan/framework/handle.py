@@ -24,6 +24,7 @@ from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
+from bayplan.framework.evictions import Evictions
 from bayplan.framework.room import AsksForRoom
 from bayplan.telemetry.instrument import Instrument
 
@@ -304,6 +305,8 @@ class InTreeHandle(Handle):
             the profile are made, before the first Pod.
         room_request: asks for room for a Pod that a limit holds back, after an attempt with that
             state.
+        evictions: who is leaving, and for whom. Scheduling thread only.
+        eviction_failed: the Pod stays, as a call has failed; safe from any thread.
     """
 
     pods: CountedPods
@@ -317,6 +320,8 @@ class InTreeHandle(Handle):
     queued: QueuedPods
     what_if: WhatIf
     room_request: AsksForRoom
+    evictions: Evictions
+    eviction_failed: Callable[[Pod], None]
 
     def for_user(self, plugin: str) -> Handle:
         """The part that a user's plugin gets, with a logger and metrics of its own."""

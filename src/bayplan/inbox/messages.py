@@ -51,6 +51,12 @@ class Activate(msgspec.Struct, frozen=True):
     pods: tuple[Pod, ...]
 
 
+class EvictionFailed(msgspec.Struct, frozen=True):
+    """A call to evict this Pod has failed: it stays."""
+
+    pod: Pod
+
+
 class Lead(msgspec.Struct, frozen=True):
     """This process leads from now on: it may schedule."""
 
@@ -71,4 +77,4 @@ class Command(ABC):
 
 
 WatchMessage = Replaced[Any] | Changed[Any] | Removed[Any]
-Message = WatchMessage | Bound | Activate | Lead | WakeUp | Command
+Message = WatchMessage | Bound | Activate | EvictionFailed | Lead | WakeUp | Command

@@ -2,18 +2,15 @@
 
 A victim gets the condition DisruptionTarget and is then deleted. A victim that waits in Permit is
 rejected instead, and one in PreBind is cancelled. All API calls of a preemption are sent at once.
-The preemptor is held back (`Eviction.hold`) until the cache shows that every victim is gone or
-terminating; the events of their deletion wake it. The answer of the API server is not enough:
-events of victims of other preemptors could then wake the Pod before there is room. If a call fails,
-the preemptor is activated at once, because no event would wake it.
+Who is in flight, and until when the preemptor waits, is in `bayplan.framework.evictions`. If a call
+fails, the preemptor is activated at once.
 
 Scheduling thread, except for the callbacks of the client: they change only one `Eviction`, which
-has a lock.
+has a lock, and post to the inbox.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -22,135 +19,20 @@ import msgspec
 import structlog
 
 from bayplan.api.meta import Condition
-from bayplan.api.pod import Pod
+from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.errors import NotFound
+from bayplan.framework.evictions import POD, POD_GROUP, Eviction, Preemptor
 from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
 from bayplan.framework.room import Room, Taker
-from bayplan.framework.status import Status
 from bayplan.preemption.ranking import Candidate
-from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("preemption")
-
-POD, POD_GROUP = "pod", "podgroup"
-"""Kinds of preemptors, as in kube-scheduler's messages and metrics."""
-_WORDS = {POD: "pod", POD_GROUP: "pod group"}
 
 
 def kind_of(taker: Taker) -> str:
     """The kind of preemptor that ``taker`` is."""
     return POD if taker.uid == taker.pods[0].uid else POD_GROUP
-
-
-class Preemptor(msgspec.Struct, frozen=True, eq=False):
-    """For whom Pods are evicted.
-
-    Attributes:
-        uid: of the Pod or the group.
-        kind: `POD` or `POD_GROUP`.
-        pods: the Pod, or those of the group that wait for a node; at least one.
-        nodes: where there will be room.
-        anywhere: see `Room`.
-    """
-
-    uid: str
-    kind: str
-    pods: tuple[Pod, ...]
-    nodes: frozenset[str]
-    anywhere: bool = False
-
-    @property
-    def priority(self) -> int:
-        """The lowest of its Pods."""
-        return min(pod.priority for pod in self.pods)
-
-
-class Eviction:
-    """The calls of one preemption, and what is left of its victims.
-
-    Attributes:
-        victims: those that it deletes, by uid. Scheduling thread only.
-        failed: whether a call has failed, so that the preemptor need not wait any longer.
-    """
-
-    def __init__(
-        self,
-        preemptor: Preemptor,
-        plugin_name: str,
-        victims: Sequence[Pod],
-        nodes: LiveNodeTable,
-        retry: Callable[[], None],
-        instrument: Instrument,
-    ) -> None:
-        self.preemptor = preemptor
-        text = f"waiting for the preemption for this {_WORDS[preemptor.kind]} to be finished"
-        self._held = Status.unresolvable(text).by(plugin_name)
-        self.victims = {victim.uid: victim for victim in victims}
-        self.failed = False
-        self._nodes = nodes
-        # Calls are sent in the order of the victims, so the last one is looked at first.
-        self._staying = list(victims)
-        self._there = list(victims)
-        self._lock = threading.Lock()
-        self._left = {victim.uid for victim in victims}
-        self._any_error = False
-        self._retry = retry
-        self._instrument = instrument
-        self._began = perf_counter()
-
-    def done(self, victim: Pod, error: Exception | None = None) -> None:
-        """Nothing more is to be sent for ``victim``. Any thread."""
-        if error is not None:
-            log.error(
-                "Could not preempt Pod",
-                victim=victim.key,
-                preemptor=self.preemptor.pods[0].key,
-                error=str(error),
-            )
-        with self._lock:
-            self._any_error = self._any_error or error is not None
-            self._left.discard(victim.uid)
-            ended, success = not self._left, not self._any_error
-            self.failed = ended and not success
-        if ended:
-            seconds = perf_counter() - self._began
-            self._instrument.evicted(self.preemptor.kind, success=success, seconds=seconds)
-        if self.failed:
-            self._retry()
-
-    # Scheduling thread
-
-    def spare(self, victim: Pod) -> None:
-        """The victim was not bound yet, and need not be deleted."""
-        del self.victims[victim.uid]
-        self._staying.remove(victim)
-        self._there.remove(victim)
-
-    def hold(self) -> Status | None:
-        """See `bayplan.framework.room.Leaving`; None as soon as a call has failed, too.
-
-        The cache is changed before the event wakes Pods. So when the deletion of the last victim
-        wakes a preemptor, that victim is no longer in the cache, and nothing holds it back.
-        """
-        while self._staying and not self._stays(self._staying[-1]):
-            self._staying.pop()
-        return None if self.failed or not self._staying else self._held
-
-    def outlasts(self, pod: Pod) -> bool:
-        """See `bayplan.framework.room.Leaving`; not where a call has failed."""
-        return pod.uid in self.victims and not self.failed and not self.over
-
-    @property
-    def over(self) -> bool:
-        """Whether all victims are gone."""
-        while self._there and on_node(self._nodes, self._there[-1]) is None:
-            self._there.pop()
-        return not self._there
-
-    def _stays(self, victim: Pod) -> bool:
-        newest = on_node(self._nodes, victim)
-        return newest is not None and newest.deleted is None
 
 
 def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
@@ -160,43 +42,55 @@ def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
 
 
 def evict(
-    writer: ClusterWriter,
+    handle: InTreeHandle,
     victim: Pod,
-    reason: str,
-    message: str,
+    condition: Condition,
     done: Done,
     deleted: Callable[[], None] = lambda: None,
 ) -> None:
-    """Give ``victim`` the condition DisruptionTarget, then delete it; does not wait.
+    """Give ``victim`` the condition, then delete it; does not wait.
+
+    The Pod counts as terminating at once, unless a call fails.
 
     Args:
-        writer: to the API server.
+        handle: of the plugin that evicts.
         victim: this very Pod.
-        reason: of the condition.
-        message: of the condition.
+        condition: see `disruption`.
         done: told how it ended, on any thread; well where the Pod was gone before the first call.
         deleted: called before that if this deleted it.
     """
-    condition = Condition(
-        type="DisruptionTarget",
-        status="True",
-        reason=reason,
-        message=message,
-        observed_generation=victim.generation,
-    )
+    writer = handle.writer
+    assert writer is not None, "without a cluster no Pod is evicted"
 
     def marked(error: Exception | None) -> None:
         if error is None:
             writer.delete_pod(victim, finish)
         else:
-            done(None if isinstance(error, NotFound) else error)
+            end(None if isinstance(error, NotFound) else error)
 
     def finish(error: Exception | None) -> None:
         if error is None:
             deleted()
+        end(error)
+
+    def end(error: Exception | None) -> None:
+        if error is not None:
+            handle.eviction_failed(victim)
         done(error)
 
+    handle.evictions.assume(victim, condition, handle.now())
     writer.patch_pod_status(victim, condition, None, marked)
+
+
+def disruption(victim: Pod, reason: str, message: str) -> Condition:
+    """The condition DisruptionTarget."""
+    return Condition(
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason=reason,
+        message=message,
+        observed_generation=victim.generation,
+    )
 
 
 class Executor:
@@ -209,8 +103,7 @@ class Executor:
         self._cause = cause
         self._handle = handle
         self._plugin_name = plugin_name
-        self._instrument = handle.instrument
-        self._running: dict[str, Eviction] = {}
+        self._instrument, self._evictions = handle.instrument, handle.evictions
 
     @property
     def _writer(self) -> ClusterWriter:
@@ -240,7 +133,7 @@ class Executor:
         self._instrument.eviction(kind, len(room.victims), groups, violations)
         preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, room.anywhere)
         self._evict(preemptor, room.victims)
-        return msgspec.structs.replace(room, leaving=self.eviction(taker.uid))
+        return msgspec.structs.replace(room, leaving=self._evictions.eviction(taker.uid))
 
     def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> None:
         # A candidate may be a cached one: the node has the same Pods, but their objects may be
@@ -253,44 +146,49 @@ class Executor:
         self._clear_nominations(preemptor)
         where = None if preemptor.anywhere else preemptor.nodes
         self._instrument.leaving(preemptor.pods, where, victims)
-        retry = partial(self._handle.activate, preemptor.pods)
-        eviction = Eviction(preemptor, self._plugin_name, victims, nodes, retry, self._instrument)
-        self._running = {uid: each for uid, each in self._running.items() if not each.over}
-        self._running[preemptor.uid] = eviction
+        eviction = self._evictions.begin(preemptor, self._plugin_name, victims)
+        began = perf_counter()
         for victim in victims:
-            self._preempt(eviction, victim)
-
-    @property
-    def evicted(self) -> dict[str, Pod]:
-        """By uid, Pods whose eviction was asked for, whether or not they are seen to leave yet."""
-        running = (eviction for eviction in self._running.values() if not eviction.failed)
-        return {uid: pod for eviction in running for uid, pod in eviction.victims.items()}
-
-    def eviction(self, uid: str) -> Eviction | None:
-        """The last eviction for that preemptor, while any of its victims may be there."""
-        return self._running.get(uid)
-
-    def hold(self, uid: str) -> Status | None:
-        """Why that preemptor must wait, see `Eviction.hold`; None where it need not."""
-        eviction = self._running.get(uid)
-        return None if eviction is None else eviction.hold()
+            self._preempt(eviction, victim, began)
 
     # One victim
 
-    def _preempt(self, eviction: Eviction, victim: Pod) -> None:
+    def _preempt(self, eviction: Eviction, victim: Pod, began: float) -> None:
+        preemptor = eviction.preemptor
+        condition = disruption(
+            victim,
+            PREEMPTED,
+            f"{preemptor.pods[0].spec.scheduler_name}: preempting to accommodate "
+            f"{self._cause.format(preemptor.kind)}",
+        )
         if self._call_back(victim):
+            self._evictions.assume(victim, condition, self._handle.now())
             self._tell(eviction, victim, " (in kube-scheduler memory).")
             eviction.spare(victim)
-            eviction.done(victim)
+            self._answered(eviction, began, victim, None)
             return
-        preemptor = eviction.preemptor
-        message = (
-            f"{preemptor.pods[0].spec.scheduler_name}: preempting to accommodate "
-            f"{self._cause.format(preemptor.kind)}"
-        )
         tell = partial(self._tell, eviction, victim)
-        done = partial(eviction.done, victim)
-        evict(self._writer, victim, "PreemptionByScheduler", message, done, tell)
+        done = partial(self._answered, eviction, began, victim)
+        evict(self._handle, victim, condition, done, tell)
+
+    def _answered(
+        self, eviction: Eviction, began: float, victim: Pod, error: Exception | None
+    ) -> None:
+        """Nothing more is to be sent for ``victim``. Any thread."""
+        preemptor = eviction.preemptor
+        if error is not None:
+            log.error(
+                "Could not preempt Pod",
+                victim=victim.key,
+                preemptor=preemptor.pods[0].key,
+                error=str(error),
+            )
+        success = eviction.answered(victim, ok=error is None)
+        if success is None:
+            return
+        self._instrument.evicted(preemptor.kind, success=success, seconds=perf_counter() - began)
+        if not success:
+            self._handle.activate(preemptor.pods)
 
     def _call_back(self, victim: Pod) -> bool:
         """Let a victim that is not bound yet go back to the queue; False if it is too late."""

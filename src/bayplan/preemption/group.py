@@ -27,7 +27,7 @@ class GroupPreemption:
 
     def __init__(self, handle: InTreeHandle, rule: YieldRule, executor: Executor) -> None:
         self._rule = rule
-        self._executor = executor
+        self._executor, self._evictions = executor, handle.evictions
         self._nominator, self._instrument = handle.nominator, handle.instrument
         self._groups = handle.groups
         self._budgets = handle.objects.shared(Budgets, handle.objects)
@@ -42,11 +42,11 @@ class GroupPreemption:
         taker = request.taker
         if any(pod.spec.preemption_policy == "Never" for pod in taker.pods):
             return NEVER
-        if self._executor.hold(taker.uid) is not None or self._search.is_under_way(taker):
-            return Room(self._nominations(taker), (), "", self._executor.eviction(taker.uid))
+        if self._evictions.hold(taker.uid) is not None or self._search.is_under_way(taker):
+            return Room(self._nominations(taker), (), "", self._evictions.eviction(taker.uid))
         started = perf_counter()
         groups = groups_of(self._groups)
-        room = self._search.find(request, self._rule, groups, self._executor.evicted)
+        room = self._search.find(request, self._rule, groups)
         if request.dry_run:
             return room
         self._instrument.preemption(kind_of(taker), str(room.code), perf_counter() - started)

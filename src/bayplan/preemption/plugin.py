@@ -21,12 +21,13 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.evictions import POD
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.points import EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
-from bayplan.preemption.executor import POD, Executor
+from bayplan.preemption.executor import Executor
 from bayplan.preemption.policy import VictimPolicy
 
 
@@ -50,11 +51,11 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions):
         super().__init__(args, handle)
         self._instrument = handle.instrument
         self._evaluator = Evaluator(handle, policy, enough)
-        self._executor = Executor(handle, self.name)
+        self._executor, self._evictions = Executor(handle, self.name), handle.evictions
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor back until its victims are leaving."""
-        return self._executor.hold(pod.uid)
+        return self._evictions.hold(pod.uid)
 
     def explain_post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure

@@ -14,7 +14,6 @@ from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
-from bayplan.preemption.room import is_being_preempted
 
 
 class VictimPolicy(Protocol):
@@ -64,7 +63,7 @@ class LowerPriorityVictims:
 
     def is_awaited(self, _state: CycleState, pod: Pod, leaving: Pod) -> bool:
         """Whether a scheduler has preempted it."""
-        return leaving.priority < pod.priority and is_being_preempted(leaving)
+        return leaving.priority < pod.priority and leaving.is_preempted
 
     def evictable(self, _state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
         """Those of lower priority."""

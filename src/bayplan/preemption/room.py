@@ -42,7 +42,7 @@ a group that needs just these gets none by this. kube-scheduler does likewise.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -76,7 +76,6 @@ class RoomSearch:
         request: RoomRequest,
         rule: YieldRule,
         group_of: GroupOf | None,
-        evicted: Mapping[str, Pod],
     ) -> Room | NoRoom:
         """Whom to evict for a taker that fits nowhere; changes nothing.
 
@@ -84,21 +83,20 @@ class RoomSearch:
             request: the taker.
             rule: who may be evicted; where that is not enough, `YieldRule.wider` says it.
             group_of: the group of a Pod; None where there are no groups.
-            evicted: by uid, Pods that are evicted already, and are not seen to leave yet.
 
         Raises:
             AttemptFault: a plugin broke.
         """
-        if not evicted and not rule.has_victims(request.taker):
+        if not rule.has_victims(request.taker):
             return NoRoom()
-        running = RunningPods(self._nodes, evicted)
+        running = RunningPods(self._nodes)
         fit = self._fit(request.taker, needs_of(request))
         impossible = rule.rules_out(request.taker, running, fit)
         if impossible is not None:
             return impossible
-        room = self._find_among(request, rule, running, fit, group_of, evicted)
+        room = self._find_among(request, rule, running, fit, group_of)
         if room is NOT_ENOUGH and rule.wider is not None:
-            room = self._find_among(request, rule.wider, running, fit, group_of, evicted)
+            room = self._find_among(request, rule.wider, running, fit, group_of)
         return room
 
     def _find_among(
@@ -108,7 +106,6 @@ class RoomSearch:
         running: RunningPods,
         fit: Fit,
         group_of: GroupOf | None,
-        evicted: Container[str],
     ) -> Room | NoRoom:
         classes = rule.classes(request.taker, running)
         if not (classes >= 0).any():
@@ -123,11 +120,7 @@ class RoomSearch:
         if not proof.find():
             return NOT_ENOUGH
         proof.reprieve()
-        victims = tuple(
-            pod
-            for pod in units.pods_of(proof.gone)
-            if pod.deleted is None and pod.uid not in evicted
-        )
+        victims = tuple(pod for pod in units.pods_of(proof.gone) if pod.deleted is None)
         refusal = rule.refusal(request.taker, victims)
         if refusal:
             return NoRoom(refusal)
@@ -155,9 +148,7 @@ class RoomSearch:
         """
         names = {self._nominator.nominated_node(pod.uid) for pod in taker.pods} - {""}
         rows = [row for name in names if (row := self._nodes.row(name)) is not None]
-        return any(
-            is_being_preempted(pod) for row in rows for pod in self._nodes.pods[row].values()
-        )
+        return any(pod.is_preempted for row in rows for pod in self._nodes.pods[row].values())
 
 
 class _Proof:
@@ -246,16 +237,3 @@ def _sentence(members: int, description: str, victims: Sequence[Pod]) -> str:
             f"MakingRoom: {members} Pods fit as soon as others have left that are leaving already"
         )
     return f"MakingRoom: {description} are evicted, so that {members} Pods fit"
-
-
-def is_being_preempted(pod: Pod) -> bool:
-    """Whether ``pod`` is terminating because a scheduler has preempted it."""
-    if pod.deleted is None:
-        return False
-    disruptions = (c for c in pod.status.conditions if c.type == "DisruptionTarget")
-    condition = next(disruptions, None)
-    return (
-        condition is not None
-        and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
-    )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
-
-_NOBODY: Mapping[str, Pod] = {}
 
 
 class RunningPods:
@@ -26,19 +24,13 @@ class RunningPods:
         leaving: (p,) whether they are being deleted, or are about to be.
     """
 
-    def __init__(self, nodes: LiveNodeTable, evicted: Mapping[str, Pod] = _NOBODY) -> None:
-        """Of all nodes; ``evicted`` are, by uid, Pods whose deletion is on its way."""
+    def __init__(self, nodes: LiveNodeTable) -> None:
         table = nodes.pod_table()
         self.pods: list[Pod] = list(chain.from_iterable(map(dict.values, nodes.pods)))
         self.rows, self.codes, self.starts = table.rows, table.codes, table.starts
         self.shapes: Sequence[PodShape] = table.shapes
         self.priorities = self.by_shape(lambda shape: shape.spec.priority)
-        self.leaving: BoolArray = table.leaving.copy()
-        for uid, pod in evicted.items():
-            row = nodes.row(pod.node_name)
-            if row is not None and uid in nodes.pods[row]:
-                first = int(np.searchsorted(self.rows, row))
-                self.leaving[first + list(nodes.pods[row]).index(uid)] = True
+        self.leaving: BoolArray = table.leaving
 
     def __len__(self) -> int:
         return len(self.pods)

@@ -20,12 +20,13 @@ from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.pod_groups import find_workload_group, workload_group_key
 from bayplan.config.points import Point
+from bayplan.framework.evictions import POD_GROUP
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.executor import POD_GROUP, Executor
+from bayplan.preemption.executor import Executor
 
 NEVER = NoRoom("not eligible due to preemptionPolicy=Never.")
 NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)
@@ -75,7 +76,7 @@ class WorkloadPreemption:
         self._plugin = plugin
         self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
         self._instrument, self._nominator = handle.instrument, handle.nominator
-        self._executor = executor
+        self._executor, self._evictions = executor, handle.evictions
         self._budgets = handle.objects.shared(Budgets, handle.objects)
 
     def make_room(self, request: WorkloadRoomRequest) -> Room | NoRoom:
@@ -108,9 +109,9 @@ class WorkloadPreemption:
         if pods[0].spec.preemption_policy == "Never":
             return NEVER
         uid = request.taker.uid
-        if self._executor.hold(uid) is not None or self._is_under_way(pods, priority):
+        if self._evictions.hold(uid) is not None or self._is_under_way(pods, priority):
             nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in pods}
-            text, leaving = "ongoing preemption on nominated nodes", self._executor.eviction(uid)
+            text, leaving = "ongoing preemption on nominated nodes", self._evictions.eviction(uid)
             return Room(nodes, (), text, leaving)
         return None
 
@@ -144,7 +145,7 @@ class WorkloadPreemption:
         names = {self._nominator.nominated_node(pod.uid) for pod in pods} - {""}
         rows = [row for name in names if (row := self._nodes.row(name)) is not None]
         return any(
-            _is_victim(pod) and self._priority(pod) < priority
+            pod.is_preempted and self._priority(pod) < priority
             for row in rows
             for pod in self._nodes.pods[row].values()
         )
@@ -172,13 +173,3 @@ class WorkloadPreemption:
     def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
         key = workload_group_key(pod)
         return find_workload_group(self._objects, key) if key else None
-
-
-def _is_victim(pod: Pod) -> bool:
-    """Whether the Pod is being deleted by a preemption."""
-    if pod.deleted is None:
-        return False
-    target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
-    return (
-        target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
-    )

@@ -264,6 +264,15 @@ class LiveNodeTable(NodeTable):
         if previous.status.start_time != pod.status.start_time:
             self.start_journal.append(row)
 
+    def recount_pod(self, row: int, pod: Pod) -> None:
+        """``pod`` is on ``row`` already, in an older version; it keeps its place among the Pods."""
+        pods = self.pods[row]
+        order = list(pods)
+        self.remove_pod(row, pods[pod.uid])
+        self.add_pod(row, pod)
+        for uid in order[order.index(pod.uid) + 1 :]:
+            pods[uid] = pods.pop(uid)
+
     def pod_table(self) -> PodTable:
         """The Pods as columns; kept from the first question on, see `PodTable`."""
         changed, started = map(Journal.since, (self.pod_journal, self.start_journal), self._seen)

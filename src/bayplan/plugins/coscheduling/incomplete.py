@@ -31,7 +31,7 @@ from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.executor import evict
+from bayplan.preemption.executor import disruption, evict
 
 log = structlog.get_logger("groups")
 
@@ -128,14 +128,12 @@ class IncompleteGroups:
             self._tell(group, pods, f"{have}; a PodDisruptionBudget protects them, so all stay")
             return
         self._tell(group, pods, f"{have}; they are evicted, to wait with the others")
-        writer = self._handle.writer
-        assert writer is not None, "without a cluster nobody looks"
         self._metrics.count("evicted_of_incomplete_groups", len(victims))
         self._leaving[group.key] = {victim.uid for victim in victims}
         for victim in victims:
             done = partial(self._evicted, group.key, victim)
             message = f"{self._handle.profile}: {group.key} is incomplete: {have}"
-            evict(writer, victim, "IncompleteGroup", message, done)
+            evict(self._handle, victim, disruption(victim, "IncompleteGroup", message), done)
 
     def _evicted(self, key: str, victim: Pod, error: Exception | None) -> None:
         """A victim that stays holds nobody back; the next look tries again. On any thread."""

@@ -95,8 +95,9 @@ class FairShare(
         self._rule = ReclaimRule(
             handle.queues, handle.nominator, handle.counters, self._promised, handle.now
         )
-        self._executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
-        self._reclaim = GroupPreemption(handle, self._rule, self._executor)
+        executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
+        self._reclaim = GroupPreemption(handle, self._rule, executor)
+        self._evictions = handle.evictions
         self._what_if, self._instrument = handle.what_if, handle.instrument
         self._room_request = handle.room_request
 
@@ -140,7 +141,7 @@ class FairShare(
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a Pod back until those that make room for it are leaving."""
-        return self._executor.hold(pod.uid)
+        return self._evictions.hold(pod.uid)
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """Take room for a Pod back from queues that have more than they are entitled to.
@@ -186,7 +187,7 @@ class FairShare(
     def _seen(self) -> object:
         """What a refusal depends on; after a search, as its trials are in the journal, too."""
         journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
-        return journals, self._queues.version, self._nominator.version, self._executor.evicted
+        return journals, self._queues.version, self._nominator.version
 
     def _request(self, state: CycleState, pod: Pod, failure: FilterFailure) -> RoomRequest:
         if failure.statuses.status(0).over_limit:
@@ -260,7 +261,7 @@ class FairShare(
         ]
 
     def _may_have_room(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
-        eviction = self._executor.eviction(pod.uid)
+        eviction = self._evictions.eviction(pod.uid)
         gone = eviction is not None and eviction.over and self._promised.to(pod)
         return Hint.QUEUE if gone or self._held.is_woken(pod, old, new) else Hint.SKIP
 

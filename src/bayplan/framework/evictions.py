@@ -1,0 +1,169 @@
+"""Evictions: which Pods are leaving because this scheduler has decided so, and for whom.
+
+There is one registry for all profiles and plugins, and a reload does not change it. The cache holds
+a victim as terminating from the decision on (`bayplan.cache.cache.Cache.evict`), so whoever looks
+at Pods sees that it leaves; the registry says for whom.
+
+::
+
+    decided --- its deletion is seen ---> terminating --- it is gone ---> (absent)
+       |
+       +------- a call has failed ------> counts as before
+
+The preemptor is held back (`Eviction.hold`) until the API server shows that every victim is gone or
+terminating; the events of their deletion wake it. The answer of the API server is not enough:
+events of victims of other preemptors could then wake the Pod before there is room. If a call fails,
+nothing holds the preemptor back, because no event would wake it.
+
+A new leader knows what the API server shows: that a Pod is terminating and has the condition
+DisruptionTarget (`Pod.is_preempted`). It decides anew about what had not been sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from bayplan.api.meta import Condition
+from bayplan.api.pod import Pod
+from bayplan.cache.cache import Cache
+from bayplan.framework.status import Status
+
+POD, POD_GROUP = "pod", "podgroup"
+"""Kinds of preemptors, as in kube-scheduler's messages and metrics."""
+_WORDS = {POD: "pod", POD_GROUP: "pod group"}
+
+
+class Preemptor(msgspec.Struct, frozen=True, eq=False):
+    """For whom Pods are evicted.
+
+    Attributes:
+        uid: of the Pod or the group.
+        kind: `POD` or `POD_GROUP`.
+        pods: the Pod, or those of the group that wait for a node; at least one.
+        nodes: where there will be room.
+        anywhere: see `bayplan.framework.room.Room`.
+    """
+
+    uid: str
+    kind: str
+    pods: tuple[Pod, ...]
+    nodes: frozenset[str]
+    anywhere: bool = False
+
+    @property
+    def priority(self) -> int:
+        """The lowest of its Pods."""
+        return min(pod.priority for pod in self.pods)
+
+
+class Eviction:
+    """The victims of one preemption, and what is known of their end.
+
+    Scheduling thread, but for `answered`.
+
+    Attributes:
+        preemptor: for whom.
+        victims: the Pods that are deleted, by uid.
+        failed: whether a call has failed, so that the preemptor need not wait any longer.
+    """
+
+    def __init__(
+        self, preemptor: Preemptor, plugin: str, victims: Sequence[Pod], cache: Cache
+    ) -> None:
+        self.preemptor = preemptor
+        text = f"waiting for the preemption for this {_WORDS[preemptor.kind]} to be finished"
+        self._held = Status.unresolvable(text).by(plugin)
+        self.victims = {victim.uid: victim for victim in victims}
+        self.failed = False
+        self._cache = cache
+        # Calls are sent in the order of the victims, so the last one is looked at first.
+        self._staying = list(victims)
+        self._there = list(victims)
+        self._lock = threading.Lock()
+        self._unanswered = {victim.uid for victim in victims}
+        self._any_error = False
+
+    def spare(self, victim: Pod) -> None:
+        """The victim was not bound yet, and need not be deleted."""
+        del self.victims[victim.uid]
+        self._staying.remove(victim)
+        self._there.remove(victim)
+
+    def answered(self, victim: Pod, *, ok: bool) -> bool | None:
+        """Nothing more is to be sent for ``victim``. Any thread.
+
+        Returns:
+            Whether all went well; None while the answer for another victim is missing.
+        """
+        with self._lock:
+            self._any_error = self._any_error or not ok
+            self._unanswered.discard(victim.uid)
+            if self._unanswered:
+                return None
+            self.failed = self._any_error
+            return not self.failed
+
+    def hold(self) -> Status | None:
+        """See `bayplan.framework.room.Leaving`; None as soon as a call has failed, too.
+
+        The cache is changed before the event wakes Pods. So when the deletion of the last victim
+        wakes a preemptor, that victim is no longer in the cache, and nothing holds it back.
+        """
+        while self._staying and not self._stays(self._staying[-1]):
+            self._staying.pop()
+        return None if self.failed or not self._staying else self._held
+
+    def outlasts(self, pod: Pod) -> bool:
+        """See `bayplan.framework.room.Leaving`; not where a call has failed."""
+        return pod.uid in self.victims and not self.failed and not self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether all victims are gone."""
+        while self._there and not self._is_there(self._there[-1]):
+            self._there.pop()
+        return not self._there
+
+    def _stays(self, victim: Pod) -> bool:
+        return self._cache.is_eviction_assumed(victim.uid) and self._is_there(victim)
+
+    def _is_there(self, victim: Pod) -> bool:
+        row = self._cache.nodes.row(victim.node_name)
+        return row is not None and victim.uid in self._cache.nodes.pods[row]
+
+
+class Evictions:
+    """All evictions in flight. Scheduling thread only."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._by_preemptor: dict[str, Eviction] = {}
+
+    def begin(self, preemptor: Preemptor, plugin: str, victims: Sequence[Pod]) -> Eviction:
+        """The decision of ``plugin`` that ``victims`` leave for ``preemptor``."""
+        eviction = Eviction(preemptor, plugin, victims, self._cache)
+        running = self._by_preemptor.items()
+        self._by_preemptor = {uid: each for uid, each in running if not each.over}
+        self._by_preemptor[preemptor.uid] = eviction
+        return eviction
+
+    def assume(self, victim: Pod, condition: Condition, now: float) -> None:
+        """``victim`` counts as terminating from now on (seconds since the epoch)."""
+        self._cache.evict(victim.uid, condition, datetime.fromtimestamp(now, UTC))
+
+    def failed(self, victim: Pod) -> None:
+        """A call has failed: ``victim`` stays, as far as the API server shows."""
+        self._cache.keep(victim.uid)
+
+    def eviction(self, uid: str) -> Eviction | None:
+        """The last eviction for that preemptor, while any of its victims may be there."""
+        return self._by_preemptor.get(uid)
+
+    def hold(self, uid: str) -> Status | None:
+        """Why that preemptor must wait, see `Eviction.hold`; None where it need not."""
+        eviction = self._by_preemptor.get(uid)
+        return None if eviction is None else eviction.hold()
