@@ -51,7 +51,7 @@ def plane() -> Iterator[ControlPlane]:
             yield running
         finally:
             if not running.owns_parts:
-                http.delete(f"/api/v1/namespaces/{NAMESPACE}")
+                http.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def read(http: Http, pod: Pod) -> Pod:
 
 
 def delete_now(http: Http, pod: Pod) -> None:
-    http.delete(f"{PODS}/{pod.name}", b'{"gracePeriodSeconds":0}')
+    http.request("DELETE", f"{PODS}/{pod.name}", b'{"gracePeriodSeconds":0}')
 
 
 class Waited:

@@ -45,8 +45,8 @@ def test_each_verb_sends_its_method_path_body_and_type(server: FaultServer, http
     http.post("/b", b"{}")
     http.put("/c", b"{}")
     http.patch("/d", b"[]", STRATEGIC_MERGE_PATCH)
-    http.delete("/e")
-    http.delete("/f", b'{"x":1}')
+    http.request("DELETE", "/e")
+    http.request("DELETE", "/f", b'{"x":1}')
     assert http.get("/g") == b'{"ok": true}'
     sent = [(r.command, r.path, r.body) for r in server.requests]
     assert sent == [

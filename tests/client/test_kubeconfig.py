@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes.config import incluster_config
+from kubernetes.config import incluster_config, kube_config
 from tests.certificates import Authority
 from tests.client.fault_server import Exchange, FaultServer
 
@@ -190,6 +190,41 @@ def test_a_pod_without_a_service_account_is_told_so(monkeypatch: pytest.MonkeyPa
 
 def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
+
+
+def test_an_exec_plugin_gives_a_certificate_that_no_folder_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"clientCertificateData":"CERT","clientKeyData":"KEY"}}\'\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setattr(kubeconfig, "SHARED_MEMORY", str(shared))
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    configuration, _ = load(write(tmp_path, exec_user(str(plugin))), {})
+    assert Path(configuration.cert_file).read_text() == "CERT"
+    assert Path(configuration.key_file).read_text() == "KEY"
+    assert list(shared.iterdir()) == []
+
+
+def test_inline_authorities_stay_readable_when_the_token_is_read(tmp_path: Path) -> None:
+    cluster = {"server": "https://127.0.0.1", "certificate-authority-data": encoded(b"PEM")}
+    path = write(tmp_path, GOOD | {"clusters": [{"name": "c", "cluster": cluster}]})
+    for _ in range(2):  # the official loader remembers the files of the first time
+        configuration, _token_file = load(path, {})
+        assert configuration.auth_settings()["BearerToken"]["value"] == "Bearer abc"
+        assert Path(configuration.ssl_ca_cert).read_text() == "PEM"
+
+
+def test_no_function_of_the_official_client_is_replaced(tmp_path: Path) -> None:
+    load(write(tmp_path, GOOD), {})
+    modules = [getattr(value, "__module__", None) or "" for value in vars(kube_config).values()]
+    assert not [module for module in modules if module.startswith("bayplan")]
 
 
 def test_inline_certificates_are_shown_to_the_server_and_written_nowhere(

@@ -55,12 +55,6 @@ class Http:
         """Patch; ``content_type`` says what kind of patch; see `request`."""
         return self.request("PATCH", path, body, content_type, timeout)
 
-    def delete(
-        self, path: str, body: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
-    ) -> bytes:
-        """Delete; the body may hold DeleteOptions; see `request`."""
-        return self.request("DELETE", path, body, timeout=timeout)
-
     def request(
         self,
         method: str,

@@ -2,12 +2,14 @@
 
 The official client reads the files (contexts, exec plugins, inline data). It is imported only here,
 and late, because that takes most of a second. What it does not do is done here: say in one sentence
-what is wrong with which file, and find the ``tokenFile`` that may be rewritten while we run.
+what is wrong with which file, find the ``tokenFile`` that may be rewritten while we run, and keep
+private keys off the disk.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,9 @@ import yaml
 from bayplan.memory_file import MemoryFile
 
 DEFAULT_PATH = "~/.kube/config"
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 (what is put there is in a folder of our own)
+"""A folder in memory, on Linux; containers have it even where their root is read-only."""
+_FILES = ("ssl_ca_cert", "cert_file", "key_file")
 
 
 class KubeconfigError(Exception):
@@ -66,15 +71,19 @@ def _load_in_cluster() -> tuple[Any, Path]:
 def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
     documents = [(f, _read(f)) for f in files]
     from kubernetes.client import Configuration  # noqa: PLC0415
-    from kubernetes.config import ConfigException, kube_config, load_kube_config  # noqa: PLC0415
+    from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
 
-    # It writes inline certificates, and those of exec plugins, to temporary files.
-    kube_config._create_temp_file_with_content = _in_memory  # noqa: SLF001
     configuration = Configuration()
     try:
-        load_kube_config(  # type: ignore[no-untyped-call]
-            wanted, client_configuration=configuration, persist_config=False
-        )
+        # The official loader writes inline certificates, and those of exec plugins, to files.
+        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+            load_kube_config(  # type: ignore[no-untyped-call]
+                wanted,
+                client_configuration=configuration,
+                persist_config=False,
+                temp_file_path=folder,
+            )
+            _keep_in_memory(configuration, folder)
         user, home = _active_user(documents)
     # The official loader meets unexpected YAML with whatever exception the access raises.
     except (ConfigException, LookupError, TypeError, AttributeError, ValueError, OSError) as error:
@@ -86,10 +95,35 @@ def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
     return configuration, home / token_file if token_file else None
 
 
+def _folder() -> str | None:
+    """Where temporary files are made; None for the platform's default."""
+    return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+
+
+def _keep_in_memory(configuration: Any, folder: str) -> None:
+    """Replace the certificates and keys in ``folder``, which will be removed, by memory files."""
+    paths = {name: getattr(configuration, name) for name in _FILES}
+    files = {
+        name: _in_memory(Path(path).read_bytes())
+        for name, path in paths.items()
+        if path and Path(path).is_relative_to(folder)
+    }
+    vars(configuration).update(files)
+    refresh = configuration.refresh_api_key_hook
+    if refresh is None:
+        return
+
+    def refresh_token(configuration: Any) -> None:
+        refresh(configuration)  # sets the paths again, too
+        vars(configuration).update(files)
+
+    configuration.refresh_api_key_hook = refresh_token
+
+
 @cache
-def _in_memory(content: str | bytes, *_: object, **__: object) -> str:
-    """Path of a file with that content, one for each content, for as long as the process runs."""
-    return MemoryFile(content.encode() if isinstance(content, str) else content).path
+def _in_memory(content: bytes) -> str:
+    """Path of a memory file, one for each content, for as long as the process runs."""
+    return MemoryFile(content).path
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -157,14 +157,6 @@ class Writer:
 
         self._dispatcher.submit(Request("DELETE", path, done, body, Lane.STATUS, idempotent=True))
 
-    def update(self, path: str, body: bytes) -> bytes:
-        """Replace the object at ``path`` (PV, PVC, ...) and wait; returns the stored object.
-
-        Raises:
-            ApiError: `Conflict` if the object has changed since.
-        """
-        return self._http.put(path, body)
-
     def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         """Patch the object at ``path`` and wait; returns the stored object.
 
