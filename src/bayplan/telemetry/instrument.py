@@ -7,7 +7,8 @@ happens, mostly the scheduling thread: they must be fast and must not call the p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from inspect import isfunction
 
 from bayplan.api.pod import Pod
 
@@ -180,165 +181,16 @@ class Instruments(Instrument):
     """Passes everything on to several instruments, in order."""
 
     def __init__(self, *parts: Instrument) -> None:
-        self._parts = parts
         self.times_plugins = any(part.times_plugins for part in parts)
         self.times_calls = any(part.times_calls for part in parts)
+        for name, method in vars(Instrument).items():
+            if isfunction(method):
+                setattr(self, name, _in_order([getattr(part, name) for part in parts]))
 
-    def attempt_began(self, pod: Pod, profile: str, number: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.attempt_began(pod, profile, number)
 
-    def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.attempt(pod, profile, result, seconds)
+def _in_order(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def call_all(*args: object, **kwargs: object) -> None:
+        for call in calls:
+            call(*args, **kwargs)
 
-    def binding_began(self, pod: Pod) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.binding_began(pod)
-
-    def algorithm(self, seconds: float, evaluated: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.algorithm(seconds, evaluated)
-
-    def scheduled(self, attempts: int, waited: float | None, flushed: bool) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.scheduled(attempts, waited, flushed)
-
-    def group_planned(self, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.group_planned(seconds)
-
-    def group_attempt(self, profile: str, result: str, reason: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.group_attempt(profile, result, reason, seconds)
-
-    def workload_group_planned(self, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.workload_group_planned(seconds)
-
-    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.workload_group_attempt(profile, result, seconds)
-
-    def placements_generated(self, profile: str, number: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.placements_generated(profile, number)
-
-    def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.placement_evaluated(profile, result, seconds)
-
-    def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.preemption(preemptor, result, seconds)
-
-    def eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.eviction(preemptor, victims, groups, violations)
-
-    def leaving(
-        self, preemptors: Sequence[Pod], nodes: Collection[str] | None, victims: Sequence[Pod]
-    ) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.leaving(preemptors, nodes, victims)
-
-    def evicted(self, preemptor: str, *, success: bool, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.evicted(preemptor, success=success, seconds=seconds)
-
-    def rejected_by_node(self, reason: str, scheduler: str, taken_by: str) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.rejected_by_node(reason, scheduler, taken_by)
-
-    def reclaimed(self, queue: str, rule: str, pods: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.reclaimed(queue, rule, pods)
-
-    def incoming(self, queue: str, event: str, pod: Pod, members: int | None = None) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.incoming(queue, event, pod, members)
-
-    def rejected(self, plugin: str, profile: str, change: int) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.rejected(plugin, profile, change)
-
-    def extension_point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.extension_point(point, profile, status, seconds)
-
-    def plugin_called(self, plugin: str, point: str, profile: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.plugin_called(plugin, point, profile, seconds)
-
-    def plugin_failed(self, plugin: str, point: str) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.plugin_failed(plugin, point)
-
-    def permit_waited(self, pod: Pod, result: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.permit_waited(pod, result, seconds)
-
-    def worker_serves(self, pod: Pod | None) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.worker_serves(pod)
-
-    def plugin_counted(self, plugin: str, name: str, amount: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.plugin_counted(plugin, name, amount)
-
-    def plugin_set(self, plugin: str, name: str, value: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.plugin_set(plugin, name, value)
-
-    def plugin_observed(self, plugin: str, name: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.plugin_observed(plugin, name, seconds)
-
-    def claim_created(self, *, success: bool) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.claim_created(success=success)
-
-    def device_awaited(
-        self, profile: str, driver: str, outcome: str, seconds: float, *, conditions: bool
-    ) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.device_awaited(profile, driver, outcome, seconds, conditions=conditions)
-
-    def request(self, host: str, method: str, code: str) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.request(host, method, code)
-
-    def called(self, method: str, path: str, code: str, seconds: float) -> None:
-        """See `Instrument`."""
-        for part in self._parts:
-            part.called(method, path, code, seconds)
+    return call_all
