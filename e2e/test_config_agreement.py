@@ -95,7 +95,7 @@ def test_the_defaults_that_bayplan_shows_are_a_file_for_kube_scheduler(verdicts:
 
 
 def _ours(effective: EffectiveConfig) -> Any:
-    settings = effective.config.model_dump(mode="json", by_alias=True, exclude={"profiles"})
+    settings = effective.settings.model_dump(mode="json", by_alias=True, exclude={"profiles"})
     return _plain({"profiles": [_profile(p) for p in effective.profiles], "config": settings})
 
 

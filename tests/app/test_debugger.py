@@ -38,7 +38,7 @@ class Lists:
             items = [{"metadata": {"name": name}} for name in self.nodes]
         else:
             items = [{"metadata": {"name": n, "uid": u}} for n, u in self.pods.items()]
-        return json.dumps({"items": items}).encode()
+        return json.dumps({"metadata": {}, "items": items}).encode()
 
 
 def debugged(lists: Lists) -> tuple[Cluster, Debugger]:

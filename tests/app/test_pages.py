@@ -29,7 +29,7 @@ WRONG = ["Pod: not listed yet", "Node: forbidden"]
 
 def effective(**fields: Any) -> EffectiveConfig:
     config = resolve_config(default_configuration("bayplan"), Registry().known)
-    return replace(config, config=config.config.model_copy(update=fields))
+    return replace(config, settings=config.settings.model_copy(update=fields))
 
 
 class Process:

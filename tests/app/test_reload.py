@@ -460,7 +460,7 @@ def test_settings_that_a_reload_cannot_change_are_named(settings: Any, named: li
     def yaml(document: Any) -> EffectiveConfig:
         return loaded(**document)[1]
 
-    before, after = loaded()[1].config, yaml(settings).config
+    before, after = loaded()[1].settings, yaml(settings).settings
     assert needs_restart(before, after) == named
 
 

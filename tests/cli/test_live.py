@@ -36,10 +36,10 @@ def names(kubeconfig: str, *kinds: Kind[Any]) -> list[tuple[str, str]]:
 def test_lists_are_read_page_by_page_to_the_end(server: FaultServer, kubeconfig: str) -> None:
     def script(exchange: Exchange) -> None:
         if exchange.bare_path.endswith("/nodes"):
-            exchange.answer(200, {"items": None})
+            exchange.answer(200, {"metadata": {}, "items": None})
         elif "continue" in exchange.query:
             assert exchange.query["continue"] == "a/b="
-            exchange.answer(200, {"items": [{"name": "p3"}]})
+            exchange.answer(200, {"metadata": {}, "items": [{"name": "p3"}]})
         else:
             items = [{"name": "p1"}, {"name": "p2"}]
             exchange.answer(200, {"items": items, "metadata": {"continue": "a/b="}})
@@ -75,7 +75,7 @@ def test_an_optional_kind_that_cannot_be_read_counts_as_empty(
         if exchange.bare_path.endswith("/resourceslices"):
             exchange.error(status, reason)
         else:
-            exchange.answer(200, {"items": [{"name": "n1"}]})
+            exchange.answer(200, {"metadata": {}, "items": [{"name": "n1"}]})
 
     server.script = script
     assert RESOURCE_SLICE.optional

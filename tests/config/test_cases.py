@@ -23,7 +23,7 @@ def test_a_file_is_answered_with_its_errors_or_warnings(case: Case) -> None:
 def test_what_show_prints_loads_to_the_same(case: Case) -> None:
     effective = parse_config(case.text, IN_TREE)
     again = parse_config(render_config(effective), IN_TREE)
-    assert again.config.model_dump(exclude={"profiles"}) == effective.config.model_dump(
+    assert again.settings.model_dump(exclude={"profiles"}) == effective.settings.model_dump(
         exclude={"profiles"}
     )
     for shown, meant in zip(again.profiles, effective.profiles, strict=True):

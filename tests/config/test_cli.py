@@ -41,7 +41,7 @@ def test_show_prints_the_effective_configuration(tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text(f"{HEADER}parallelism: 3\n")
     shown = parse_config(CliRunner().invoke(app, ["show", str(file)]).stdout, IN_TREE)
-    assert shown.config.parallelism == 3
+    assert shown.settings.parallelism == 3
     assert shown.profiles[0].plugins == parse_config(HEADER, IN_TREE).profiles[0].plugins
 
 

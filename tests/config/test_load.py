@@ -62,7 +62,7 @@ def test_a_file_of_other_bytes_says_so(tmp_path: Path) -> None:
 def test_without_a_file_there_is_one_profile_with_a_lease_of_its_own() -> None:
     effective = resolve_config(default_configuration(), IN_TREE)
     assert [profile.scheduler_name for profile in effective.profiles] == ["bayplan"]
-    assert effective.config.leader_election.resource_name == "bayplan"
+    assert effective.settings.leader_election.resource_name == "bayplan"
     assert effective.warnings == ()
 
 

@@ -105,7 +105,9 @@ def test_uids_are_remembered_only_until_all_objects_have_come(
     server: FaultServer, tmp_path: Path
 ) -> None:
     controllers = Controllers(server, tmp_path)
-    server.script = lambda exchange: exchange.answer(body={"items": [controllers.queue]})
+    server.script = lambda exchange: exchange.answer(
+        body={"metadata": {}, "items": [controllers.queue]}
+    )
 
     async def work() -> None:
         waiting = asyncio.create_task(controllers.operator._wait_for_all([QUEUE]))
@@ -126,7 +128,7 @@ def test_a_list_that_kopf_begins_anew_with_shows_what_was_deleted_meanwhile(
     """It says nothing of that; without its list the difference shows ten minutes later."""
     controllers = Controllers(server, tmp_path)
     operator = controllers.operator
-    server.script = lambda exchange: exchange.answer(body={"items": []})
+    server.script = lambda exchange: exchange.answer(body={"metadata": {}, "items": []})
 
     async def work() -> None:
         await controllers.bring({})

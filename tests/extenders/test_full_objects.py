@@ -26,7 +26,7 @@ class Nodes:
             {"metadata": {"name": name, "resourceVersion": version}, "status": {"whole": True}}
             for name, version in self.versions.items()
         ]
-        exchange.answer(200, {"items": items})
+        exchange.answer(200, {"metadata": {}, "items": items})
 
 
 def test_nodes_are_listed_once_as_long_as_they_stay_the_same(server: FaultServer) -> None:

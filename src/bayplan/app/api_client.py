@@ -65,7 +65,7 @@ class ApiClient:
     """
 
     def __init__(self, config: EffectiveConfig, feed: Feed, may_write: Callable[[], bool]) -> None:
-        limits = config.config.client_connection
+        limits = config.settings.client_connection
         self.http = Http(feed.connection)
         lanes = Lanes(qps=limits.qps, burst=limits.burst, may_send=may_write)
         self.dispatcher = Dispatcher(feed.connection, lanes)
@@ -75,7 +75,7 @@ class ApiClient:
         """The ports of a scheduler that runs against this API server."""
         writer = Writer(self.dispatcher, self.http)
         statuses = PodStatusWriter(writer)
-        workers = ThreadPoolExecutor(config.config.parallelism, thread_name_prefix="worker")
+        workers = ThreadPoolExecutor(config.settings.parallelism, thread_name_prefix="worker")
         return Ports(
             events=self.events,
             writer=writer,
@@ -85,7 +85,7 @@ class ApiClient:
             inbox=feed.inbox,
             instrument=feed.instrument,
             plugin_workers=workers,
-            extenders=self._extenders(config) if config.config.extenders else Extenders(),
+            extenders=self._extenders(config) if config.settings.extenders else Extenders(),
         )
 
     def _extenders(self, config: EffectiveConfig) -> Extenders:
@@ -93,4 +93,4 @@ class ApiClient:
         from bayplan.extenders.http_extender import HttpExtender  # noqa: PLC0415
 
         objects = FullObjects(self.http)
-        return Extenders(HttpExtender(e, objects) for e in config.config.extenders)
+        return Extenders(HttpExtender(e, objects) for e in config.settings.extenders)

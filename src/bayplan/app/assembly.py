@@ -217,7 +217,7 @@ def _make_framework(
     handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
-        percentage = config.config.percentage_of_nodes_to_score
+        percentage = config.settings.percentage_of_nodes_to_score
     framework = Framework(
         profile.scheduler_name,
         _instances(profile, registry, handle, path, made),
@@ -315,8 +315,8 @@ def _policy(
         HintTable({n: _registrations(f) for n, f in frameworks.items()}, extenders=extenders),
         {n: _gates(f) for n, f in frameworks.items()},
         QueueSettings(
-            initial_backoff=config.config.pod_initial_backoff_seconds,
-            max_backoff=config.config.pod_max_backoff_seconds,
+            initial_backoff=config.settings.pod_initial_backoff_seconds,
+            max_backoff=config.settings.pod_max_backoff_seconds,
         ),
         {n: f.plugins.grouping for n, f in frameworks.items() if f.plugins.grouping},
         {kind for f in frameworks.values() for p in f.plugins.grouping for kind in p.inferred},

@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.lists import ObjectList, PartialMetadata, PartialObject
 from bayplan.app.assembly import Core
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
@@ -36,19 +37,6 @@ log = structlog.get_logger("debugger")
 COMPARISON = "Comparison with the API server"
 COMPARISON_FAILED = f"{COMPARISON} failed"
 _NOT_ENDED = quote(POD.field_selector, safe="")
-
-
-class _Meta(msgspec.Struct):
-    name: str
-    uid: str = ""
-
-
-class _Item(msgspec.Struct):
-    metadata: _Meta
-
-
-class _List(msgspec.Struct):
-    items: list[_Item]
 
 
 @dataclass(frozen=True)
@@ -119,9 +107,9 @@ class Debugger:
         pods = self._items(f"{POD.path()}?fieldSelector={_NOT_ENDED}")
         return Listed(frozenset(n.name for n in nodes), frozenset(p.uid for p in pods))
 
-    def _items(self, path: str) -> list[_Meta]:
-        listed = msgspec.json.decode(self._http.get(path), type=_List)
-        return [item.metadata for item in listed.items]
+    def _items(self, path: str) -> list[PartialMetadata]:
+        listed = msgspec.json.decode(self._http.get(path), type=ObjectList[PartialObject])
+        return [item.metadata for item in listed.items or ()]
 
     def dump(self) -> None:
         """Log what is held, and what of it differs from a recount."""

@@ -37,7 +37,7 @@ class Leadership:
         inbox: Inbox,
         on_lost: Callable[[], None],
     ) -> None:
-        settings = config.config.leader_election
+        settings = config.settings.leader_election
         self._events = api.events
         self._inbox = inbox
         self.elector: LeaderElector | None = None

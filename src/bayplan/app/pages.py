@@ -72,7 +72,7 @@ def debug_pages(config: Callable[[], EffectiveConfig], debugger: Debugger) -> Pa
 
     def while_enabled(answer: Callable[[Request], Answer], *methods: str) -> Page:
         def answered(request: Request) -> Answer:
-            if not config().config.enable_profiling:
+            if not config().settings.enable_profiling:
                 return text(404, "enableProfiling is false in the configuration")
             return answer(request)
 

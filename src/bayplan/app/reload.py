@@ -132,7 +132,7 @@ class Reloader:
 
     def _load_and_swap(self) -> EffectiveConfig:
         registry, config = self._sources.read()
-        changed = needs_restart(self.config.config, config.config)
+        changed = needs_restart(self.config.settings, config.settings)
         if changed:
             raise ReloadError(f"restart bayplan for a change of {', '.join(changed)}")
         previous = set(self._informers.statistics())

@@ -35,7 +35,7 @@ class _Lease(msgspec.Struct):
 
 def is_possible(config: EffectiveConfig) -> bool:
     """Whether kube-scheduler may schedule Pods that one of our profiles schedules, too."""
-    election = config.config.leader_election
+    election = config.settings.leader_election
     shares_lease = (
         election.leader_elect
         and election.resource_name == LOCK.name

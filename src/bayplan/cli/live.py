@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from bayplan.api.kinds import Kind
+from bayplan.api.lists import ObjectList
 from bayplan.cli import plugins
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, Forbidden, NotFound
@@ -29,13 +30,7 @@ KubeconfigOption = Annotated[
 ]
 
 
-class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):
-    continue_: str = ""
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+_decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 
 
 class Listed(NamedTuple):
@@ -67,7 +62,7 @@ def _of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:
         query["fieldSelector"] = kind.field_selector
     while True:
         try:
-            page = msgspec.json.decode(http.get(f"{kind.path()}?{urlencode(query)}"), type=_List)
+            page = _decode_page(http.get(f"{kind.path()}?{urlencode(query)}"))
         except (NotFound, Forbidden) as error:
             if not kind.optional:
                 raise

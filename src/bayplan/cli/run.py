@@ -88,7 +88,7 @@ def run(
 
     traces = _traces(tracing_config_file)
     try:
-        credentials = kubeconfig or effective.config.client_connection.kubeconfig or None
+        credentials = kubeconfig or effective.settings.client_connection.kubeconfig or None
         feed = Feed(credentials, traces.instrument if traces else None)
     except KubeconfigError as exc:
         typer.echo(str(exc), err=True)

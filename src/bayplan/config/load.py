@@ -37,13 +37,13 @@ class EffectiveConfig:
     """A configuration that was found good, with every default in place.
 
     Attributes:
-        config: the settings; its `profiles` are as the file has them.
+        settings: the file's fields; its `profiles` are as the file has them.
         profiles: the same profiles, expanded; never empty.
         warnings: what is accepted but likely not meant.
         gates: the feature gates it was checked with.
     """
 
-    config: KubeSchedulerConfiguration
+    settings: KubeSchedulerConfiguration
     profiles: tuple[ResolvedProfile, ...]
     warnings: tuple[FieldError, ...] = ()
     gates: FeatureGates = DEFAULT_GATES

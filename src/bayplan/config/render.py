@@ -28,7 +28,7 @@ def config_document(effective: EffectiveConfig) -> dict[str, Any]:
 
     It loads to the same settings, plugins, weights and arguments, in kube-scheduler too.
     """
-    settings = effective.config.model_dump(
+    settings = effective.settings.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"profiles"}
     )
     return {

@@ -32,6 +32,7 @@ import msgspec
 import structlog
 
 from bayplan.api.kinds import Kind
+from bayplan.api.lists import ObjectList, PartialObject
 from bayplan.client import kubeconfig as credentials
 from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
@@ -57,19 +58,7 @@ WATCH_SECONDS = 300
 """How long one watch lasts: a connection that is dead without a word is noticed after that."""
 
 
-class _Meta(msgspec.Struct):
-    uid: str
-
-
-class _Item(msgspec.Struct):
-    metadata: _Meta
-
-
-class _List(msgspec.Struct):
-    items: list[_Item]
-
-
-_decode_list = msgspec.json.Decoder(_List).decode
+_decode_list = msgspec.json.Decoder(ObjectList[PartialObject]).decode
 
 
 class _ConnectionInfo(kopf.ConnectionInfo):
@@ -211,7 +200,7 @@ class Operator:
                 if self._stop.is_set():
                     return None
             else:
-                return {item.metadata.uid for item in _decode_list(body).items}
+                return {item.metadata.uid for item in _decode_list(body).items or ()}
 
     def _registry(self, kinds: list[Kind[Any]]) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()

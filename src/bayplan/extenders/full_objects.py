@@ -11,22 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.lists import ObjectList, PartialObject
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.http import Http
 
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    resource_version: str = ""
-
-
-class _Item(msgspec.Struct):
-    metadata: _Meta
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw]
+_decode_partial = msgspec.json.Decoder(PartialObject).decode
 
 
 class FullObjects:
@@ -48,6 +38,6 @@ class FullObjects:
         return [self._nodes[name][1] for name, _ in versions if name in self._nodes]
 
     def _fetch(self) -> None:
-        listed = msgspec.json.decode(self._http.get(NODE.path()), type=_List)
-        items = [(msgspec.json.decode(raw, type=_Item).metadata, raw) for raw in listed.items]
+        listed = msgspec.json.decode(self._http.get(NODE.path()), type=ObjectList[msgspec.Raw])
+        items = [(_decode_partial(raw).metadata, raw) for raw in listed.items or ()]
         self._nodes = {m.name: (m.resource_version, msgspec.Raw(bytes(raw))) for m, raw in items}

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from bayplan.api.kinds import Kind
+from bayplan.api.lists import ObjectList, PartialObject
 from bayplan.client.errors import ServerError, from_status
 
 log = structlog.get_logger(__name__)
@@ -22,35 +23,14 @@ MAX_NAMED = 1000
 """Undecodable objects named in the log; later ones are only counted."""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str | None = None
-    namespace: str | None = None
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Bare(msgspec.Struct):
-    metadata: _Meta
-
-
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
-class _PageMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    metadata: _PageMeta
-    items: list[msgspec.Raw] | None = None
-
-
-_decode_bare = msgspec.json.Decoder(_Bare).decode
+_decode_partial = msgspec.json.Decoder(PartialObject).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
-_decode_page = msgspec.json.Decoder(_Page).decode
+_decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 
 CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
@@ -132,8 +112,8 @@ class ObjectDecoder:
 
     def _name(self, data: msgspec.Raw, error: Exception) -> None:
         try:
-            meta = _decode_bare(data).metadata
-            key = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+            meta = _decode_partial(data).metadata
+            key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         except msgspec.DecodeError:
             key = bytes(data)[:80].decode("utf-8", "replace")
         if key not in self._named and len(self._named) < MAX_NAMED:
@@ -142,7 +122,7 @@ class ObjectDecoder:
 
 
 def _bookmark(data: msgspec.Raw) -> Event:
-    meta = _decode_bare(data).metadata
+    meta = _decode_partial(data).metadata
     ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
     return Event("BOOKMARK", None, meta.resource_version, ends)
 
@@ -152,7 +132,7 @@ def _version(found: Any, data: msgspec.Raw) -> str:
         # A Pod is flat, everything else has its metadata.
         return str(getattr(found, "metadata", found).resource_version)
     try:
-        return _decode_bare(data).metadata.resource_version
+        return _decode_partial(data).metadata.resource_version
     except msgspec.DecodeError:
         return ""
 

@@ -44,7 +44,7 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     Raises:
         ConfigError: see `bayplan.app.assembly.Core`.
     """
-    if config.config.extenders:
+    if config.settings.extenders:
         cluster.notes.add("the extenders of the configuration are not asked")
     all_nodes = [replace(profile, percentage_of_nodes_to_score=100) for profile in config.profiles]
     config = replace(config, profiles=tuple(all_nodes))
