@@ -9,13 +9,24 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, names_of, nodes, pod_group, show
+from tests.groups import (
+    group_cluster,
+    groups_profile,
+    members,
+    names_of,
+    nodes,
+    pod_group,
+    show,
+)
+from tests.workload_groups import gang, workload_cluster
+from tests.workload_groups import members as gang_members
+from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.attempt.room import Request
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, Fit, needs_of
-from bayplan.preemption.group import groups_of
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import make_units
@@ -26,11 +37,11 @@ SEVERAL = settings(max_examples=40, deadline=None)
 
 
 class World:
-    """Nodes, running Pods and groups, and a group that wants in."""
+    """Nodes, running Pods and groups of the label, and a group of either API that wants in."""
 
-    def __init__(self, data: st.DataObject) -> None:
+    def __init__(self, data: st.DataObject, *, of_kubernetes: bool = False) -> None:
         self._draw = data.draw
-        self.cluster = group_cluster()
+        self.cluster = workload_cluster(profiles=[groups_profile()])
         self.cluster.writer.on_deleted = None
         self.running: dict[str, PodBuilder] = {}
         self.group_of: dict[str, str] = {}
@@ -51,10 +62,15 @@ class World:
             show(self.cluster, pod_group(name, minMember=self.minimum[name]))
         size = self._draw(st.integers(1, 5))
         self.wanted = self._draw(st.integers(1, size))
-        show(self.cluster, pod_group("g", minMember=self.wanted))
         cpu, priority = self._draw(CPUS), self._draw(st.integers(1, 4))
         self.priority = priority
-        self.pods = [pod.priority(priority) for pod in members("g", size, cpu)]
+        if of_kubernetes:
+            show_gangs(self.cluster, gang("g", self.wanted, priority=priority))
+            pods = gang_members("g", size, cpu)
+        else:
+            show(self.cluster, pod_group("g", minMember=self.wanted))
+            pods = members("g", size, cpu)
+        self.pods = [pod.priority(priority) for pod in pods]
 
     def _put(self, pod: PodBuilder, group: str = "") -> None:
         """Place a Pod where there is room; leave it out where there is none."""
@@ -151,7 +167,7 @@ def test_whoever_is_evicted_for_a_group_makes_room_that_it_gets(data: Any) -> No
 @SEVERAL
 @given(st.data())
 def test_no_group_is_left_running_below_its_minimum(data: Any) -> None:
-    world = World(data)
+    world = World(data, of_kubernetes=data.draw(st.booleans()))
     before = Counter(world.group_of.values())
     world.cluster.add(*world.pods)
     world.cluster.cycle()
@@ -187,7 +203,9 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     classes = LowerPriority(cluster.world.counters).classes(request.taker, running)
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
-    units = make_units(running, classes, useful, groups_of(cluster.cache.groups), budgets)
+    cache = cluster.cache
+    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
+    units = make_units(running, classes, useful, gangs, budgets)
     domains = np.zeros(len(cluster.nodes), np.int64)
     fit = Fit(cluster.nodes, needs_of(request), world.wanted, domains, ())
     capacity = Capacity(fit, units)

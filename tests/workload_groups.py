@@ -35,7 +35,7 @@ def basic(name: str, **spec: Any) -> WorkloadPodGroup:
 
 def workload_group(name: str, **spec: Any) -> WorkloadPodGroup:
     """A PodGroup; ``spec`` in the words of the API."""
-    meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "generation": 1}
     meta["resourceVersion"] = str(next(_versions))
     return WORKLOAD_POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tests.groups import group_cluster, members, nodes, pod_group, show, sub_groups
+from tests.workload_groups import gang, workload_cluster
+from tests.workload_groups import members as gang_members
+from tests.workload_groups import show as show_gangs
 
 from bayplan.preemption.gangs import Gangs
+from bayplan.testing import make_pod
 
 
 def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
@@ -13,7 +17,12 @@ def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
     a = [pod.node("n0") for pod in members("g", 2, sub_group="a")]
     b = [pod.node("n1") for pod in members("g", 1, sub_group="b")]
     cluster.add(*nodes(2), *a, *b)
-    gangs = Gangs(cluster.nodes, cluster.world.cache.objects, cluster.world.cache.groups)
+    gangs = Gangs(
+        cluster.nodes,
+        cluster.world.cache.objects,
+        cluster.world.cache.groups,
+        cluster.cache.members,
+    )
     gangs.refresh()
     assert gangs._running == {"default/g": {"a": 2, "b": 1}}
     assert gangs.needed([pod.obj() for pod in a]) == {a[0].obj().uid: "default/g"}
@@ -23,3 +32,21 @@ def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
     cluster.remove(a[0])
     gangs.refresh()
     assert gangs._running == {}
+
+
+def test_who_is_one_victim_changes_with_pods_of_the_group_on_any_node() -> None:
+    """So an outcome of a dry run on n0 is not kept when the group gets a Pod on n1."""
+    cluster = workload_cluster()
+    show_gangs(cluster, gang("g", 2, disruptionMode={"all": {}}))
+    one, two = gang_members("g", 2)
+    cluster.add(*nodes(2), one.node("n0"))
+    gangs = Gangs(cluster.nodes, cluster.cache.objects, cluster.cache.groups, cluster.cache.members)
+    gangs.refresh()
+    before = gangs.version
+    cluster.add(two.node("n1"))
+    gangs.refresh()
+    assert gangs.version != before
+    group = gangs.whole(one.obj())
+    assert group is not None
+    assert [pod.name for pod in gangs.members(group)] == ["g-0", "g-1"]
+    assert gangs.whole(make_pod("alone").obj()) is None

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import members, nodes
+from tests.groups import members, nodes, pod_group, show
+from tests.workload_groups import basic, gang
+from tests.workload_groups import members as gang_members
+from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.pod import PodShape
-from bayplan.cache.pod_groups import POD_GROUP_LABEL, Group
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import Units, make_units
-from bayplan.testing import PodBuilder, make_object, make_pod
+from bayplan.testing import Json, PodBuilder, make_object, make_pod
 
 
 def pod(name: str, priority: int = 0, started: int = 1) -> PodBuilder:
@@ -25,6 +28,7 @@ def pod(name: str, priority: int = 0, started: int = 1) -> PodBuilder:
 def units_of(
     pods: Iterable[PodBuilder],
     minimum: Mapping[str, int] | None = None,
+    *groups: WorkloadPodGroup,
     classes: Mapping[str, int] | None = None,
     useless: Iterable[str] = (),
     allowed: int = 0,
@@ -33,7 +37,8 @@ def units_of(
 
     Args:
         pods: they run.
-        minimum: of each group; a label means nothing otherwise.
+        minimum: of each group of the label, which means nothing otherwise.
+        groups: PodGroups of Kubernetes.
         classes: by name of the Pod; 0 unless given.
         useless: names of Pods on nodes that are of no use.
         allowed: how many Pods with the label ``shielded`` may be disrupted.
@@ -44,17 +49,15 @@ def units_of(
     cluster.add(*nodes(1), budget, *(one.node("n0") for one in pods))
     running = RunningPods(cluster.nodes)
     given = classes or {}
-
-    def group_of(shape: PodShape) -> Group | None:
-        name = shape.labels.get(POD_GROUP_LABEL, "")
-        least = (minimum or {}).get(name)
-        return None if least is None else Group(key=name, uid=name, minimum=least)
-
+    show(cluster, *(pod_group(name, minMember=n) for name, n in (minimum or {}).items()))
+    show_gangs(cluster, *groups)
+    cache = cluster.cache
+    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
     return make_units(
         running,
         np.array([given.get(one.name, 0) for one in running.pods], np.int64),
         np.array([one.name not in useless for one in running.pods], np.bool_),
-        group_of,
+        gangs,
         Budgets(cluster.cache.objects),
     )
 
@@ -136,3 +139,30 @@ def test_with_its_minimum_goes_all_that_a_group_has() -> None:
 
 def test_without_its_object_a_label_means_nothing() -> None:
     assert [len(names) for names in order(units_of(members("g", 3)))] == [1, 1, 1]
+
+
+ALL: Json = {"disruptionMode": {"all": {}}}
+
+
+@pytest.mark.parametrize(
+    ("group", "sizes"),
+    [
+        pytest.param(gang("g", 2), [1, 2], id="gang"),
+        pytest.param(gang("g", 2, **ALL), [3], id="mode all"),
+        pytest.param(basic("g"), [1, 1, 1], id="basic"),
+        pytest.param(basic("g", **ALL), [3], id="basic of mode all"),
+    ],
+)
+def test_what_goes_together_of_a_group_of_kubernetes(
+    group: WorkloadPodGroup, sizes: list[int]
+) -> None:
+    units = units_of(gang_members("g", 3), None, group)
+    assert [len(names) for names in order(units)] == sizes
+
+
+def test_groups_of_both_apis_may_have_one_name() -> None:
+    pods = [*members("g", 2), *(one.label("other") for one in gang_members("x", 2))]
+    for one in pods[2:]:
+        one.spec(schedulingGroup={"podGroupName": "g"})
+    units = units_of(pods, {"g": 1}, gang("g", 2))
+    assert sorted(sorted(names) for names in order(units)) == [["g-0"], ["g-1"], ["x-0", "x-1"]]

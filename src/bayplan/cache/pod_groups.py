@@ -88,6 +88,7 @@ def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
         uid=pod_group.uid,
         minimum=pod_group.minimum,
         topology=GroupTopology(required=key, levels=(key,)) if key else None,
+        whole=pod_group.is_one_unit,
         created=since,
     )
 

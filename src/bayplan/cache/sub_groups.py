@@ -76,6 +76,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
         topology: where its Pods are to be together; None for anywhere that its parent allows.
         parts: the sub-groups below it.
         begun: whether Pods of it have nodes, so that others go where these are (`rest`).
+        whole: whether preemption takes all of its Pods or none.
     """
 
     name: str = ""
@@ -83,6 +84,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
     topology: GroupTopology | None = None
     parts: tuple[SubGroup, ...] = ()
     begun: bool = False
+    whole: bool = False
 
     @property
     def required_level(self) -> str:
@@ -166,7 +168,10 @@ class Surplus:
 
     def __init__(self, group: SubGroup, counts: Mapping[str, int]) -> None:
         self._group = group
-        self._above = {part.name: part.count(counts) - part.minimum for part in group.walk()}
+        self._above = {
+            part.name: 0 if part.whole else part.count(counts) - part.minimum
+            for part in group.walk()
+        }
         self._paths: dict[str, list[str]] = {}
 
     def take(self, sub_group: str) -> bool:

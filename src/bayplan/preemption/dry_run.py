@@ -5,14 +5,16 @@ policy permits to evict (of lower priority, for DefaultPreemption) are removed f
 in rounds, each row gets its next Pod back: first Pods that a group cannot do without, then Pods
 whose budget would be violated, then the most important ones. The Filter plugins and the policy
 evaluate all rows in one call. If the preemptor no longer fits on a row, the Pod is removed again
-and is a victim. Without groups, the result for each row is that of kube-scheduler's
-``SelectVictimsOnNode``.
+and is a victim. A PodGroup of Kubernetes whose disruption mode is "all" is one victim: its Pods on
+the row come back together or not at all, and its Pods on other nodes leave with them. Without
+groups of the label, the result for each row is that of kube-scheduler's ``SelectVictimsOnNode``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -24,9 +26,12 @@ from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.policy import VictimPolicy
-from bayplan.preemption.ranking import Candidate, most_important_first
+from bayplan.preemption.ranking import Candidate, by_importance
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+
+Victim = tuple[Pod, ...]
+"""Pods that stay or go together, at least one of them on the node."""
 
 Outcome = Candidate | Status
 """What evicting Pods of one node would lead to: room, or why not."""
@@ -38,34 +43,39 @@ class _World:
 
     Attributes:
         row: in the full table.
-        evictable: the Pods that may go, the most important first.
-        protected: uids of those whose budget would be violated.
+        node_name: of the row.
+        evictable: who may go, the most important first.
+        protected: uids of the Pods whose budget would be violated.
         needed: by uid, the group of those that it cannot do without.
-        victims: uids of those that have to go, as far as is known.
+        victims: those of `evictable` that have to go, as far as is known.
     """
 
     row: int
-    evictable: list[Pod]
+    node_name: str
+    evictable: list[Victim]
     protected: set[str]
     needed: Mapping[str, str]
-    victims: set[str]
+    victims: set[Victim]
 
-    def turns(self) -> list[Pod]:
+    def turns(self) -> list[Victim]:
         """The order in which Pods get their chance to stay."""
 
-        def less_protected(pod: Pod) -> tuple[bool, bool]:
-            return pod.uid not in self.needed, pod.uid not in self.protected
+        def less_protected(victim: Victim) -> tuple[bool, bool]:
+            uids = {pod.uid for pod in victim}
+            return self.needed.keys().isdisjoint(uids), self.protected.isdisjoint(uids)
 
         return sorted(self.evictable, key=less_protected)
 
-    def outcome(self, node_name: str) -> Outcome:
+    def outcome(self) -> Outcome:
         """What is left when all have had their chance."""
-        victims = tuple(pod for pod in self.evictable if pod.uid in self.victims)
+        chosen = (victim for victim in self.evictable if victim in self.victims)
+        victims = tuple(chain.from_iterable(chosen))
         if not victims:
-            return Status.error(f'expected at least one victim pod on node "{node_name}"')
-        broken = {self.needed[uid] for uid in self.victims & self.needed.keys()}
-        violations = len(self.victims & self.protected)
-        return Candidate(self.row, node_name, victims, violations, len(broken))
+            return Status.error(f'expected at least one victim pod on node "{self.node_name}"')
+        uids = {pod.uid for pod in victims}
+        broken = {self.needed[uid] for uid in uids & self.needed.keys()}
+        violations = len(uids & self.protected)
+        return Candidate(self.row, self.node_name, victims, violations, len(broken))
 
 
 class DryRun:
@@ -113,18 +123,36 @@ class DryRun:
         outcomes.update(self._evict_all())
         self._reprieve()
         for world in self._worlds:
-            outcomes[world.row] = world.outcome(self._full.names[world.row] or "")
+            outcomes[world.row] = world.outcome()
         return outcomes
 
     def _world(self, row: int) -> _World:
-        on_node = self._full.pods[row].values()
-        ordered = most_important_first(self._policy.evictable(self._cycle, self._pod, on_node))
-        protected, needed = self._budgets.violations(ordered), self._gangs.needed(ordered)
-        return _World(row, ordered, protected, needed, set())
+        ordered = by_importance(self._evictable(self._full.pods[row].values()))
+        pods = list(chain.from_iterable(ordered))
+        protected, needed = self._budgets.violations(pods), self._gangs.needed(pods)
+        node_name = self._full.names[row] or ""
+        return _World(row, node_name, ordered, protected, needed, set())
+
+    def _evictable(self, on_node: Iterable[Pod]) -> list[Victim]:
+        """Who may go of the Pods of a node, a group of mode "all" as a whole."""
+        evictable: dict[str, Victim] = {}
+        for pod in self._policy.evictable(self._cycle, self._pod, on_node):
+            group = self._gangs.whole(pod)
+            if group is None:
+                evictable[pod.uid] = (pod,)
+            elif group.uid not in evictable:
+                members = self._gangs.members(group)
+                may_go = self._policy.evictable(self._cycle, self._pod, members)
+                evictable[group.uid] = members if len(may_go) == len(members) else ()
+        return [victim for victim in evictable.values() if victim]
 
     def _evict_all(self) -> dict[int, Outcome]:
         """Take all that may go away; go on with the rows where that helps, say why for the rest."""
-        gone = [(index, pod) for index, world in enumerate(self._worlds) for pod in world.evictable]
+        gone = [
+            (index, victim)
+            for index, world in enumerate(self._worlds)
+            for victim in world.evictable
+        ]
         self._move(self._what_if.remove_pods, gone)
         diagnosis = self._what_if.filter(self._state, self._pod, self._table)
         fits = self._admitted(diagnosis.fits, beside_nominated=False)
@@ -156,11 +184,18 @@ class DryRun:
             self._move(self._what_if.add_pods, back)
             diagnosis = self._what_if.filter(self._state, self._pod, self._table, rivals)
             fits = self._admitted(diagnosis.fits, beside_nominated=True)
-            gone = [(index, pod) for index, pod in back if not fits[index]]
+            gone = [(index, victim) for index, victim in back if not fits[index]]
             self._move(self._what_if.remove_pods, gone)
-            for index, pod in gone:
-                self._worlds[index].victims.add(pod.uid)
+            for index, victim in gone:
+                self._worlds[index].victims.add(victim)
 
-    def _move(self, move: Callable[..., None], pods: list[tuple[int, Pod]]) -> None:
-        rows = [index for index, _ in pods]
-        move(self._state, self._pod, [pod for _, pod in pods], self._table, rows)
+    def _move(self, move: Callable[..., None], victims: list[tuple[int, Victim]]) -> None:
+        """Add or remove the Pods of the victims that are on the row."""
+        moved = [
+            (index, pod)
+            for index, victim in victims
+            for pod in victim
+            if pod.node_name == self._worlds[index].node_name
+        ]
+        rows = [index for index, _ in moved]
+        move(self._state, self._pod, [pod for _, pod in moved], self._table, rows)

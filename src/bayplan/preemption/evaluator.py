@@ -24,7 +24,7 @@ from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import NO_VICTIMS, DryRun
-from bayplan.preemption.gangs import Gangs
+from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
 from bayplan.preemption.policy import VictimPolicy
 from bayplan.preemption.ranking import Candidate, best, best_candidates
@@ -97,7 +97,7 @@ class Evaluator:
         self._enough = enough
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._gangs = handle.objects.shared(Gangs, handle.nodes, handle.objects, handle.groups)
+        self._gangs = gangs_of(handle)
         self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
         # A dry run looks at every node. If a live search found these outcomes it would choose among
         # more candidates than it looks for, so asking a question would change a decision.

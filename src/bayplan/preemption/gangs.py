@@ -1,7 +1,13 @@
-"""Gangs: which Pods of a node a group cannot do without.
+"""Gangs: which running Pods are of no use without each other.
 
-For one Pod that preempts: a group that falls below its minimum is of no use, wherever its other
-members run. So nodes where no group falls below it are better, whatever the other criteria say, and
+Two kinds of groups keep their Pods together. A gang has a minimum: Pods above the minimum may go
+one by one, the rest goes as a whole or not at all. A group of disruption mode "all" goes as a whole
+always. `Gangs.group_of` finds the group of a Pod, whichever source the group has: a PodGroup that a
+label names, a PodGroup of Kubernetes, or the owner of the Pod (`bayplan.cache.inferred_groups`).
+
+Searches for one Pod look at one node. For them a group of mode "all" counts as one victim, as in
+kube-scheduler. A group of the label, which kube-scheduler does not know, is spared where possible:
+nodes where no such group falls below its minimum are better, whatever the other criteria say, and
 on a node the Pods that a group cannot do without stay rather than others. Where there is no other
 choice, the Pod evicts what kube-scheduler would.
 
@@ -12,55 +18,154 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import chain
 
-from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP
-from bayplan.api.pod import Pod
+import numpy as np
+
+from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.pod import Pod, PodShape
+from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.groups import Groups
-from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.node_table import IntArray, LiveNodeTable
+from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.objects import ObjectStore
+from bayplan.cache.pod_groups import (
+    Group,
+    WorkloadGroupMembers,
+    find_workload_group,
+    of_workload_group,
+    workload_group_key,
+)
 from bayplan.cache.sub_groups import Surplus, sub_group_of
+from bayplan.framework.handle import InTreeHandle
+from bayplan.preemption.running_pods import RunningPods
 
 
 class Gangs:
-    """How many Pods each group has above its minimum.
+    """The groups of running Pods, and how many Pods each has above its minimum.
 
     Attributes:
         version: changes with every answer.
     """
 
-    def __init__(self, nodes: LiveNodeTable, objects: ObjectStore, groups: Groups) -> None:
+    def __init__(
+        self,
+        nodes: LiveNodeTable,
+        objects: ObjectStore,
+        groups: Groups,
+        members: WorkloadGroupMembers,
+    ) -> None:
         self.version = 0
-        self._nodes = nodes
-        self._groups = groups
+        self._nodes, self._objects = nodes, objects
+        self._groups, self._members = groups, members
         self._inferred = groups.version
+        self._of_kubernetes: dict[str, Group | None] = {}
+        """By key, until the PodGroup changes: each Pod asks for its group."""
         self._running: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By group and sub-group, how many Pods run."""
         self._by_row: dict[int, Counter[tuple[str, str]]] = {}
-        self._position = -1
+        self._journals = nodes.pod_journal, nodes.start_journal
+        self._positions: list[int] = []
         for kind in (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET):
             objects.on_change(kind, self._changed)
+        objects.on_change(WORKLOAD_POD_GROUP, self._pod_group_changed)
 
     def _changed(self, _old: object, _new: object) -> None:
         self.version += 1
 
+    def _pod_group_changed(
+        self, old: WorkloadPodGroup | None, new: WorkloadPodGroup | None
+    ) -> None:
+        self.version += 1
+        for pod_group in (old, new):
+            if pod_group is not None:
+                self._of_kubernetes.pop(pod_group.key, None)
+
+    # Which Pods are in which group
+
+    @property
+    def any(self) -> bool:
+        """Whether there may be groups."""
+        return self._groups.any or self.any_of_kubernetes
+
+    @property
+    def any_of_kubernetes(self) -> bool:
+        """Whether there are PodGroups of Kubernetes."""
+        return bool(self._objects.all(WORKLOAD_POD_GROUP))
+
+    def group_of(self, pod: Pod) -> Group | None:
+        """The group whose Pods ``pod`` goes with; None for a Pod that may go alone."""
+        if pod.pod_group and self.any_of_kubernetes:
+            return self._of_pod_group(workload_group_key(pod))
+        return self._of_shape(pod.shape)
+
+    def _of_shape(self, shape: PodShape) -> Group | None:
+        """A group of the label, or an inferred one: both are a matter of the shape."""
+        key = self._groups.key_of_shape(shape) if self._groups.any else ""
+        return self._groups.find(key) if key else None
+
+    def _of_pod_group(self, key: str) -> Group | None:
+        """A PodGroup of Kubernetes; None for a basic one, whose Pods need no others."""
+        if key not in self._of_kubernetes:
+            pod_group = find_workload_group(self._objects, key)
+            alone = pod_group is None or not (pod_group.is_gang or pod_group.is_one_unit)
+            group = None if pod_group is None or alone else of_workload_group(pod_group)
+            self._of_kubernetes[key] = group
+        return self._of_kubernetes[key]
+
+    def groups_of(self, running: RunningPods) -> tuple[list[Group], IntArray]:
+        """The groups of running Pods; ``(p,)`` which of them each Pod is in, negative for none."""
+        groups: dict[str, Group] = {}
+
+        def number(group: Group | None) -> int:
+            if group is None:
+                return -1
+            groups.setdefault(group.uid, group)
+            return positions.setdefault(group.uid, len(positions))
+
+        positions: dict[str, int] = {}
+        by_shape = [number(self._of_shape(shape)) for shape in running.shapes]
+        numbers = np.array(by_shape, np.int64)[running.codes]
+        if self.any_of_kubernetes:
+            for index, pod in enumerate(running.pods):
+                if pod.pod_group:
+                    numbers[index] = number(self.group_of(pod))
+        return list(groups.values()), numbers
+
+    def whole(self, pod: Pod) -> Group | None:
+        """The group of ``pod`` if its disruption mode is "all"."""
+        group = self.group_of(pod) if pod.pod_group and self.any_of_kubernetes else None
+        return group if group is not None and group.whole else None
+
+    def members(self, group: Group) -> tuple[Pod, ...]:
+        """The running Pods of a group of Kubernetes."""
+        return tuple(self._members.scheduled(group.key))
+
+    # Groups of the label, for one Pod that preempts
+
     def refresh(self) -> None:
         """Take in what has changed since the last time."""
-        if not self._groups.any or self._inferred != self._groups.version:
+        if not self.any or self._inferred != self._groups.version:
             self._inferred = self._groups.version
             self._running.clear()
             self._by_row.clear()
-            self._position = -1
-        if not self._groups.any:
+            self._positions = []
+        if not self.any:
             return
-        moved = self._nodes.pod_journal.since(self._position) if self._position >= 0 else None
-        self._position = self._nodes.pod_journal.position
-        for row in range(len(self._nodes)) if moved is None else set(moved):
+        for row in self._moved():
             self._recount(row)
 
+    def _moved(self) -> Iterable[int]:
+        """The rows that have changed since the last time."""
+        pairs = zip(self._journals, self._positions, strict=False)
+        moved = [journal.since(position) for journal, position in pairs]
+        self._positions = [journal.position for journal in self._journals]
+        if not moved or None in moved:
+            return range(len(self._nodes))
+        return set(chain.from_iterable(filter(None, moved)))
+
     def _recount(self, row: int) -> None:
-        staying = (pod for pod in self._nodes.pods[row].values() if pod.deleted is None)
-        keys = ((self._groups.key_of(pod), sub_group_of(pod.shape)) for pod in staying)
-        counts = Counter(key for key in keys if key[0])
+        counts = Counter(filter(None, map(self._part_of, self._nodes.pods[row].values())))
         before = self._by_row.get(row, Counter())
         if counts != before:
             self._by_row[row] = counts
@@ -73,8 +178,18 @@ class Gangs:
                         del self._running[key]
             self.version += 1
 
+    def _part_of(self, pod: Pod) -> tuple[str, str] | None:
+        """The group and the sub-group that a running Pod counts for; None where it does not.
+
+        In a group of mode "all" each Pod counts by itself, as a victim is all of them.
+        """
+        if (group := self.whole(pod)) is not None:
+            return group.uid, f"{pod.uid} {start(pod)}"
+        key = "" if pod.deleted is not None else self._groups.key_of(pod)
+        return (key, sub_group_of(pod.shape)) if key else None
+
     def needed(self, pods: Iterable[Pod]) -> dict[str, str]:
-        """Uid -> group of those of ``pods`` that it cannot do without.
+        """Uid -> group of the label, for those of ``pods`` that the group cannot do without.
 
         Args:
             pods: of one node, the most important first; the others are counted as leaving first.
@@ -94,3 +209,9 @@ class Gangs:
             if spare is not None and not spare.take(sub_group_of(pod.shape)):
                 needed[pod.uid] = key
         return needed
+
+
+def gangs_of(handle: InTreeHandle) -> Gangs:
+    """The gangs of the cluster, which all profiles share."""
+    objects = handle.objects
+    return objects.shared(Gangs, handle.nodes, objects, handle.groups, handle.members)

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from bayplan.api.pod import PodShape
-from bayplan.cache.groups import Groups
-from bayplan.cache.pod_groups import Group
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import Executor, kind_of
+from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.room import RoomSearch
 from bayplan.preemption.rule import YieldRule
-from bayplan.preemption.units import GroupOf
 
 NEVER = NoRoom("not eligible due to preemptionPolicy=Never")
 
@@ -29,9 +26,8 @@ class GroupPreemption:
         self._rule = rule
         self._executor, self._evictions = executor, handle.evictions
         self._nominator, self._instrument = handle.nominator, handle.instrument
-        self._groups = handle.groups
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._search = RoomSearch(handle.nodes, handle.nominator, self._budgets)
+        self._search = RoomSearch(handle.nodes, handle.nominator, gangs_of(handle), self._budgets)
 
     def make_room(self, request: RoomRequest) -> Room | NoRoom:
         """Have Pods evicted for a group, unless this is only a question.
@@ -45,8 +41,7 @@ class GroupPreemption:
         if self._evictions.hold(taker.uid) is not None or self._search.is_under_way(taker):
             return Room(self._nominations(taker), (), "", self._evictions.eviction(taker.uid))
         started = perf_counter()
-        groups = groups_of(self._groups)
-        room = self._search.find(request, self._rule, groups)
+        room = self._search.find(request, self._rule)
         if request.dry_run:
             return room
         self._instrument.preemption(kind_of(taker), str(room.code), perf_counter() - started)
@@ -58,15 +53,3 @@ class GroupPreemption:
     def _nominations(self, taker: Taker) -> dict[str, str]:
         nodes = ((pod.uid, self._nominator.nominated_node(pod.uid)) for pod in taker.pods)
         return {uid: node for uid, node in nodes if node}
-
-
-def groups_of(groups: Groups) -> GroupOf | None:
-    """Finds the group of Pods of a shape; None where there are no groups."""
-    if not groups.any:
-        return None
-
-    def group_of(shape: PodShape) -> Group | None:
-        key = groups.key_of_shape(shape)
-        return groups.find(key) if key else None
-
-    return group_of

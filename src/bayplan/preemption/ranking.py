@@ -54,19 +54,27 @@ class Candidate:
 
 
 def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Higher priority first, then members of a PodGroup of Kubernetes, then longer running.
+    """The Pods by importance, each alone; see `by_importance`."""
+    return [pod for (pod,) in by_importance((pod,) for pod in pods)]
+
+
+def by_importance(victims: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
+    """Higher priority first, then members of a PodGroup of Kubernetes, larger, longer running.
 
     kube-scheduler reads the clock again for each comparison of Pods that have not started, which
     makes the one that came to the node later the more important one.
+
+    Args:
+        victims: Pods that go together, in the order in which the first of them came to the node.
     """
 
-    def key(entry: tuple[int, Pod]) -> tuple[int, bool, int, int]:
-        place, pod = entry
-        started = start(pod)
-        alone = not pod.pod_group
-        return -pod.priority, alone, started, -place if started == NOT_STARTED else place
+    def key(entry: tuple[int, tuple[Pod, ...]]) -> tuple[int, bool, int, int, int]:
+        place, pods = entry
+        started = min(map(start, pods))
+        order = -place if started == NOT_STARTED else place
+        return -pods[0].priority, not pods[0].pod_group, -len(pods), started, order
 
-    return [pod for _, pod in sorted(enumerate(pods), key=key)]
+    return [pods for _, pods in sorted(enumerate(victims), key=key)]
 
 
 def best(ranks: IntArray, now: float) -> IntArray:

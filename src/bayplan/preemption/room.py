@@ -52,9 +52,10 @@ from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, Fit, Need, Placed, needs_of
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.rule import YieldRule
 from bayplan.preemption.running_pods import RunningPods
-from bayplan.preemption.units import GroupOf, Units, make_units
+from bayplan.preemption.units import Units, make_units
 
 PROOFS = 16
 """Exact plans that one search may make."""
@@ -66,23 +67,23 @@ NOT_ENOUGH = NoRoom("evicting others would not make room")
 class RoomSearch:
     """Looks for room; see the module's docstring. Scheduling thread only."""
 
-    def __init__(self, nodes: LiveNodeTable, nominator: PodNominator, budgets: Budgets) -> None:
+    def __init__(
+        self, nodes: LiveNodeTable, nominator: PodNominator, gangs: Gangs, budgets: Budgets
+    ) -> None:
         self._nodes = nodes
         self._nominator = nominator
-        self._budgets = budgets
+        self._gangs, self._budgets = gangs, budgets
 
     def find(
         self,
         request: RoomRequest,
         rule: YieldRule,
-        group_of: GroupOf | None,
     ) -> Room | NoRoom:
         """Whom to evict for a taker that fits nowhere; changes nothing.
 
         Args:
             request: the taker.
             rule: who may be evicted; where that is not enough, `YieldRule.wider` says it.
-            group_of: the group of a Pod; None where there are no groups.
 
         Raises:
             AttemptFault: a plugin broke.
@@ -94,9 +95,9 @@ class RoomSearch:
         impossible = rule.rules_out(request.taker, running, fit)
         if impossible is not None:
             return impossible
-        room = self._find_among(request, rule, running, fit, group_of)
+        room = self._find_among(request, rule, running, fit)
         if room is NOT_ENOUGH and rule.wider is not None:
-            room = self._find_among(request, rule.wider, running, fit, group_of)
+            room = self._find_among(request, rule.wider, running, fit)
         return room
 
     def _find_among(
@@ -105,7 +106,6 @@ class RoomSearch:
         rule: YieldRule,
         running: RunningPods,
         fit: Fit,
-        group_of: GroupOf | None,
     ) -> Room | NoRoom:
         classes = rule.classes(request.taker, running)
         if not (classes >= 0).any():
@@ -115,7 +115,7 @@ class RoomSearch:
         for ceiling in ceilings:
             freed = np.array([ceiling.freed(pod) for pod in running.examples])
             useful |= freed[running.codes] > 0
-        units = make_units(running, classes, useful, group_of, self._budgets)
+        units = make_units(running, classes, useful, self._gangs, self._budgets)
         proof = _Proof(request, self._nodes, units, Capacity(fit, units, ceilings))
         if not proof.find():
             return NOT_ENOUGH

@@ -1,7 +1,9 @@
 """Units: who yields together, and in which order.
 
 A Pod alone is a unit. Of a group, the members above its minimum are units of their own, unless a
-sub-group needs them; the rest is one unit, as no part of it is of use without the others.
+sub-group needs them; the rest is one unit, as no part of it is of use without the others. Of a
+PodGroup of Kubernetes with disruption mode "all" no member is above the minimum, and a basic one
+has no minimum: its Pods are alone (`bayplan.preemption.gangs`).
 `Units.closed` keeps to this: where the minimum of a group goes, the members above it go, too. So no
 group is left running with fewer Pods than its minimum. The order:
 
@@ -21,20 +23,17 @@ minimum: only the members above it are units then.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
-
-GroupOf = Callable[[PodShape], Group | None]
-"""The group of Pods of a shape: labels and the group in the spec are a matter of the shape."""
 
 SURPLUS, ALONE, REST = 0, 1, 2
 
@@ -49,7 +48,7 @@ class Units:
         ends: (u,) where each unit ends in ``pods``.
         leaving: as many units at the beginning are leaving anyway.
         surplus: by group, the units that it can do without.
-        rest: by unit that ends a group, the key of that group.
+        rest: by unit that ends a group, the uid of that group.
     """
 
     pods: list[Pod]
@@ -86,7 +85,7 @@ def make_units(
     running: RunningPods,
     classes: IntArray,
     useful: BoolArray,
-    group_of: GroupOf | None,
+    gangs: Gangs,
     budgets: Budgets,
 ) -> Units:
     """The units of all Pods whose class is not negative.
@@ -95,7 +94,7 @@ def make_units(
         running: all Pods.
         classes: (p,) what the rule says of each: lower classes yield first, negative ones do not.
         useful: (p,) whether its node is one that the taker can use.
-        group_of: the group of Pods of a shape; None where there are no groups.
+        gangs: the groups of the Pods.
         budgets: the PodDisruptionBudgets.
     """
     leaving = np.flatnonzero((classes >= 0) & running.leaving)
@@ -105,8 +104,8 @@ def make_units(
     staying, starts = staying[order], starts[order]
     pods = [running.pods[i] for i in staying.tolist()]
     partition = _Partition(len(pods))
-    if group_of is not None:
-        partition.split(staying, running, group_of)
+    if gangs.any:
+        partition.split(staying, running, gangs)
     keys = (
         -starts,
         partition.kinds,
@@ -135,7 +134,7 @@ class _Partition:
         unit: (m,) of each Pod, named by one of its Pods; negative where it may not yield after all.
         kinds: (m,) SURPLUS, ALONE or REST.
         surplus: by group, the Pods that it can do without.
-        rest: by unit that ends a group, the key of that group.
+        rest: by unit that ends a group, the uid of that group.
     """
 
     def __init__(self, size: int) -> None:
@@ -144,33 +143,35 @@ class _Partition:
         self.surplus: dict[str, list[int]] = {}
         self.rest: dict[int, str] = {}
 
-    def split(self, staying: IntArray, running: RunningPods, group_of: GroupOf) -> None:
+    def split(self, staying: IntArray, running: RunningPods, gangs: Gangs) -> None:
         """Take the members of each group together, but for those above its minimum.
 
         ``staying`` are the Pods, as indices into ``running``.
         """
-        groups = [group_of(shape) for shape in running.shapes]
-        grouped = np.array([group is not None for group in groups], np.bool_)
+        groups, numbers = gangs.groups_of(running)
         names = [sub_group_of(shape) for shape in running.shapes]
-        sizes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for code in running.codes[grouped[running.codes] & ~running.leaving].tolist():
-            sizes[_key(groups[code])][names[code]] += 1
-        by_key = {group.key: group for group in groups if group is not None}
-        members: dict[str, list[int]] = defaultdict(list)
-        codes = running.codes[staying]
-        for index in np.flatnonzero(grouped[codes]).tolist():
-            members[_key(groups[codes[index]])].append(index)
-        for key, indices in members.items():
-            surplus = Surplus(by_key[key], sizes[key])
-            spare = {index for index in indices if surplus.take(names[codes[index]])}
+        sizes = [Counter[str]() for _ in groups]
+        for index in np.flatnonzero((numbers >= 0) & ~running.leaving).tolist():
+            sizes[numbers[index]][names[running.codes[index]]] += 1
+        members: defaultdict[int, list[int]] = defaultdict(list)
+        for index in np.flatnonzero(numbers[staying] >= 0).tolist():
+            members[numbers[staying[index]]].append(index)
+        for number, indices in members.items():
+            uid, surplus = groups[number].uid, Surplus(groups[number], sizes[number])
+            codes = running.codes[staying[indices]].tolist()
+            spare = {
+                index
+                for index, code in zip(indices, codes, strict=True)
+                if surplus.take(names[code])
+            }
             rest = [index for index in indices if index not in spare]
-            self.surplus[key] = [index for index in indices if index in spare]
-            self.kinds[self.surplus[key]] = SURPLUS
+            self.surplus[uid] = [index for index in indices if index in spare]
+            self.kinds[self.surplus[uid]] = SURPLUS
             self.kinds[rest] = REST
             self.unit[rest] = -1
-            if rest and len(indices) == sizes[key].total():
+            if rest and len(indices) == sizes[number].total():
                 self.unit[rest] = rest[-1]
-                self.rest[rest[-1]] = key
+                self.rest[rest[-1]] = uid
 
     def ranked(self, keys: Sequence[IntArray], useful: BoolArray) -> IntArray:
         """The rank of each Pod's unit, negative for none; the last key counts most."""
@@ -188,10 +189,6 @@ class _Partition:
         rank = np.full(len(self.unit) + 1, -1)
         rank[units[np.lexsort([key[units] for key in (*highest, useless)])]] = range(len(units))
         return rank[np.where(self.unit >= 0, self.unit, -1)]
-
-
-def _key(group: Group | None) -> str:
-    return "" if group is None else group.key
 
 
 def _violations(pods: Sequence[Pod], budgets: Budgets) -> IntArray:

@@ -5,12 +5,15 @@ put back one unit after the other, the most important first, those before the ot
 PodDisruptionBudget protects: a unit stays if the group still fits on the nodes that it has found,
 and is a victim if not. A unit is a Pod, or all Pods of a group whose disruption mode is "all".
 
-Answers to kube-scheduler's ``framework/preemption/podgrouppreemption.go``.
+Answers to kube-scheduler's ``framework/preemption/podgrouppreemption.go``. Groups of the label,
+which kube-scheduler does not know, are not left below their minimum: what a group has above its
+minimum goes Pod by Pod, after the rest, which is one unit (`bayplan.preemption.units`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
@@ -18,7 +21,8 @@ from typing import NamedTuple
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table.pod_table import start
-from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.cache.pod_groups import Group, find_workload_group, workload_group_key
+from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.config.points import Point
 from bayplan.framework.evictions import POD_GROUP
 from bayplan.framework.faults import AttemptFault
@@ -27,6 +31,8 @@ from bayplan.framework.room import NoRoom, Room, WorkloadRoomRequest
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import Executor
+from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.ranking import most_important_first
 
 NEVER = NoRoom("not eligible due to preemptionPolicy=Never.")
 NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)
@@ -39,12 +45,16 @@ class _Unit:
     Attributes:
         is_group: a Pod that has a group is one, too.
         is_whole: all Pods of a group.
+        needs: uid of the group that these are above the minimum of; "" for none.
+        ends: uid of the group that falls below its minimum without these; "" for none.
     """
 
     priority: int
     pods: tuple[Pod, ...]
     is_group: bool
     is_whole: bool = False
+    needs: str = ""
+    ends: str = ""
 
     def count_of(self, uids: Set[str]) -> int:
         """How many of its Pods are among these."""
@@ -77,6 +87,7 @@ class WorkloadPreemption:
         self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
         self._instrument, self._nominator = handle.instrument, handle.nominator
         self._executor, self._evictions = executor, handle.evictions
+        self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
 
     def make_room(self, request: WorkloadRoomRequest) -> Room | NoRoom:
@@ -128,9 +139,13 @@ class WorkloadPreemption:
                 raise AttemptFault(Point.POD_GROUP_POST_FILTER, self._plugin, status)
             if not trial.status.ok:
                 return _Choice(NoRoom(trial.status.message))
-            # Those that a budget protects come first.
-            units.sort(key=lambda unit: not unit.count_of(protected))
-            victims = [unit for unit in units if not trial.keeps(unit.pods)]
+            # Those that a budget protects come first, and what a group can do without last.
+            units.sort(key=lambda unit: (bool(unit.needs), not unit.count_of(protected)))
+            victims, ended = list[_Unit](), set[str]()
+            for unit in units:
+                if unit.needs in ended or not trial.keeps(unit.pods):
+                    victims.append(unit)
+                    ended |= {unit.ends} - {""}
         victims.sort(key=lambda unit: unit.importance)
         evicted = tuple(pod for unit in victims for pod in unit.pods)
         text = f"found a placement for podgroup, preempting {len(evicted)} victims"
@@ -153,9 +168,15 @@ class WorkloadPreemption:
     def _units(self, priority: int) -> Iterator[_Unit]:
         """All units of a lower priority."""
         seen: set[str] = set()
+        labelled: dict[str, tuple[Group, list[Pod]]] = {}
+        any_groups = self._gangs.any
         for info in self._nodes:
             for pod in info.pods:
                 key, group = workload_group_key(pod), self._group_of(pod)
+                gang = self._gangs.group_of(pod) if any_groups and group is None else None
+                if gang is not None:
+                    labelled.setdefault(gang.uid, (gang, []))[1].append(pod)
+                    continue
                 own = pod.priority if group is None else group.priority
                 if own >= priority:
                     continue
@@ -166,6 +187,9 @@ class WorkloadPreemption:
                     members = tuple(self._members.scheduled(key))
                     yield _Unit(own, members, is_group=True, is_whole=True)
 
+        for gang, pods in labelled.values():
+            yield from _units_of(gang, pods, priority)
+
     def _priority(self, pod: Pod) -> int:
         group = self._group_of(pod)
         return pod.priority if group is None else group.priority
@@ -173,3 +197,22 @@ class WorkloadPreemption:
     def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
         key = workload_group_key(pod)
         return find_workload_group(self._objects, key) if key else None
+
+
+def _units_of(group: Group, pods: Sequence[Pod], priority: int) -> Iterator[_Unit]:
+    """The units of the running Pods of a group of the label."""
+    staying = [pod for pod in pods if pod.deleted is None]
+    surplus = Surplus(group, Counter(sub_group_of(pod.shape) for pod in staying))
+    rest: list[Pod] = []
+    for pod in reversed(most_important_first(pods)):
+        if pod.priority >= priority:
+            continue
+        if pod.deleted is not None:
+            yield _Unit(pod.priority, (pod,), is_group=False)
+        elif surplus.take(sub_group_of(pod.shape)):
+            yield _Unit(pod.priority, (pod,), is_group=False, needs=group.uid)
+        else:
+            rest.append(pod)
+    if rest and all(pod.priority < priority for pod in staying):
+        highest = max(pod.priority for pod in rest)
+        yield _Unit(highest, tuple(reversed(rest)), is_group=True, ends=group.uid)
