@@ -27,6 +27,20 @@ class OnlyOn(Plugin):
         if not node.name.startswith("{prefix}"):
             return Status.unschedulable("not there")
 """
+NO_EXCEPTIONS = {
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "GeneratorExit": """
+        from bayplan.framework import Plugin
+
+        class OnlyOn(Plugin):
+            def __init__(self, args, handle):
+                raise GeneratorExit
+
+            def filter(self, state, pod, node):
+                return None
+    """,
+}
+"""What a plugin file raises that is no Exception: at the import, and when the plugin is made."""
 RELOADED = "Configuration reloaded"
 KEPT = "Configuration not reloaded; the previous one goes on"
 
@@ -116,6 +130,20 @@ def test_what_is_wrong_changes_nothing_and_is_said(
     wait_until(lambda: bayplan.lines(KEPT)[-1]["err"] == text, SOON, "another complaint")
 
     files.config.write_text(good)
+    for name, code in NO_EXCEPTIONS.items():
+        (files.folder / "only_on.py").write_text(dedent(code))
+        wait_until(
+            lambda name=name: name in bayplan.lines(KEPT)[-1]["err"],  # type: ignore[misc]
+            SOON,
+            f"a complaint about {name}",
+        )
+        assert bayplan.metric("bayplan_reload_failing") == 1
+    loop = files.folder / "loop.py"
+    loop.symlink_to(loop)
+    files.plugin("old")
+    wait_until(lambda: "symbolic links" in bayplan.lines(KEPT)[-1]["err"], SOON, "another one")
+    loop.unlink()
+
     files.plugin("new")
     wait_until(lambda: bayplan.lines(RELOADED), SOON, "a good configuration")
     assert bayplan.metric("bayplan_reload_failing") == 0

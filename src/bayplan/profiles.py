@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
+from bayplan.framework.faults import is_interrupt
 from bayplan.framework.interface import Plugin
 from bayplan.framework.runtime import Framework
 from bayplan.queue.policy import QueuePolicy
@@ -54,5 +55,7 @@ def close(plugins: Iterable[Plugin]) -> None:
     for plugin in plugins:
         try:
             plugin.close()
-        except (Exception, SystemExit):
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             log.exception("plugin failed to close", plugin=plugin.name)

@@ -240,12 +240,15 @@ def test_nothing_of_a_replaced_plugin_stays_reachable() -> None:
     assert cluster.bound[-1][0] == "huge", "no plugin is left that looks at CPU"
 
 
-def test_a_plugin_that_raises_when_it_is_closed_does_not_stop_the_others() -> None:
+@pytest.mark.parametrize("error", [RuntimeError("oops"), SystemExit(3), GeneratorExit()])
+def test_a_plugin_that_raises_when_it_is_closed_does_not_stop_the_others(
+    error: BaseException,
+) -> None:
     closed: list[str] = []
 
     class First(scripted("First", filter=None)):  # type: ignore[misc]
         def close(self) -> None:
-            raise RuntimeError("oops")
+            raise error
 
     class Second(scripted("Second", filter=None)):  # type: ignore[misc]
         def close(self) -> None:
@@ -383,7 +386,7 @@ def test_a_changed_file_is_read_once_it_is_written_to_no_more() -> None:
     assert rig.files.reads == 1
 
 
-def wrong(error: Exception) -> Callable[[], tuple[Registry, EffectiveConfig]]:
+def wrong(error: BaseException) -> Callable[[], tuple[Registry, EffectiveConfig]]:
     def answer() -> tuple[Registry, EffectiveConfig]:
         raise error
 
@@ -398,11 +401,29 @@ class Refuses(Plugin):
         """Never called."""
 
 
+class Leaves(Plugin):
+    def __init__(self, args: Any, handle: Any) -> None:
+        raise GeneratorExit
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None:
+        """Never called."""
+
+
+class Mute(BaseException):
+    """No Exception, and without a text."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
 FAULTS = {
     "a plugin file": (wrong(PluginLoadError("mine.py:3: SyntaxError")), "mine.py:3: SyntaxError"),
     "the configuration": (wrong(ConfigError([FieldError("profiles", "no")])), "profiles: no"),
     "something unforeseen": (wrong(RuntimeError("oops")), "RuntimeError: oops"),
+    "what is no Exception": (wrong(KeyboardInterrupt()), "KeyboardInterrupt: "),
+    "an exception without a text": (wrong(Mute()), "Mute: a Mute without text"),
     "a plugin that cannot be made": (lambda: loaded(Refuses), "no region"),
+    "a plugin that ends the interpreter": (lambda: loaded(Leaves), "GeneratorExit"),
     "a setting that needs a restart": (
         lambda: loaded(parallelism=3),
         "restart bayplan for a change of parallelism",

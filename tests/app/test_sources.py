@@ -104,3 +104,22 @@ def test_a_config_map_that_is_swapped_shows_in_the_fingerprint(tmp_path: Path) -
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").rename(tmp_path / "..data")
     assert sources.fingerprint() != before
+
+
+def test_a_link_that_leads_to_itself_is_noticed_and_refused(files: Files) -> None:
+    before = files.sources.fingerprint()
+    files.plugin.with_name("loop.py").symlink_to("loop.py")
+    assert files.sources.fingerprint() != before
+    with pytest.raises(PluginLoadError, match=r"loop\.py"):
+        files.sources.read()
+
+
+def test_modules_of_running_plugins_stay_after_an_import_that_raises_no_exception(
+    files: Files,
+) -> None:
+    cls = files.sources.read()[0].plugin_class("Mine")
+    running = sys.modules[cls.__module__]
+    files.plugin.write_text("raise GeneratorExit\n")
+    with pytest.raises(PluginLoadError, match="GeneratorExit"):
+        files.sources.read()
+    assert sys.modules[cls.__module__] is running

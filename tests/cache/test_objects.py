@@ -45,7 +45,7 @@ def test_a_handler_hears_of_what_is_there_and_of_every_change_after() -> None:
     assert heard[1:] == [(first, second), (second, None)]
 
 
-@pytest.mark.parametrize("fault", [ValueError, SystemExit])
+@pytest.mark.parametrize("fault", [ValueError, SystemExit, GeneratorExit])
 def test_a_handler_of_a_plugin_that_breaks_is_logged_and_the_others_are_told(
     fault: type[BaseException],
 ) -> None:

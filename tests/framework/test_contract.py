@@ -191,11 +191,25 @@ def test_a_plugin_may_derive_from_the_points_that_it_implements() -> None:
     assert extension_points(Mine) == {Point.PRE_FILTER, Point.FILTER}
 
 
-def test_what_ends_the_process_while_a_file_is_imported_is_a_fault_of_the_file(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "error",
+    ["SystemExit(3)", "BaseException(3)", "GeneratorExit(3)", "KeyboardInterrupt(3)",
+     "RecursionError(3)"],
+)  # fmt: skip
+def test_what_ends_the_import_of_a_file_is_a_fault_of_the_file(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "ends.py").write_text("import sys\nsys.exit(3)\n")
-    with pytest.raises(PluginLoadError, match=r"ends\.py:2: SystemExit: 3"):
+    # As in `bayplan run`, where Ctrl-C raises nothing.
+    monkeypatch.setattr("signal.getsignal", lambda _: None)
+    (tmp_path / "ends.py").write_text(f"import sys\nraise {error}\n")
+    text = rf"ends\.py:2: {error.removesuffix('(3)')}: 3"
+    with pytest.raises(PluginLoadError, match=text):
+        Registry().load_folder(tmp_path)
+
+
+def test_a_link_that_leads_to_itself_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    with pytest.raises(PluginLoadError, match=r"loop\.py: OSError: .*symbolic links"):
         Registry().load_folder(tmp_path)
 
 

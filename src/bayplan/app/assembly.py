@@ -30,6 +30,7 @@ from bayplan.conflicts import Conflicts, PodReader
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.faults import is_interrupt
 from bayplan.framework.handle import (
     ClusterWriter,
     EventRecorder,
@@ -42,6 +43,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
+from bayplan.framework.text import error_text
 from bayplan.framework.what_if import WhatIf
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, EvictionFailed
@@ -300,8 +302,10 @@ def _instances(
 def _make(cls: type[Plugin], profile: ResolvedProfile, handle: Handle, path: str) -> Plugin:
     try:
         return cls(profile.plugin_args.get(cls.name), handle)
-    except (Exception, SystemExit) as exc:
-        text = f'plugin "{cls.name}": {type(exc).__name__}: {exc}'
+    except BaseException as exc:
+        if is_interrupt(exc):
+            raise
+        text = f'plugin "{cls.name}": {error_text(exc)}'
         error = FieldError(f"{path}.pluginConfig", text)
         raise ConfigError([error]) from exc
 
@@ -337,7 +341,9 @@ def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     for plugin in dict.fromkeys((*framework.plugins.rejecting, *grouping)):
         try:
             registered += registrations([plugin])
-        except (Exception, SystemExit) as exc:
-            text = f'plugin "{plugin.name}": events_to_register: {type(exc).__name__}: {exc}'
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
+            text = f'plugin "{plugin.name}": events_to_register: {error_text(exc)}'
             raise ConfigError([FieldError("profiles", text)]) from exc
     return registered

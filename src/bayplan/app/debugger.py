@@ -212,5 +212,5 @@ class Report(Command):
                 else Line(COMPARISON, self.debugger.compare(self.listed))
             )
             self.done.set_result(lines)
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             self.done.set_exception(error)

@@ -26,6 +26,7 @@ from bayplan.app.leadership import Leadership
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, KubeSchedulerConfiguration
 from bayplan.framework.registry import PluginLoadError, Registry
+from bayplan.framework.text import error_text
 from bayplan.inbox.messages import Command
 from bayplan.informers.factory import Informers
 
@@ -109,9 +110,10 @@ class Reloader:
         except (ReloadError, ConfigError, PluginLoadError) as error:
             self._failed(str(error))
             return
-        except Exception as error:
+        except BaseException as error:
+            # Also what is no Exception: this thread must go on to look.
             log.exception("reload broke")
-            self._failed(f"{type(error).__name__}: {error}")
+            self._failed(error_text(error))
             return
         self.config, self.failing = config, False
         self._uncollected = True
@@ -182,7 +184,7 @@ class Swap(Command):
         """See `Reloader.swap`; what comes of it is in `done`."""
         try:
             self.reloader.swap(self.registry, self.config)
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             self.done.set_exception(error)
         else:
             self.done.set_result(None)

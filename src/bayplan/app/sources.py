@@ -47,7 +47,7 @@ class Sources:
         modules = {name: m for name, m in sys.modules.items() if name.startswith(USER_MODULES)}
         try:
             return self._read()
-        except Exception:
+        except BaseException:
             # Plugins that go on running look for their own modules, not for those that failed.
             sys.modules.update(modules)
             raise
@@ -86,6 +86,6 @@ def _marks(path: Path) -> tuple[str, int, int, int]:
     try:
         real = path.resolve()
         stat = real.stat()
-    except OSError:
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12: a link that leads to itself
         return str(path), 0, 0, 0
     return str(real), stat.st_ino, stat.st_size, stat.st_mtime_ns

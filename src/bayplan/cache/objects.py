@@ -89,7 +89,7 @@ class ObjectStore:
         for handler in self._handlers[kind]:
             try:
                 handler(old, new)
-            except (Exception, SystemExit):
+            except BaseException:  # whatever it is, it is the plugin's own affair
                 if _module(handler).startswith("bayplan."):
                     raise  # an index of ours would be wrong from now on
                 text = "a plugin's handler of changes broke"

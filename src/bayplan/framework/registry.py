@@ -23,10 +23,12 @@ from types import ModuleType
 from bayplan.api.kinds import CORE_KINDS, KINDS, Kind
 from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, KnownPlugin
 from bayplan.framework.contract import problems
+from bayplan.framework.faults import is_interrupt
 from bayplan.framework.in_tree import TRUSTED
 from bayplan.framework.interface import Plugin
 from bayplan.framework.plugin_set import Trust
 from bayplan.framework.points import extension_points
+from bayplan.framework.text import error_text
 
 ENTRY_POINT_GROUP = "bayplan.plugins"
 USER_MODULES = "bayplan_user_plugins"
@@ -78,8 +80,10 @@ class Registry:
             source = f"entry point {entry.name} = {entry.value}"
             try:
                 loaded = entry.load()
-            except (Exception, SystemExit) as exc:
-                raise PluginLoadError(f"{source}: {type(exc).__name__}: {exc}") from exc
+            except BaseException as exc:
+                if is_interrupt(exc):
+                    raise
+                raise PluginLoadError(f"{source}: {error_text(exc)}") from exc
             if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
                 raise PluginLoadError(f"{source}: is not a subclass of bayplan.framework.Plugin")
             self.add(loaded, source)
@@ -139,8 +143,10 @@ def _import_file(path: Path) -> ModuleType:
         # Not by the loader: it would write byte code, and take it for that of another version of
         # the file if both have one size and were written within one second.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102
-    except (Exception, SystemExit) as exc:
-        raise PluginLoadError(f"{path}:{_line(exc, path)} {type(exc).__name__}: {exc}") from exc
+    except BaseException as exc:
+        if is_interrupt(exc):
+            raise
+        raise PluginLoadError(f"{path}:{_line(exc, path)} {error_text(exc)}") from exc
     return module
 
 

@@ -7,7 +7,7 @@ def text_of(value: object) -> str:
     """``value`` as text; what UTF-8 cannot carry is escaped, such as bytes of a file's name."""
     try:
         text = str(value)
-    except Exception:  # noqa: BLE001 - of a plugin's class
+    except BaseException:  # noqa: BLE001 - of a plugin's class
         return f"a {type(value).__name__} without text"
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
