@@ -1,4 +1,4 @@
-"""Conflicts: Pods that a node rejects although a scheduler has chosen it.
+"""Conflicts: Pods that a scheduler placed and the node rejected.
 
 Two schedulers that use the same nodes can take the last room of a node at the same moment, since
 neither has seen the other's binding yet. The kubelet admits the Pod that it sees first and fails
@@ -135,7 +135,7 @@ class Conflicts:
         self._lookups = 0
 
     def pod_left(self, pod: Pod, profiles: frozenset[str]) -> None:
-        """``pod``, which has a node, is no longer watched; it still counts in the cache."""
+        """``pod`` has a node and is no longer watched; the cache still counts the Pod."""
         started = pod.status.phase not in ("", "Pending")
         if started or pod.deleted is not None or self._lookups >= MAX_LOOKUPS:
             return

@@ -100,7 +100,7 @@ class Handlers:
         set_: Callable[[Any], None],
         remove: Callable[[str], None],
     ) -> None:
-        """Apply a whole list: objects of ``previous`` that it lacks are gone."""
+        """Apply a whole list: objects of ``previous`` missing in the list are gone."""
         for key in previous - {obj.key for obj in objects}:
             remove(key)
         for obj in objects:
@@ -148,7 +148,7 @@ class Handlers:
             self._abandon(pod)
 
     def _drop_pod(self, key: str, uid: str = "") -> None:
-        """Whoever has that name is gone, or only the Pod with that uid, if it still has it."""
+        """The Pod with this name is gone, or with ``uid`` only if the uid is the same."""
         pod = self.pods.get(key)
         if pod is None or uid not in ("", pod.uid):
             return
@@ -167,7 +167,7 @@ class Handlers:
             self._abandon(pod)
 
     def _abandon(self, pod: Pod) -> None:
-        """An assumed Pod is being deleted: what it holds is free as soon as its binding ends."""
+        """An assumed Pod is being deleted: its resources are free as soon as the binding ends."""
         assumed = self._cache.pod(pod.uid) or pod
         waiting = self._waiting.get(pod.uid)
         if waiting is not None:

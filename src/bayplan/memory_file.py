@@ -1,4 +1,4 @@
-"""Files that exist in memory alone, for libraries that take certificates only by path.
+"""Files in memory, for libraries that take certificates only by path.
 
 A container with a read-only root file system may have no place to write to, and a private key
 should not be written anywhere.

@@ -1,4 +1,4 @@
-"""Profiles: everything that is built from one configuration and replaced with it.
+"""Profiles: everything built from one configuration, and replaced as a whole by a reload.
 
 One generation of plugins: frameworks, plugin instances, queue order and queueing hints. What lives
 longer is in `bayplan.world`. Nothing there may hold a reference to a plugin, so that a replaced
@@ -51,7 +51,7 @@ class Profiles(Mapping[str, Framework]):
 
 
 def close(plugins: Iterable[Plugin]) -> None:
-    """Close these plugins; one that raises is logged and does not keep the others from it."""
+    """Close all plugins; a plugin that raises is logged, and the next one is closed."""
     for plugin in plugins:
         try:
             plugin.close()

@@ -69,5 +69,5 @@ class World:
         self.handlers.adopt(frozenset(profiles))
 
     def lead(self) -> None:
-        """This process leads: it reports on Pods that nodes reject."""
+        """This process leads: from now on, report Pods rejected by nodes."""
         self.handlers.conflicts = self.conflicts

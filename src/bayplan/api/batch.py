@@ -87,7 +87,7 @@ class JobSet(Object, frozen=True):
     spec: JobSetSpec = JobSetSpec()
 
     def pods_to_come(self, jobs: dict[str, int]) -> int:
-        """How many Pods the Jobs will have that it creates without waiting for others to be ready.
+        """The number of Pods still to come from Jobs that do not wait for others to be ready.
 
         Args:
             jobs: by name of the ReplicatedJob, how many of its Jobs there are already.
@@ -131,7 +131,7 @@ class LeaderWorkerSet(Object, frozen=True):
 
     @property
     def pods_at_once(self) -> int:
-        """How many Pods of a group it creates before its leader has a node."""
+        """The number of Pods of a group that are created before the group's leader has a node."""
         leader_first = self.spec.startup_policy == "LeaderReady"
         if leader_first or EXCLUSIVE_GROUP in self.metadata.annotations:
             return 1

@@ -24,7 +24,7 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=
 
 
 class OwnerReference(Wire, frozen=True):
-    """One owner of an object; at most one of them is its controller."""
+    """One owner of an object; an object has at most one controller."""
 
     kind: str = ""
     name: str = ""
@@ -113,7 +113,7 @@ class Object(Wire, frozen=True):
 
 
 class GenericObject(Object, frozen=True):
-    """An object of a kind that has no type of its own: its metadata, and all else as it came.
+    """An object of a kind without a type of its own: the metadata, and all else as JSON.
 
     Attributes:
         data: the whole object as JSON, without ``metadata.managedFields``. Shared: do not change.

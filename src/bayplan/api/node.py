@@ -1,4 +1,4 @@
-"""Nodes: labels, taints, what they can hold, and which images they have."""
+"""Nodes: labels, taints, capacity and container images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Taint(Wire, frozen=True):
 
 
 class ContainerImage(Wire, frozen=True):
-    """An image on a node, under all its names, with its size in bytes."""
+    """An image on a node: all names of the image and the size in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0

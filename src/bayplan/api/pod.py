@@ -141,7 +141,7 @@ class SpecPart(_Interned):
 
 
 class Spec(_Interned):
-    """A whole spec, and its two parts, which have all its fields between them.
+    """A whole spec, divided into two parts: every field is in exactly one part.
 
     Attributes:
         requests: what the containers request, overhead, and Pod-level resources.
@@ -271,7 +271,7 @@ def _shared(spec: _WireSpec, volumes: tuple[Volume, ...]) -> PodSpec:
 
 
 class Pod:
-    """A Pod as the pipeline sees it; never changed after it was built.
+    """A Pod as the pipeline sees it; immutable.
 
     Attributes:
         spec: the shared `PodSpec`; `node_name`, `claim_names` and `pod_group` stand apart because

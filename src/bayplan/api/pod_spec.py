@@ -1,4 +1,4 @@
-"""A Pod's spec, as far as scheduling reads it: its requests, and constraints on the node."""
+"""The fields of a Pod's spec that scheduling reads: requests, and constraints on the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The QoS class of a Pod, which follows from the CPU and memory that its containers ask for."""
+"""The QoS class of a Pod, derived from the CPU and memory of the Pod's containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class QosClass(StrEnum):
 
 
 def qos_class(part: SpecPart) -> QosClass:
-    """The QoS class that the API server gives a Pod; for ``requests.memo`` of its shape.
+    """The QoS class that the API server gives a Pod; for ``requests.memo`` of the Pod's shape.
 
     Resources of the Pod level, where it has any, count in place of those of its containers.
     """

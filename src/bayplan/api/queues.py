@@ -11,7 +11,7 @@ from bayplan.api.qos import QosClass, qos_class
 
 
 class Order(StrEnum):
-    """Whose turn it is among the Pods of one queue that have the same priority."""
+    """The order of Pods with equal priority in one queue."""
 
     FAIR = "Fair"
     """Namespaces take turns."""
@@ -55,7 +55,7 @@ class QueueSpec(Wire, frozen=True):
         return bool(self.priority_class_names) + bool(self.qos_classes)
 
     def takes(self, shape: PodShape) -> bool:
-        """Whether Pods of that shape are of the classes, in whatever namespace they are."""
+        """Whether Pods of this shape belong to the classes, in any namespace."""
         names, classes = self.priority_class_names, self.qos_classes
         if names and shape.spec.priority_class_name not in names:
             return False

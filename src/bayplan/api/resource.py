@@ -1,4 +1,4 @@
-"""Devices (resource.k8s.io/v1): slices that offer them, classes, claims, templates, taint rules.
+"""Devices (resource.k8s.io/v1): slices, classes, claims, templates, taint rules.
 
 A field that is absent in the API has its default value here.
 ``allocationMode`` and ``count`` are set by the API server, so an absent one is taken for the
@@ -59,7 +59,7 @@ class CapacityRange(Wire, frozen=True):
 
 
 class CapacityRequestPolicy(Wire, frozen=True):
-    """How an amount that is asked for becomes the amount that is consumed."""
+    """How a requested amount becomes the consumed amount."""
 
     default: Amount | None = None
     valid_values: tuple[Amount, ...] = ()
@@ -128,7 +128,7 @@ class ResourcePool(Wire, frozen=True):
 
 
 class ResourceSliceSpec(Wire, frozen=True):
-    """Devices, or counters, of one pool, and the nodes that reach them."""
+    """Devices, or counters, of one pool, and the nodes from which the devices can be used."""
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
@@ -172,7 +172,7 @@ class DeviceClassConfiguration(Wire, frozen=True):
 
 
 class DeviceClassSpec(Wire, frozen=True):
-    """Which devices belong to a class, and how they are configured."""
+    """Which devices belong to a class, and the configuration of the class."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()
@@ -301,7 +301,7 @@ class DeviceAllocationResult(Wire, frozen=True):
 
 
 class AllocationResult(Wire, frozen=True):
-    """What a claim has got, and on which nodes it can be used."""
+    """The devices allocated to a claim, and the nodes on which the claim can be used."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None

@@ -32,7 +32,7 @@ class ElasticQuotaSpec(Wire, frozen=True):
 
 
 class ElasticQuota(Object, frozen=True):
-    """An ElasticQuota: resources that a namespace is guaranteed, and the most that it may use."""
+    """An ElasticQuota: the guaranteed and the maximum resources of a namespace."""
 
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
 

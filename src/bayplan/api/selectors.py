@@ -19,7 +19,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class SelectorError(ValueError):
-    """A selector that the API would not accept, e.g. Gt with a value that is no integer."""
+    """A selector that the API would reject, e.g. Gt with a value other than an integer."""
 
 
 class _Requirement(Protocol):

@@ -193,7 +193,7 @@ class VolumeAttachmentSource(Wire, frozen=True):
 
 
 class VolumeAttachmentSpec(Wire, frozen=True):
-    """Which driver attaches which volume to which node."""
+    """An attachment: the driver, the volume and the node."""
 
     attacher: str = ""
     node_name: str = ""

@@ -18,6 +18,6 @@ class TopologySpec(Wire, frozen=True):
 
 
 class Topology(Object, frozen=True):
-    """A Topology; nodes are in one domain of a level if they have the same value of its label."""
+    """A Topology; nodes with the same value of a level's label are in one domain of this level."""
 
     spec: TopologySpec = TopologySpec()

@@ -1,4 +1,4 @@
-"""Assembly: the one file that knows all parts, and how they fit together.
+"""Assembly: builds all parts and connects them. No other file knows all parts.
 
 `build` makes a scheduler from a configuration, plugins and `Ports`, which are all that differs
 between a cluster (`bayplan.app.process`), a file (`bayplan.simulation`), a test and a benchmark.

@@ -83,7 +83,7 @@ class Debugger:
             log.warning(COMPARISON_FAILED, error=str(exc))
 
     def report(self, seconds: float) -> list[Line]:
-        """All lines of a dump. Any thread but the scheduling one, for which it waits.
+        """All lines of a dump. Waits for the scheduling thread, so call it on any other thread.
 
         Raises:
             concurrent.futures.TimeoutError: that thread did not come to it in ``seconds``.

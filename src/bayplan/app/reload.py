@@ -205,7 +205,7 @@ class Collect(Command):
 
 
 def needs_restart(old: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration) -> list[str]:
-    """The settings that differ and that a reload cannot change."""
+    """The changed settings for which a reload is not enough."""
     return [
         name for name, field in NEED_RESTART.items() if getattr(old, field) != getattr(new, field)
     ]

@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Serving:
-    """HTTPS for those who may, and plain HTTP on the loopback where it is asked for.
+    """HTTPS with authorization, and plain HTTP on the loopback if configured.
 
     Args:
         http: to the API server, which reviews tokens and access.

@@ -62,7 +62,7 @@ def end_process_in(seconds: float) -> None:
 
 
 class Watchdog:
-    """Watches the scheduling thread, which must be the one that makes this object.
+    """Watches the scheduling thread; must be created on this thread.
 
     Args:
         pulse: of that thread.
@@ -161,7 +161,7 @@ class Watchdog:
 
 
 def culprit_of(thread: int) -> Culprit:
-    """The plugin that a thread is in, as its stack shows."""
+    """The plugin that a thread is in, read from the stack of the thread."""
     innermost = sys._current_frames().get(thread)  # noqa: SLF001 - documented for this
     stack = "".join(traceback.format_stack(innermost)) if innermost is not None else ""
     for frame in reversed(list(_frames(innermost))):

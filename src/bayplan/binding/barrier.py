@@ -55,7 +55,7 @@ class Barrier:
             proceed()
 
     def fail(self, status: Status) -> bool:
-        """Nobody gets through; whether this is the first that anybody hears of it."""
+        """Let no Pod through; returns whether this is the first failure."""
         with self._lock:
             if self._failure is not None or self.is_open:
                 return False

@@ -46,7 +46,7 @@ class ExtenderBinder(Protocol):
 
 @dataclass
 class Binding:
-    """A Pod on its way to its node.
+    """A Pod whose node is assumed and that is being bound.
 
     Attributes:
         pod: the assumed Pod, its node filled in.
@@ -78,7 +78,7 @@ class Binding:
 
 
 class Binder:
-    """Runs binding cycles. What comes of them it posts into the inbox."""
+    """Runs binding cycles and posts the outcomes into the inbox."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class Binder:
 
 
 def _failure(binding: Binding, error: Exception) -> Status:
-    """The status for a plugin that has failed, or whose answer broke when it was looked at."""
+    """The status after a failure of a plugin, or after an answer that cannot be used."""
     if isinstance(error, AttemptFault):
         return error.status
     log.error("binding broke", pod=binding.pod.key, exc_info=error)

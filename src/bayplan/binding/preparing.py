@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 
 class PreparingPod:
-    """One Pod, from the moment that it is handed to a worker until its PreBind is over.
+    """One Pod from the handover to a worker until the end of PreBind.
 
     Attributes:
         cancelled: the reason; "" if it was not cancelled.

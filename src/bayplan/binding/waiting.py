@@ -1,4 +1,4 @@
-"""Pods that Permit plugins make wait: allowed by every one of them, rejected by any, or timed out.
+"""Pods in WaitOnPermit: allowed by all Permit plugins, rejected by one, or timed out.
 
 Plugins use this from any thread, so it has a lock. A waiting Pod occupies no thread: `allow` and
 `reject` notify the binding cycle, and the scheduling thread calls `WaitingPods.expire` at the time
@@ -17,7 +17,7 @@ Decided = Callable[[Status, bool], None]
 
 
 class WaitingPod:
-    """One Pod and the plugins that it waits for.
+    """One Pod in WaitOnPermit, and the plugins that have not allowed the Pod yet.
 
     Args:
         pod: the assumed Pod.
@@ -40,12 +40,12 @@ class WaitingPod:
         return self.pod.node_name
 
     def pending_plugins(self) -> list[str]:
-        """The plugins that it still waits for."""
+        """The plugins that have not allowed the Pod yet."""
         with self._lock:
             return sorted(self._pending)
 
     def allow(self, plugin: str) -> None:
-        """``plugin`` no longer makes it wait; the last one lets it go."""
+        """``plugin`` allows the Pod; the last plugin to do so ends the wait."""
         with self._lock:
             self._pending.pop(plugin, None)
             if self._pending:
@@ -57,7 +57,7 @@ class WaitingPod:
         self._decide(Status.unschedulable(message).by(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Take its place away, as an error: it is tried again after a backoff.
+        """End the wait with an error, so that the Pod is tried again after a backoff.
 
         False when its fate was sealed already.
         """

@@ -59,7 +59,7 @@ class _AssumedEviction:
 
 
 class Cache:
-    """Nodes, the Pods that count on them, and every other watched object.
+    """Nodes, the Pods that count on nodes, and every other watched object.
 
     Attributes:
         nodes: the node table.
@@ -91,11 +91,11 @@ class Cache:
         return self._pods.values()
 
     def pod(self, uid: str) -> Pod | None:
-        """The Pod with that uid, with its node filled in, if it counts here."""
+        """The Pod with this uid, its node filled in; None if the Pod does not count here."""
         return self._pods.get(uid)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether that Pod is assumed and its binding not seen yet."""
+        """Whether the Pod is assumed and its binding is not confirmed yet."""
         return uid in self._assumed
 
     def counts(self) -> dict[str, int]:
@@ -126,7 +126,7 @@ class Cache:
         return old
 
     def remove_node(self, name: str) -> Node | None:
-        """Remove a node; its Pods wait for it to come back, or for their own end."""
+        """Remove a node; its Pods are kept until the node comes back or the Pods end."""
         self._refuse_in_trial()
         old = self.node(name)
         pods = self.nodes.remove_node(name)
@@ -155,7 +155,7 @@ class Cache:
         return assumed
 
     def forget(self, uid: str) -> Pod | None:
-        """An assumed Pod was not bound: it counts no longer. A Pod that was added stays."""
+        """Remove an assumed Pod that was not bound; a confirmed Pod stays."""
         if uid not in self._assumed:
             return None
         self.forgotten += 1
@@ -227,7 +227,7 @@ class Cache:
             self._set(eviction.shown)
 
     def is_eviction_assumed(self, uid: str) -> bool:
-        """Whether that Pod is to be evicted, and its deletion not seen yet."""
+        """Whether the Pod is to be evicted and its deletion is not seen yet."""
         return uid in self._evictions
 
     # Trials

@@ -1,4 +1,4 @@
-"""CountedPods: the Pods on nodes, for those who keep sums over them."""
+"""CountedPods: the Pods on nodes, for readers that keep sums over Pods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CountedPods(Protocol):
         """All of them."""
 
     def pod(self, uid: str, /) -> Pod | None:
-        """The one with that uid, if it counts."""
+        """The Pod with this uid; None if the Pod does not count."""
 
     def listen(self, listener: PodListener) -> Subscription:
         """Tell ``listener`` of every Pod that comes and goes, in trials, too; see `Subscribers`."""

@@ -1,4 +1,4 @@
-"""Groups: which Pods belong together, what each group asks for, and which nodes it is on.
+"""Groups: the Pods, the spec and the nodes of each group.
 
 All that places, wakes or evicts Pods together asks here; where a group comes from is known here
 only: from a PodGroup that a label names (`bayplan.cache.pod_groups`), or from who owns the Pods
@@ -72,11 +72,11 @@ class Groups:
         return self.key_of_shape(pod.shape)
 
     def key_of_shape(self, shape: PodShape) -> str:
-        """The key of the group that Pods of that shape belong to; "" for none."""
+        """The key of the group of Pods with this shape; "" for none."""
         return label_key(shape) or (inferred_key(shape, self.inferred) if self.inferred else "")
 
     def find(self, key: str, levels: Levels = only_itself) -> Group | None:
-        """The group called ``key``; None while there is no object that says what it asks for."""
+        """The group called ``key``; None while there is no object with a spec for the group."""
         if plain := self._plain.get(key):
             return plain
         owner = owner_of(key)

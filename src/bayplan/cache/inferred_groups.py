@@ -1,4 +1,4 @@
-"""Inferred groups: Pods that belong together because of who owns them, without a PodGroup.
+"""Inferred groups: Pods with a common owner, without a PodGroup.
 
 The minimum of such a group is what its controller creates before any of its Pods has a node. Less
 would not be the whole group; more would never come, as the controller waits for the first ones.
@@ -43,7 +43,7 @@ _JOB_OWNER = f"{JOB.api_version}/{JOB.name}"
 
 
 def inferred_key(shape: PodShape, owners: Collection[str]) -> str:
-    """The key of the group of Pods of that shape, if one of ``owners`` owns them; "" for none."""
+    """The key of the group of Pods with this shape, if one of ``owners`` owns them; "" for none."""
     labels = shape.labels
     if JOB_SET.name in owners and (job_set := labels.get(JOB_SET_NAME)):
         return _key(shape.namespace, JOB_SET, job_set)

@@ -1,10 +1,10 @@
-"""Journal: the rows that changed, in order, for readers that cache results per row."""
+"""Journal: the rows that changed, in order, for readers with cached results per row."""
 
 from __future__ import annotations
 
 
 class Journal:
-    """Row numbers in the order in which they changed.
+    """Numbers of rows, in the order of the changes.
 
     A reader remembers a `position` and later asks what came `since`. Old entries are dropped; a
     reader that is further behind gets None and starts over.

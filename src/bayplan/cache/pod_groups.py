@@ -1,4 +1,4 @@
-"""PodGroups: what a group of Pods asks for, and which Pods are in it.
+"""PodGroups: the spec of a group of Pods, and the members of each group.
 
 A `Group` is made by an adapter. One is for PodGroup of scheduling.x-k8s.io: a Pod belongs to the
 PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. Another one is for PodGroup of
@@ -30,7 +30,7 @@ POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 class Group(SubGroup, frozen=True, kw_only=True):
-    """What a group asks for; as a `SubGroup` it is the root of its tree.
+    """The spec of a group; as a `SubGroup`, a group is the root of its tree.
 
     Attributes:
         key: ``namespace/name``.

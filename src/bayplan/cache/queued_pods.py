@@ -1,4 +1,4 @@
-"""QueuedPods: what the cache and plugins see of the queue, which is above them."""
+"""QueuedPods: the queue, as seen by the cache and by plugins (the queue is a layer above)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class QueuedPods(Protocol):
         """All of them."""
 
     def __contains__(self, uid: str, /) -> bool:
-        """Whether the Pod with that uid is one of them."""
+        """Whether the Pod with this uid is in the queue."""
 
     def listen(self, listener: QueueListener) -> Subscription:
         """Tell ``listener`` of every Pod that comes, changes and goes; see `Subscribers`."""

@@ -43,14 +43,14 @@ class Requests:
 
 
 def pod_requests(pod: Pod) -> Requests:
-    """What ``pod`` takes on its node, its resize state considered."""
+    """The amounts that ``pod`` takes on its node, also during a resize."""
     if _is_as_asked(pod.shape, pod.status):
         return pod.shape.requests.memo(_part_requests)
     return _requests(pod.spec, exact_requests(pod.spec, pod.status, {}), pod.status)
 
 
 def _is_as_asked(shape: PodShape, status: PodStatus) -> bool:
-    """Whether the kubelet gives every container what it asks for, as it does without a resize."""
+    """Whether every container has the resources of the spec, as without a resize."""
     if status.resources is not None or _resize_infeasible(status):
         return False
     if not (status.container_statuses or status.init_container_statuses):

@@ -88,7 +88,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def required_level(self) -> str:
-        """The node label of which all its Pods need one value; "" for none."""
+        """The node label with one value for all Pods of the sub-group; "" for none."""
         return "" if self.topology is None else self.topology.required
 
     def walk(self) -> Iterator[SubGroup]:
@@ -106,7 +106,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
         return (self,)
 
     def count(self, counts: Mapping[str, int]) -> int:
-        """How many Pods it has, given how many name each sub-group; the group has all of them."""
+        """The number of Pods, from the counts by sub-group; a group has all Pods."""
         if not self.name:
             return sum(counts.values())
         return sum(counts.get(part.name, 0) for part in self.walk())
@@ -175,7 +175,7 @@ class Surplus:
         self._paths: dict[str, list[str]] = {}
 
     def take(self, sub_group: str) -> bool:
-        """Whether one more Pod of that sub-group may go; if so, it is counted as gone."""
+        """Whether one more Pod of this sub-group may be evicted; if so, count the Pod as gone."""
         path = self._paths.get(sub_group)
         if path is None:
             path = self._paths[sub_group] = [part.name for part in self._group.path(sub_group)]
@@ -216,7 +216,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubGroup, ...], str]:
-    """The sub-groups that the annotations of an object list, and what is wrong with them."""
+    """The sub-groups in the annotations of an object, and the first fault in them."""
     text = annotations.get(SUB_GROUPS, "")
     if not text:
         return (), ""
@@ -231,7 +231,7 @@ def parts_of(annotations: Mapping[str, str], levels: Levels) -> tuple[tuple[SubG
 def _tree(
     items: tuple[_Item, ...], hierarchies: tuple[tuple[str, ...], ...]
 ) -> tuple[SubGroup, ...]:
-    """The sub-groups of the root; each event asks for them, so they are built once.
+    """The sub-groups of the root, cached, as every event needs them.
 
     Args:
         items: a tree.

@@ -31,7 +31,7 @@ class Subscription:
 
 
 class Subscribers(Generic[T]):
-    """The subscribers of one publisher, in the order in which they came.
+    """The subscribers of one publisher, in order of subscription.
 
     Bound methods and listener objects are referenced weakly, functions strongly. A subscriber may
     be added or removed during a notification.

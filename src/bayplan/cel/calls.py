@@ -34,7 +34,7 @@ _SIZED: Final = frozenset({str, bytes, *LISTS})
 
 
 class NoOverloadError(Exception):
-    """A function is called in a form that it does not have."""
+    """A function is called with arguments of types for which no overload exists."""
 
 
 class Constant:
@@ -66,7 +66,7 @@ class Known:
 
 
 def precomputed(code: Code, arguments: tuple[Code, ...]) -> Code:
-    """`code` with its value computed, if its arguments are known and it has one."""
+    """`code` as a precomputed value, if all arguments are known and the value is no error."""
     if not all(isinstance(argument, (Constant, Known)) for argument in arguments):
         return code
     try:

@@ -42,7 +42,7 @@ Scope: TypeAlias = dict[str, Code]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The code of an expression, and how many slots it needs in its frames."""
+    """The code of an expression, and the number of slots in the frames of this code."""
 
     code: Code
     slots: int
@@ -207,7 +207,7 @@ class _Compiler:
         return self.folded(code) if constant else code
 
     def folded(self, code: Code) -> Code:
-        """A constant, unless making it fails: that is an error each time."""
+        """A constant, unless computing the value fails: then the code fails at each evaluation."""
         try:
             return Constant(code([]))
         except EvaluationError:

@@ -1,4 +1,4 @@
-"""A device as selectors see it: the variable `device`, with its attributes converted once."""
+"""A device as selectors see it: the variable `device`, with attributes converted once."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class _Parser:
         return Call(name, None, (left, right), operator.position)
 
     def operand(self) -> Node:
-        """`!` or `-`, any number of one of them, before a primary with its selections and calls."""
+        """`!` or `-`, repeated any number of times, before a primary with selections and calls."""
         depth, sign, count = self.depth, self.current, 0
         if sign.kind in ("!", "-"):
             while self.current.kind == sign.kind and not self.at_negative_number():

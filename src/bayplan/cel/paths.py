@@ -71,7 +71,7 @@ class _Finder:
             raise _AnyError  # a map of the device itself
 
     def place(self, node: Node, scope: dict[str, _Place | None]) -> _Place | None:
-        """The map of the device that `node` stands for, if it is one; its other parts are read."""
+        """The map of the device that `node` stands for, or None; other parts of `node` are read."""
         match node:
             case Name():
                 return self.name(node, scope)

@@ -48,7 +48,7 @@ class Timestamp:
 
 
 class Accumulator(list[Value]):
-    """An empty list that was bound to a name: cel-go extends it in place."""
+    """An empty list bound to a name: cel-go extends such a list in place."""
 
 
 class Concatenation(list[Value]):
@@ -113,7 +113,7 @@ class Extension:
         raise NotImplementedError
 
     def key(self) -> object:
-        """What makes it the same key of a map: itself, where Go holds it by a pointer."""
+        """The identity as a key of a map: the object itself, where Go holds a pointer."""
         return id(self)
 
 
@@ -172,7 +172,7 @@ class Map:
 
 
 def same_numbers(key: Value) -> Iterator[Value]:
-    """The key, and if it is a number, what is equal to it in the other types of numbers."""
+    """The key, and if the key is a number, the equal values of the other number types."""
     yield key
     kind = type(key)
     if kind in (int, Uint):
@@ -189,7 +189,7 @@ def same_numbers(key: Value) -> Iterator[Value]:
 
 
 def map_key(key: Value) -> object:
-    """A Python key that is equal for the keys that a Go map takes as equal.
+    """A Python key; two are equal if a Go map takes the values as one key.
 
     Raises:
         AbortedError: Go cannot hash the key; cel-go panics.
@@ -260,7 +260,7 @@ def go_type(value: Value) -> str:
 
 
 def weight(value: Value, limit: int = BUDGET + 1) -> int:
-    """Steps that it takes to go through all of `value`, counted up to `limit`."""
+    """The number of steps to iterate over all of `value`, counted up to `limit`."""
     if isinstance(value, (str, bytes)):
         return 1 + len(value) // 10
     if isinstance(value, Map):

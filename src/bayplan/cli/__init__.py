@@ -1,4 +1,4 @@
-"""The command line: one module per command, which imports only what it needs."""
+"""The command line: one module per command; each imports only what it needs."""
 
 from __future__ import annotations
 

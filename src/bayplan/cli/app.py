@@ -1,4 +1,4 @@
-"""The root command. A command's module is imported when it is called, or when help lists it."""
+"""The root command. A command's module is imported when the command is called or listed."""
 
 from __future__ import annotations
 

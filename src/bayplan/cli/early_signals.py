@@ -29,4 +29,4 @@ def _end(*_: object) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Not SIG_IGN: programs that we start would inherit that."""
+    """Not SIG_IGN: child processes would inherit SIG_IGN."""

@@ -1,4 +1,4 @@
-"""What a running cluster has, for commands that only look at it.
+"""The objects of a running cluster, for read-only commands.
 
 Lists are read in pages, with the credentials of the user. A kind that the API server does not have
 counts as empty, and so does an optional one that may not be read, which is said.

@@ -71,7 +71,7 @@ def load(
     feature_gates: Iterable[str] | None = None,
     kubeconfig: str | None = None,
 ) -> tuple[Cluster, Core]:
-    """The cluster in the files, or the one that runs; and a core that holds it.
+    """The cluster in the files, or the running cluster, loaded into a core.
 
     Args:
         paths: see `bayplan.simulation.load_cluster`, as ``namespace`` and ``as_pending``; without

@@ -1,4 +1,4 @@
-"""The first step of every command that runs plugins: load them and read the configuration."""
+"""The first step of every command with plugins: load the plugins and the configuration."""
 
 from __future__ import annotations
 

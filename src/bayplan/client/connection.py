@@ -1,4 +1,4 @@
-"""The one way to the API server: where it is, who we are, and handles that are set up for it.
+"""The only way to the API server: address, credentials, and handles with all options set.
 
 `Connection` holds what the credentials say and turns it into pycurl options. Authorization is read
 from the token's file, or through the official client's Configuration (it renews exec credentials),
@@ -102,7 +102,7 @@ class Connection:
         self._instrument.request(self._host, method, code)
 
     def observe_call(self, handle: pycurl.Curl, method: str, path: str, code: str) -> None:
-        """`observe` a request on ``handle`` that is over, and report how long it took."""
+        """`observe` a request on ``handle`` that has ended, and report the duration."""
         self._instrument.request(self._host, method, code)
         if self._instrument.times_calls:
             seconds = handle.getinfo(pycurl.TOTAL_TIME)

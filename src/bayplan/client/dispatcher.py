@@ -45,7 +45,7 @@ class _Transfer:
 
 
 class Dispatcher:
-    """Sends what is submitted; `start` it once, `close` it once.
+    """Sends submitted requests; `start` once, `close` once.
 
     Args:
         connection: to the API server.
@@ -138,7 +138,7 @@ class Dispatcher:
         return self._thread.is_alive()
 
     def is_binding(self) -> bool:
-        """Whether the API server has a request of `Lane.BIND` that it has not answered."""
+        """Whether a request of `Lane.BIND` is still unanswered by the API server."""
         return self._lanes.counts.in_flight[Lane.BIND] > 0
 
     def statistics(self) -> LaneStatistics:

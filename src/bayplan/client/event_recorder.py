@@ -60,7 +60,7 @@ class _Event(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """The first of equal events, under the name it was stored by, and how often it came since."""
+    """The first of equal events, the stored name of this event, and the count since then."""
 
     event: _Event
     name: str

@@ -143,7 +143,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _active_user(documents: list[tuple[Path, dict[str, Any]]]) -> tuple[dict[str, Any], Path]:
-    """The user entry of the current context, and the folder of the file that has it."""
+    """The user entry of the current context, and the folder of the file with this entry."""
     # The official loader lets the last file decide the context, and the first a name's meaning.
     current = [d["current-context"] for _, d in documents if d.get("current-context")][-1:]
     contexts = _named(documents, "contexts", "context", current[0] if current else None)

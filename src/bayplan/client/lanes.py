@@ -1,4 +1,4 @@
-"""Lanes: which request is sent next, and when. No I/O and no thread: the dispatcher drives it.
+"""Lanes: which request is sent next, and when. No I/O and no thread: the dispatcher polls.
 
 A request is in one of these places, and every move is a method::
 
@@ -125,7 +125,7 @@ class Lanes:
         self._lanes[request.lane].append(request)
 
     def announce_event(self) -> bool:
-        """The event source has something; whether it will be asked sooner for that."""
+        """The event source has something; returns whether the source will be asked sooner now."""
         due = self.clock() + EVENT_PAUSE
         sooner = due < self._ask_source_at
         if sooner:
@@ -172,7 +172,7 @@ class Lanes:
         return taken
 
     def settle(self, request: Request, outcome: Outcome) -> bool:
-        """A request in flight has ended; whether that is final. If not, it is sent again later."""
+        """End a request in flight; returns whether the outcome is final. If not, retry later."""
         self.counts.in_flight[request.lane] -= 1
         if isinstance(outcome, ApiError):
             delay = self._retry_delay(request, outcome)

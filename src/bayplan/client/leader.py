@@ -146,7 +146,7 @@ class LeaderElector:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, release the Lease if we hold it, and wait for that."""
+        """Stop, release the Lease if this process holds it, and wait for the release."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(self._lock.renew_deadline)
@@ -219,7 +219,7 @@ class LeaderElector:
         return self._write(self._lease, until)
 
     def _expired(self) -> bool:
-        """Whether the record has stood unchanged for as long as its holder said it is good for."""
+        """Whether the record has been unchanged for the holder's lease duration."""
         duration = _spec(self._lease).get("leaseDurationSeconds") or 0
         return self._clock() - self._observed_at >= duration
 
@@ -243,7 +243,7 @@ class LeaderElector:
         return True
 
     def _held(self, old: Lease, transitions: int) -> Lease:
-        """The spec that says that we hold it, since ``old`` if we did then."""
+        """The spec of a Lease held by this process; keeps the times of ``old``, if held then."""
         now = self._micro_time()
         return {
             "holderIdentity": self.identity,

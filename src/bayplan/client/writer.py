@@ -129,7 +129,7 @@ class Writer:
     def patch_group_status(
         self, pod_group: WorkloadPodGroup, condition: Condition, on_done: Done
     ) -> None:
-        """Set a condition of a PodGroup of Kubernetes; it comes without its transition time."""
+        """Set a condition of a PodGroup of Kubernetes; the transition time is filled in here."""
         old = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
         moved = old is None or old.status != condition.status or old.last_transition_time is None
         since = self._now().replace(microsecond=0) if moved else old and old.last_transition_time
@@ -145,7 +145,7 @@ class Writer:
         self.delete_later(_pod_path(pod), pod.uid, on_done)
 
     def delete_later(self, path: str, uid: str, on_done: Done) -> None:
-        """Delete the object at ``path`` if it still is the one with that uid."""
+        """Delete the object at ``path`` if the uid is still the same."""
         body = msgspec.json.encode(
             {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         )
@@ -182,7 +182,7 @@ class Writer:
         return self._http.post(path, body)
 
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
-        """Patch the object at ``path``; doing it twice must be doing it once."""
+        """Patch the object at ``path``; the patch must be idempotent."""
 
         def done(outcome: Outcome) -> None:
             on_done(_error(outcome))
@@ -280,7 +280,7 @@ def _binding_of(body: bytes) -> tuple[str, str] | None:
 
 
 def _is_bound_to(error: ApiError, node_name: str) -> bool:
-    """Whether the conflict is that the Pod is already where we want it (our own first try)."""
+    """Whether the conflict says that the Pod is on ``node_name`` already (by an earlier try)."""
     return isinstance(error, Conflict) and f'already assigned to node "{node_name}"' in str(error)
 
 

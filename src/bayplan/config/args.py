@@ -60,7 +60,7 @@ class NodeSelector(Wire):
 
 
 class PreferredSchedulingTerm(Wire):
-    """A term and what it adds to the score of the nodes that match it."""
+    """A term, and the score added to nodes that match the term."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
@@ -74,7 +74,7 @@ class NodeAffinity(Wire):
 
 
 class NodeAffinityArgs(Wire):
-    """Affinity that every Pod of the profile has on top of its own."""
+    """Affinity that every Pod of the profile has in addition to the Pod's own affinity."""
 
     added_affinity: NodeAffinity | None = None
 
@@ -222,7 +222,7 @@ class FairShareArgs(Wire):
 
 
 class BackfillArgs(Wire):
-    """After ``reserve_after``, since its oldest Pod was created, a group that waits gets room."""
+    """A group gets room reserved once its oldest Pod is ``reserve_after`` seconds old."""
 
     reserve_after: Duration = 600.0
 

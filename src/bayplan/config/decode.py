@@ -1,4 +1,4 @@
-"""From plain data to a model, or every field that does not fit, with its path and a hint."""
+"""From plain data to a model, or an error for every wrong field, with path and hint."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def decode_any_case(model: type[T], data: Any, path: str = "") -> tuple[T | None
 
 
 def _in_snake_case(model: type, data: Any, spelled: dict[str, str]) -> Any:
-    """`data` with the field names of `model`; `spelled` has those of the file, where they differ.
+    """`data` with the field names of `model`; `spelled` gets the file's names where different.
 
     Where both spellings of a field are given, the camelCase one stays, and is an unknown field.
     """
@@ -79,7 +79,7 @@ def _in_snake_case(model: type, data: Any, spelled: dict[str, str]) -> Any:
 
 
 def decode_what_fits(model: type[T], data: Any) -> tuple[T | None, list[FieldError]]:
-    """As `decode`, but take the fields that do not fit out of `data` and go on without them.
+    """Like `decode`, but remove wrong fields from `data` and go on without them.
 
     Returns no model when that does not help: an element of a list cannot be left out without
     moving the others.

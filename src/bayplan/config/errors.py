@@ -25,7 +25,7 @@ class FieldError:
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used, with every complaint that was found.
+    """A configuration that cannot be used, with all errors.
 
     Its text has one line for each complaint, each led by the name of the file when there is one.
     """

@@ -1,4 +1,4 @@
-"""The feature gates that the binary of kube-scheduler v1.37 knows, of whichever component they are.
+"""The feature gates that the binary of kube-scheduler v1.37 has, of all components.
 
 ``e2e/configcheck gates`` prints them; a test compares.
 """

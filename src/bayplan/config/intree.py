@@ -1,4 +1,4 @@
-"""The plugins of kube-scheduler v1.37: where they run, their arguments, which are on by default.
+"""The plugins of kube-scheduler v1.37: points, arguments, and the plugins enabled by default.
 
 And some of scheduler-plugins, and FairShare and Backfill of bayplan, which are off by default.
 

@@ -1,4 +1,4 @@
-"""From a file to an effective configuration, with all that is wrong in it reported at once.
+"""From a file to an effective configuration, with all errors reported at once.
 
 This is the one entry to the package: `load_config` for a file, `default_configuration` for none.
 """

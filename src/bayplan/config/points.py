@@ -10,7 +10,7 @@ import enum
 
 
 class Point(enum.StrEnum):
-    """An extension point, in the order in which a Pod meets them."""
+    """An extension point; the members are in the order of the pipeline."""
 
     display: str
 

@@ -1,4 +1,4 @@
-"""Which plugin of a profile runs where, in which order, with which weight and arguments.
+"""The plugins of a profile at each point: order, weights and arguments.
 
 A profile's changes are laid over the default set, then multiPoint is spread over the points that
 each plugin implements: what a point says for itself comes before what multiPoint says. Answers to
@@ -202,7 +202,7 @@ class _Resolution:
         return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
 
     def _order(self, point: Point) -> list[_Entry]:
-        """The multiPoint plugins that the point lists itself, the other ones, then its own."""
+        """MultiPoint plugins that the point lists, then other multiPoint plugins, then the rest."""
         own = self.own[point]
         own_names = {entry.name for entry in own}
         disabled = {plugin.name for plugin in self.profile.plugins.at(point).disabled}
@@ -331,7 +331,7 @@ class _Resolution:
 
 
 def _decode_args(name: str, model: type, raw: Any, path: str) -> tuple[Any, list[FieldError]]:
-    """Decode arguments, which may state the apiVersion and kind that in-tree plugins go by."""
+    """Decode arguments; the apiVersion and kind of in-tree plugins may be given with them."""
     data = {} if raw is None else raw
     if not isinstance(data, dict) or not issubclass(model, Wire):
         return decode_any_case(model, data, path)

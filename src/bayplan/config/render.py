@@ -24,7 +24,7 @@ def render_config(effective: EffectiveConfig) -> str:
 
 
 def config_document(effective: EffectiveConfig) -> dict[str, Any]:
-    """A KubeSchedulerConfiguration in which every plugin stands at its extension points.
+    """A KubeSchedulerConfiguration that lists every plugin at each extension point.
 
     It loads to the same settings, plugins, weights and arguments, in kube-scheduler too.
     """

@@ -112,7 +112,7 @@ class PluginConfig(Wire):
 
 
 class KubeSchedulerProfile(Wire):
-    """One scheduler name and the plugins that serve it."""
+    """One scheduler name and the plugins for this name."""
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None

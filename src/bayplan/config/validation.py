@@ -1,4 +1,4 @@
-"""The values of a configuration outside of its plugins, judged as kube-scheduler judges them.
+"""The values of a configuration outside of plugins, validated as in kube-scheduler.
 
 Answers to `pkg/scheduler/apis/config/validation/validation.go` and to what `scheduler.New` refuses
 of the extenders.

@@ -185,7 +185,7 @@ class Operator:
                         return
 
     async def _list(self, kind: Kind[Any], query: str = "") -> set[str] | None:
-        """The uids of the objects of that kind; None where it is not served.
+        """The uids of all objects of the kind; None where the kind is not served.
 
         Asked again until there is an answer.
         """

@@ -72,7 +72,7 @@ def _phase(minimum: int, pods: int, counts: Mapping[str, int]) -> str:
 
 
 def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> Status:
-    """The status of ``quota``: what ``pods``, which have nodes, request of what it names."""
+    """The status of ``quota``: the sum of requests of ``pods``, for the resources of the quota."""
     used = dict.fromkeys([*(quota.spec.min or {}), *(quota.spec.max or {})], 0)
     for pod in pods:
         requests = {**pod_requests(pod).amounts, "pods": 1}

@@ -1,4 +1,4 @@
-"""Watched: the objects that statuses are made of, as kopf brings them. No I/O.
+"""Watched: the input of statuses, namely the objects that kopf delivers. No I/O.
 
 Pods with a node that have not finished are in a `Cache`, so the sums of queues are those that the
 scheduler has. One thread.
@@ -167,7 +167,7 @@ class Watched:
     # What to write
 
     def statuses(self, now: float) -> dict[Written, Status]:
-        """The statuses that differ from those that the objects had when they were seen last."""
+        """The statuses that differ from the last status seen in the object."""
         self.changed = False
         wanted = dict(self._wanted(now))
         return {

@@ -1,4 +1,4 @@
-"""Devices: Dynamic Resource Allocation (resource.k8s.io/v1) below the plugin that uses it.
+"""Devices: Dynamic Resource Allocation (resource.k8s.io/v1), used by the plugin above.
 
 Start with `bayplan.devices.allocator`.
 """

@@ -39,7 +39,7 @@ class _View:
     needs: Needs
 
     def free(self, wanted: Candidates) -> BoolArray | None:
-        """The devices that the request could get now; None where looking at them is an error."""
+        """The devices that are free for the request; None where a check of a device is an error."""
         try:
             positions = range(len(self.devices.rows))
             return np.array([self._is_free(wanted, p) for p in positions], np.bool_)
@@ -120,7 +120,7 @@ class Bounds:
 
 
 def _is_safe(claims: Sequence[Sequence[Alternatives]]) -> bool:
-    """No request for all devices, and no claim that could exceed its limit."""
+    """No request for all devices, and no claim that could exceed the limit of results."""
     return all(
         sum(max(w.count for w in listed) for listed in claim) <= MAX_RESULTS
         and not any(w.request.take_all for listed in claim for w in listed)
@@ -129,7 +129,7 @@ def _is_safe(claims: Sequence[Sequence[Alternatives]]) -> bool:
 
 
 def _too_few(requests: Sequence[Alternatives], free: dict[Candidates, BoolArray]) -> bool:
-    """Whether all requests, or those that accept the same devices, ask for more than there is."""
+    """Whether all requests, or requests for the same devices, ask for more than is free."""
     asked: dict[bytes, int] = {}
     total, union = 0, np.zeros(0, np.bool_)
     for listed in requests:
@@ -190,7 +190,7 @@ def _limit(
     table: DeviceTable,
     devices: NodeDevices,
 ) -> None:
-    """Tell the constraint which values are too rare for the requests that it is about."""
+    """Exclude values that are too rare for all requests of the constraint."""
     covered = [listed for listed in claim if all(constraint.covers(w.request) for w in listed)]
     if not covered:
         return

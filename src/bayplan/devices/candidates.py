@@ -1,4 +1,4 @@
-"""Candidates: which devices of a node a request may have, before it is asked who else wants them.
+"""Candidates: which devices of a node a request may have, before other requests are considered.
 
 `NodeDevices` is what a node reaches, and stays as long as its slices and the node stay the same.
 `Candidates` is one request's view of it: selectors, tolerated taints and the capacity it would

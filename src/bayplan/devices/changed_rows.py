@@ -22,7 +22,7 @@ class ChangedRows:
         self._positions = None
 
     def take(self) -> list[int] | None:
-        """The rows that changed since the last call; None for all of them, of a new number too."""
+        """The rows that changed since the last call; None for all rows, also after a resize."""
         previous = self._positions
         current = [journal.position for journal in self._journals]
         if current == previous and len(self._nodes) == self._count:

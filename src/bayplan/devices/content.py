@@ -1,4 +1,4 @@
-"""Contents: what a selector can see of a device, apart from which device it is."""
+"""Contents: what a selector can see of a device, without the device's identity."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Answers:
         return outcome.choices if outcome is not None else None
 
     def _set_all(self) -> None:
-        """One search a state, by the first node that has it."""
+        """One search per state, on the first node of each state."""
         states = self._states
         first = np.full(states.count, len(states.codes))
         np.minimum.at(first, states.codes, np.arange(len(states.codes)))

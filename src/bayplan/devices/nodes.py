@@ -1,4 +1,4 @@
-"""Which nodes a slice, or a device, is for: by name, by selector, or all of them."""
+"""The nodes of a slice or a device: by name, by selector, or all nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_FIELD = "metadata.name"
 
 
 def matches(place: ResourceSliceSpec | Device, node: Node) -> bool:
-    """Whether the slice or device says that it is for ``node``.
+    """Whether the slice or device is for ``node``.
 
     Raises:
         SelectorError: its node selector is faulty.

@@ -1,4 +1,4 @@
-"""Pools: which devices a node can reach, in which order, and from which pools nothing is taken.
+"""Pools: the devices a node can reach, in order, and the pools that cannot be used.
 
 A pool is all slices of one driver and pool name that have the highest generation. It is incomplete
 while slices are missing, and invalid where its slices contradict each other; nothing is allocated
@@ -33,7 +33,7 @@ class SliceRows:
 
     @property
     def rows(self) -> range:
-        """The rows of its devices, as they are listed."""
+        """The rows of the slice's devices, in the slice's order."""
         return range(self.first_row, self.first_row + len(self.slice.spec.devices))
 
     @property
@@ -106,7 +106,7 @@ def _is_for(piece: ResourceSlice, node: Node) -> bool:
 
 
 def _uses_compatibility_groups(piece: ResourceSlice) -> bool:
-    """Such slices are left out while DRADeviceCompatibilityGroups is off, which it is."""
+    """Slices with compatibility groups are left out, as DRADeviceCompatibilityGroups is off."""
     return any(c.compatibility_groups for d in piece.spec.devices for c in d.consumes_counters)
 
 

@@ -1,4 +1,4 @@
-"""Quantity: an exact amount that can be written as the API server's libraries write it.
+"""Quantity: an exact amount, with the text form of the API server's libraries.
 
 Capacity that a claim consumes is computed from slices and requests and written into the claim's
 status, so value and notation must both be right. Source: ``pkg/api/resource/quantity.go`` of

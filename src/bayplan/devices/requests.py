@@ -1,4 +1,4 @@
-"""Requests: a claim's spec with its classes looked up, shared by all claims that ask the same.
+"""Requests: a claim's spec with classes looked up, shared by all claims with equal specs.
 
 Claims made from one template differ in their names only, so a `ClaimShape` has no names in it;
 texts that need the claim's name get it when they are made. Nor has it the parameters for drivers
@@ -83,7 +83,7 @@ class ClaimShape:
 
 
 class ClaimShapes:
-    """Shapes by what they are made of: requests, constraints, and the classes as they are now."""
+    """Shapes by content: requests, constraints, and the classes as they are now."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self._shapes: dict[tuple[bytes, tuple[tuple[str, str], ...]], ClaimShape] = {}

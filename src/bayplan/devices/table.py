@@ -158,7 +158,7 @@ class DeviceTable:
         self._tell(siblings)
 
     def remove_slice(self, name: str) -> None:
-        """Forget a slice and its devices; what claims hold of them stays known."""
+        """Forget a slice and its devices; the allocations of claims are kept."""
         entry = self._by_name.get(name)
         if entry is None:
             return
@@ -198,7 +198,7 @@ class DeviceTable:
             self._taint((rule,))
 
     def _forget(self, entry: SliceRows) -> None:
-        """Take an entry out of all indexes; its rows stay as they are."""
+        """Remove an entry from all indexes; the rows stay allocated."""
         piece = entry.slice
         del self._by_name[piece.name]
         del self._by_node[piece.spec.node_name or ""][piece.name]

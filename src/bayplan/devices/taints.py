@@ -1,4 +1,4 @@
-"""Taints of devices: their own, those that DeviceTaintRules add, and who tolerates them."""
+"""Taints of devices: from slices and from DeviceTaintRules, and tolerations."""
 
 from __future__ import annotations
 

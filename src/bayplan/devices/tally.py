@@ -79,7 +79,7 @@ def _refusal(selector: Selector | None) -> str:
 
 
 def merge(tallies: Iterable[Tally]) -> list[Tally]:
-    """One tally per claim and request, in the order in which they come."""
+    """One tally per claim and request, in the order of the first."""
     merged: dict[tuple[str, str], Tally] = {}
     for one in tallies:
         key = (one.claim, one.request.full_name)

@@ -32,7 +32,7 @@ Verdict = dict[str, Any]
 
 @runtime_checkable
 class ExplainsPostFilter(Protocol):
-    """A PostFilter plugin that can say more about its answer than the answer itself."""
+    """A PostFilter plugin with an explanation of its answer."""
 
     def explain_post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure
@@ -45,10 +45,10 @@ class ExplainsPostFilter(Protocol):
 
 @runtime_checkable
 class ExplainsFilter(Protocol):
-    """A Filter plugin that can say more about its rejections than their reasons."""
+    """A Filter plugin with an explanation of its rejections."""
 
     def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray) -> list[str]:
-        """Sentences for people about the nodes at ``rows``, which it rejected. Changes nothing."""
+        """Sentences for people: why the plugin rejected the nodes at ``rows``. No effects."""
 
 
 def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool = False) -> Verdict:
@@ -168,7 +168,7 @@ def _post_filter(
 
 
 def eviction(framework: Framework, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> Verdict:
-    """What the first PostFilter plugin that can says of whom it would evict for ``pod``."""
+    """The victims for ``pod``, from the first PostFilter plugin that can explain itself."""
     candidates = diagnosis.rows_with(unresolvable=False)
     failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
     for plugin in framework.plugins.post_filter:
@@ -248,7 +248,7 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
 def _diagnosis_of(
     framework: Framework, state: CycleState, pod: Pod, placement: Placement
 ) -> Diagnosis:
-    """The status of every node: that of the attempt, unless it looked at some of them only."""
+    """The status of every node: from the attempt, unless the attempt looked at some nodes only."""
     diagnosis = placement.fit.diagnosis
     if diagnosis is None or pod.status.nominated_node_name or state.domain is not None:
         fresh = CycleState(dry_run=True)

@@ -1,4 +1,4 @@
-"""Explain a group: which of its Pods are there, and the plan for them, or why there is none.
+"""Explain a group: its present Pods, and the plan for these Pods or the reason for none.
 
 It runs the scheduler's planner (for a PodGroup of Kubernetes, its attempt) as a dry run and drops
 the plan, so nothing changes. The result is plain data; empty keys are left out.
@@ -73,7 +73,7 @@ class GroupExplainer:
         return {name: value for name, value in verdict.items() if value}
 
     def _held(self, pods: Iterable[Pod]) -> dict[str, str]:
-        """Why Pods without a node are not among those that can be placed."""
+        """Why each Pod without a node cannot be placed now."""
         held = {}
         for pod in pods:
             framework = self._profiles.get(pod.spec.scheduler_name)

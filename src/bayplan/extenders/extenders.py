@@ -122,7 +122,7 @@ def _log_scores(extender: HttpExtender, pod: Pod, scores: Iterable[wire.HostPrio
 def _filter_by(
     extender: HttpExtender, pod: Pod, nodes: NodeTable, rows: IntArray
 ) -> tuple[list[int], dict[int, Status]]:
-    """Rows that the extender keeps, and the statuses of those it rejects."""
+    """The rows accepted by the extender, and the statuses of the other rows."""
     row_by_name = {nodes.names[row] or "": row for row in rows.tolist()}
     candidates = [node for r in row_by_name.values() if (node := nodes.nodes[r]) is not None]
     result = extender.filter(pod, candidates)

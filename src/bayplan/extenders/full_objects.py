@@ -31,7 +31,7 @@ class FullObjects:
         return msgspec.Raw(self._http.get(POD.path(pod.namespace, pod.name)))
 
     def nodes(self, nodes: Iterable[Node]) -> list[msgspec.Raw]:
-        """The nodes' JSON, in their order; those that are gone meanwhile are left out."""
+        """The nodes' JSON, in their order; nodes that have been deleted meanwhile are left out."""
         versions = [(n.name, n.metadata.resource_version) for n in nodes]
         if any(self._nodes.get(name, ("",))[0] != version for name, version in versions):
             self._fetch()

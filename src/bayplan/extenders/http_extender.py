@@ -40,11 +40,11 @@ class HttpExtender:
 
     @property
     def ignorable(self) -> bool:
-        """Whether the scheduler goes on without it when it fails."""
+        """Whether scheduling continues without this extender after a failure."""
         return self.config.ignorable
 
     def interested(self, pod: Pod) -> bool:
-        """Whether it manages a resource that the Pod asks for, or all Pods."""
+        """Whether the extender takes all Pods, or manages a resource that the Pod requests."""
         if not self._managed:
             return True
         return any(
@@ -68,7 +68,10 @@ class HttpExtender:
     def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[list[Pod], int]]
     ) -> dict[str, wire.MetaVictims]:
-        """The nodes, with victims, that it agrees to, out of (victims, PDB violations) by node.
+        """The nodes, with victims, that the extender accepts.
+
+        Args:
+            victims: by node, the Pods and the number of violated PodDisruptionBudgets.
 
         Raises:
             ExtenderError: it could not be asked.

@@ -16,7 +16,7 @@ from bayplan.api.pod import Pod
 
 
 class Action(enum.Flag):
-    """What happened to an object; the finer ones say which part of it changed."""
+    """What happened to an object; the updates say which part of the object changed."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -54,7 +54,7 @@ class Action(enum.Flag):
 
 
 class Resource(enum.Enum):
-    """What an event is about where that is no `Kind`: a Pod by where it stands, or anything.
+    """The subject of an event, where it is no `Kind`: some kind of Pod, or anything.
 
     ASSIGNED_POD is a Pod on a node, TARGET_POD the rejected Pod itself, and UNSCHEDULED_POD any
     other Pod that waits for a node.
@@ -130,7 +130,7 @@ class ClusterEvent:
 
 @dataclass(frozen=True)
 class HintIndex:
-    """Which Pods a hint has to be asked about: those that share a key with the event.
+    """The Pods that a hint is asked about: Pods with a key of the event.
 
     For a plugin that may reject thousands of Pods, each for a reason of its own.
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class MissingStateError(LookupError):
-    """A plugin asks for notes that were never made: its earlier extension point did not run."""
+    """A plugin reads state that was never written: an earlier extension point did not run."""
 
 
 class CycleState:

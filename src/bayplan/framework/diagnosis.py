@@ -1,4 +1,4 @@
-"""Diagnosis: why each node was rejected, from the arrays that decided it.
+"""Diagnosis: why each node was rejected, from the arrays of the decision itself.
 
 The FailedScheduling message, the queue's list of rejecting plugins, preemption's candidates and
 `bayplan explain` all read this one object, so they cannot disagree.
@@ -69,7 +69,7 @@ class Diagnosis(NodeStatuses):
         self._note(status)
 
     def exclude(self, rows: BoolArray, status: Status) -> None:
-        """Nodes that a PreFilter plugin's node set leaves out; no plugin is to blame for them."""
+        """Reject nodes outside of a PreFilter result; the rejection is no plugin's."""
         self._override(np.flatnonzero(rows & self.nodes.exists), status)
 
     def override(self, rows: IntArray | int, status: Status) -> None:
@@ -105,7 +105,7 @@ class Diagnosis(NodeStatuses):
             (self.pending_plugins if pending else self.unschedulable_plugins).add(status.plugin)
 
     def status(self, row: int) -> Status:
-        """The status of the node at ``row``: of the first plugin that rejected it."""
+        """The status of the node at ``row``, from the first plugin to reject the node."""
         if self.pre_filter is not None:
             return self.pre_filter
         override = int(self._overrides[row])

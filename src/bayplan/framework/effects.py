@@ -28,7 +28,7 @@ class Effect(msgspec.Struct, frozen=True, eq=False):
 
 
 class Activate(Effect, frozen=True, eq=False):
-    """Move Pods that wait in the queue to its active part.
+    """Move waiting Pods to the active queue.
 
     Attributes:
         pods: the Pods; those that do not wait are left alone.

@@ -160,10 +160,10 @@ class Evictions:
         self._cache.keep(victim.uid)
 
     def eviction(self, uid: str) -> Eviction | None:
-        """The last eviction for that preemptor, while any of its victims may be there."""
+        """The last eviction for the preemptor, while victims may still be there."""
         return self._by_preemptor.get(uid)
 
     def hold(self, uid: str) -> Status | None:
-        """Why that preemptor must wait, see `Eviction.hold`; None where it need not."""
+        """Why the preemptor must wait, see `Eviction.hold`; None if there is no need to wait."""
         eviction = self._by_preemptor.get(uid)
         return None if eviction is None else eviction.hold()

@@ -17,7 +17,7 @@ REJECTOR = "Extender"
 
 
 class ExtenderError(Exception):
-    """An extender could not be asked, or said that it failed."""
+    """An extender could not be called, or returned an error."""
 
 
 class NodeExtenders(Protocol):

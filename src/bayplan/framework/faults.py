@@ -68,7 +68,7 @@ class AttemptFault(Exception):  # noqa: N818 - the outcome of an attempt, not a 
 
 
 def _reported(point: Point | None, plugin: str, status: Status) -> str:
-    """The sentence for a status that the point does not allow, or that is Error."""
+    """The sentence for a status with code Error, or with a code that the point does not allow."""
     if point is None:
         return status.message
     if point is Point.FILTER:

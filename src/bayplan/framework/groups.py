@@ -14,7 +14,7 @@ from bayplan.framework.status import Status
 
 @runtime_checkable
 class GroupsPods(Named, Protocol):
-    """A plugin that has Pods placed together. In-tree only; it switches groups on.
+    """A plugin by which groups of Pods are placed together. In-tree only.
 
     Attributes:
         workload_api: whether its groups are PodGroups of Kubernetes, placed in kube-scheduler's
@@ -61,7 +61,7 @@ class LooksAround(Named, Protocol):
 
 @runtime_checkable
 class AdmitsGroups(Named, Protocol):
-    """A plugin that looks at a whole group before nodes are sought for it. In-tree only."""
+    """A plugin that admits whole groups before the search for nodes. In-tree only."""
 
     def admit_group(self, group: Group, pods: Sequence[Pod], /) -> Status | None:
         """May ``pods`` be placed at once? They are the minimum of ``group``.

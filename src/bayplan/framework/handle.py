@@ -67,7 +67,7 @@ class ClusterWriter(Protocol):
         """
 
     def delete_later(self, path: str, uid: str, on_done: Done, /) -> None:
-        """Delete the object at ``path`` if it still is the one with that uid; does not wait."""
+        """Delete the object at ``path`` if the uid is still the same; does not wait."""
 
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done, /) -> None:
         """Patch the object at ``path``; does not wait."""
@@ -127,16 +127,16 @@ class WaitingPod(Protocol):
         """Where it will go."""
 
     def pending_plugins(self) -> list[str]:
-        """The plugins that it still waits for."""
+        """The plugins that have not allowed the Pod yet."""
 
     def allow(self, plugin: str) -> None:
-        """``plugin`` no longer makes it wait; the last one lets it go."""
+        """``plugin`` allows the Pod; the last plugin to do so ends the wait."""
 
     def reject(self, plugin: str, message: str) -> None:
         """Reject it for ``plugin``."""
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Take its place away, as an error: it is tried again after a backoff.
+        """End the wait with an error, so that the Pod is tried again after a backoff.
 
         False when it has been allowed or rejected already.
         """
@@ -153,7 +153,7 @@ class WaitingPods(Protocol):
 
 
 class PodNominator(Protocol):
-    """Pods that wait for room that is being made on a node.
+    """Pods that wait for room on a node where victims are leaving.
 
     Attributes:
         version: changes whenever a nomination begins or ends.
@@ -234,10 +234,10 @@ class PreparingPod(Protocol):
 
     @property
     def cancelled(self) -> str:
-        """Why its binding was cancelled; empty if it was not."""
+        """Why the binding was cancelled; empty if the binding was not cancelled."""
 
     def cancel(self, reason: str) -> bool:
-        """Cancel its binding: it returns to the queue. False if PreBind is over."""
+        """Cancel the binding: the Pod returns to the queue. False if PreBind is over."""
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on cancellation; at once if it is cancelled already."""
@@ -272,19 +272,23 @@ class PreemptionExtender(Protocol):
 
     @property
     def ignorable(self) -> bool:
-        """Whether preemption goes on without it when it fails."""
+        """Whether preemption continues without this extender after a failure."""
 
     def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[list[Pod], int]]
     ) -> Mapping[str, NamedVictims]:
-        """The nodes, with victims, that it agrees to, out of (victims, PDB violations) by node."""
+        """The nodes, with victims, that the extender accepts.
+
+        Args:
+            victims: by node, the Pods and the number of violated PodDisruptionBudgets.
+        """
 
 
 class PreemptionExtenders(Protocol):
     """All webhooks of the configuration."""
 
     def preemptors(self, pod: Pod) -> Sequence[PreemptionExtender]:
-        """Those that take part in preemption for ``pod``, in order."""
+        """The extenders that take part in preemption for ``pod``, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +328,7 @@ class InTreeHandle(Handle):
     eviction_failed: Callable[[Pod], None]
 
     def for_user(self, plugin: str) -> Handle:
-        """The part that a user's plugin gets, with a logger and metrics of its own."""
+        """The handle for a user's plugin, with the plugin's own logger and metrics."""
         values = {f.name: getattr(self, f.name) for f in fields(Handle)}
         values["logger"] = plugin_logger(plugin, self.profile)
         values["metrics"] = PluginMetrics(self.instrument, plugin)

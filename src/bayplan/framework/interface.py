@@ -52,7 +52,7 @@ class Depends(enum.Flag):
 
 
 class PodPart(enum.Enum):
-    """What a row-local plugin reads of a Pod, so that Pods that agree in it share its answers.
+    """The part of a Pod that a row-local plugin reads; Pods with equal parts share answers.
 
     Where a plugin needs two of these, it reads the whole shape.
     """
@@ -206,7 +206,7 @@ class QueuedPod(Protocol):
 
     @property
     def completes_group(self) -> bool:
-        """Whether others of its group run, fewer than its minimum: without it they are of no use.
+        """Whether the Pod's group runs, but with fewer Pods than its minimum.
 
         As it was when the Pod entered its place in the queue.
         """

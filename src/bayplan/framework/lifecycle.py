@@ -64,7 +64,7 @@ class Lifecycle:
         self._flights = [p for p in plugins.pre_bind if isinstance(p, PreBindPreFlight)]
 
     def queue_sort(self) -> QueueSort:
-        """The QueueSort plugin, so guarded that one that breaks gives way to the order of entry."""
+        """The QueueSort plugin, guarded: after a failure Pods are in the order of entry."""
         plugin = self._plugins.queue_sort[0]
         return plugin if plugin.name in self._plugins.trusted else _GuardedSort(self._plugins)
 
@@ -79,7 +79,7 @@ class Lifecycle:
             return fault.status
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Run Reserve plugins; the first that does not succeed ends it."""
+        """Run Reserve plugins until the first that does not succeed."""
         skipped = state.unconcerned
         steps = ((p, p.reserve) for p in self._plugins.reserve if p.name not in skipped)
         return self._until_failure(_RESERVE, steps, state, pod, node_name)
@@ -187,7 +187,7 @@ class Lifecycle:
 
 
 class _GuardedSort:
-    """A user's QueueSort plugin; once it has broken it is asked no more."""
+    """A user's QueueSort plugin; after the first failure the plugin is not called any more."""
 
     name: ClassVar[str] = "QueueSort"
 

@@ -1,4 +1,4 @@
-"""Object faults: what plugins find wrong with objects that they read, told to whoever made them."""
+"""Object faults: errors in users' objects, found by plugins and reported to the users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ObjectFault(NamedTuple):
 
 @runtime_checkable
 class FindsFaults(Named, Protocol):
-    """A plugin that reads objects of users that may contradict each other. In-tree only."""
+    """A plugin that finds contradictions between users' objects. In-tree only."""
 
     def faults(self) -> Sequence[ObjectFault]:
         """All faults there are; the same object as the last time while none comes or goes."""

@@ -29,7 +29,7 @@ class PodGroupInfo(msgspec.Struct, frozen=True, eq=False):
 
 
 class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
-    """Nodes that a group may be placed on; it is on these, or on those of another placement.
+    """A set of nodes; all Pods of the group go to nodes of one such set.
 
     Attributes:
         name: tells it from the others, such as the value of a label.

@@ -1,4 +1,4 @@
-"""PluginSet: one profile's plugins, sorted once by what they implement, and how they are called.
+"""PluginSet: one profile's plugins, sorted once by extension point, and the calls to plugins.
 
 An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `call`
 counts it, logs the traceback and raises `AttemptFault`.
@@ -73,7 +73,7 @@ Enabled = Mapping[Point, Sequence[tuple[Plugin, int]]]
 
 @dataclass(frozen=True)
 class Trust:
-    """What is known of an in-tree plugin, so that it need not be checked at each call.
+    """Facts about an in-tree plugin, so that some checks of each call can be left out.
 
     Attributes:
         binds_at_once: whether Bind only hands over a request and returns a Future, so that it needs
@@ -282,7 +282,7 @@ class PluginSet:
         raise AssertionError("`call` has raised an AttemptFault")
 
     def carry_out(self, effect: Effect) -> None:
-        """Have the plugin that wants ``effect`` carry it out. Never raises: faults are logged."""
+        """Have ``effect`` carried out by its plugin. Never raises: faults are logged."""
         plugin = self._carrying[effect.plugin]
         with suppress(AttemptFault):
             self.call(plugin, Point.CARRY_OUT, plugin.carry_out, effect)

@@ -341,7 +341,7 @@ class NormalizePlacementScores(Named, Protocol):
 
 @runtime_checkable
 class EnqueueExtensions(Named, Protocol):
-    """Says what may make the Pods schedulable that it rejected."""
+    """Names the events after which a rejected Pod may become schedulable."""
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """The cluster events that may undo this plugin's rejections."""
@@ -419,6 +419,6 @@ def has(plugin: type, form: type) -> bool:
 
 
 def has_method(plugin: type, form: type, method: str) -> bool:
-    """Whether the class has a method of its own, if it derives from ``form``."""
+    """Whether the class has the method and, if derived from ``form``, overrides the stub."""
     stub = getattr(form, method)
     return getattr(plugin, method, stub) is not stub

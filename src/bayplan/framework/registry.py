@@ -1,4 +1,4 @@
-"""Registry: every plugin that a configuration may name, and where its class comes from.
+"""Registry: every plugin that a configuration may name, and the source of each class.
 
 In-tree plugins are the modules of `bayplan.plugins`, each named after its plugin. Users add theirs
 as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for

@@ -43,7 +43,7 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
 
 
 class RoomRequest(Protocol):
-    """A group that fits nowhere, and the means to find out what would change that.
+    """A group that does not fit anywhere, and the questions a search for room may ask.
 
     Nothing that is asked here has an effect. Scheduling thread only.
     """

@@ -1,4 +1,4 @@
-"""Framework: one profile, ready to run: its plugins, the search for nodes, the points around it.
+"""Framework: one profile, ready to run: plugins, the search for nodes, the other points.
 
 `scheduler.py` calls these in the order of the cycle; texts and the merging of statuses follow
 kube-scheduler's ``pkg/scheduler/framework/runtime/framework.go``.

@@ -70,7 +70,7 @@ def nodes_to_find(percentage: int, nodes: int) -> int:
 
 
 def zone_interleaved(nodes: LiveNodeTable) -> IntArray:
-    """Rows, one zone after the other in turn, so that a part of them spreads over all zones."""
+    """Rows, taking one of each zone in turn, so that any prefix spreads over all zones."""
     zones: dict[tuple[str, str], list[int]] = {}
     for info in nodes:
         zones.setdefault(_zone(info.labels), []).append(info.row)

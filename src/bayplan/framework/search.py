@@ -282,7 +282,7 @@ class NodeSearch:
         return None
 
     def _reserved(self, state: CycleState, pod: Pod) -> dict[int, Status]:
-        """Rows that ``pod`` must leave to Pods nominated there, with the status that says so."""
+        """Rows that ``pod`` must leave to nominated Pods, with the status of each row."""
         with_rivals = self.what_if.crowded(state, pod, self._nodes)
         if with_rivals is None:
             return {}

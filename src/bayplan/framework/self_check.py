@@ -1,4 +1,4 @@
-"""SelfCheck: plugins that keep sums, and can prove them."""
+"""SelfCheck: plugins that keep sums and can compare these with a recount."""
 
 from __future__ import annotations
 

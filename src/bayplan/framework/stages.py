@@ -301,7 +301,7 @@ def has_error(codes: Integers) -> bool:
 
 
 def integers(what: str, column: Integers, n: int) -> Integers:
-    """``column``, which a plugin returned; raises TypeError or ValueError if it is of no use."""
+    """``column`` as returned by a plugin; raises TypeError or ValueError if not usable."""
     if not isinstance(column, np.ndarray):
         raise TypeError(f"{column!r} was returned, not an array of {n} {what}")
     if column.dtype.kind not in "iu":

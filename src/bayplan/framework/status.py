@@ -78,7 +78,7 @@ class Status:
 
     @classmethod
     def beyond_limit(cls, *reasons: str) -> Status:
-        """The Pod's tenant has all that it may have; the Pod's condition tells autoscalers so."""
+        """The Pod's tenant is at its limit; autoscalers read this in the Pod's condition."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, over_limit=True)
 
     @classmethod
@@ -102,7 +102,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same status with its plugin filled in, unless it has one."""
+        """The same status with the plugin's name filled in, unless a name is there already."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 

@@ -1,4 +1,4 @@
-"""Text of plugins, as logs, events and conditions can carry it, whatever it is made of."""
+"""Text of plugins, made safe for logs, events and conditions."""
 
 from __future__ import annotations
 

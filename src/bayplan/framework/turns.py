@@ -101,7 +101,7 @@ class Turns(Protocol):
         """It has none any more."""
 
     def next_tenant(self) -> int:
-        """Whose turn it is among those that have Pods."""
+        """The tenant whose turn it is, among tenants with Pods."""
 
     def tried(self, tenant: int, pods: int, /) -> None:
         """So many Pods of the tenant are being tried."""

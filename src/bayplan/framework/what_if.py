@@ -202,7 +202,7 @@ class WhatIf:
         return crowd.rows, diagnosis
 
     def _kept_crowd(self, pod: Pod, nodes: LiveNodeTable) -> _Crowd | None:
-        """That of a Pod which is not nominated itself, so it depends on its priority alone."""
+        """The crowd for a Pod that is not nominated itself; depends on the priority alone."""
         if not self._nominator.nominated_nodes():
             return None
         kept = self._crowds.get(pod.priority)
@@ -232,7 +232,7 @@ class WhatIf:
         return not any(row in rows or names[row] in nominated for row in changed)
 
     def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
-        """Row -> Pods of equal or higher priority that are nominated to that node."""
+        """Row -> nominated Pods of equal or higher priority for this node."""
         nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
         rivals = {}
         for row, name in self._nominated_rows(nodes):

@@ -30,7 +30,7 @@ class Inbox:
         self._tokens.put(None)
 
     def post_all(self, batch: Sequence[Message]) -> None:
-        """Hand over messages that belong together; nothing comes between them."""
+        """Post messages that belong together; no other message comes in between."""
         self._batches.append(batch)
         self._tokens.put(None)
 

@@ -1,4 +1,4 @@
-"""Every message that can wait in the inbox; the scheduling thread applies them in their order.
+"""All types of messages in the inbox; the scheduling thread applies messages in order.
 
 A message is plain data with a name, never a function: printing the inbox says what waits.
 """
@@ -25,14 +25,14 @@ class Replaced(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
-    """An object that is new or different; which of the two, the receiver knows."""
+    """An object that is new or different; the receiver knows the previous version."""
 
     kind: Kind[T]
     object: T
 
 
 class Removed(msgspec.Struct, Generic[T], frozen=True):
-    """An object that is gone, or no longer in our selection, as it was last."""
+    """An object that was deleted or left our selection, in the last version."""
 
     kind: Kind[T]
     object: T

@@ -57,7 +57,7 @@ class Event(NamedTuple):
 
 
 class ObjectDecoder:
-    """Decodes the objects of one kind and counts those that it cannot.
+    """Decodes the objects of one kind and counts the failures.
 
     Attributes:
         undecodable: objects skipped so far.

@@ -117,7 +117,7 @@ class Reflector:
         self._stream.abort()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended, if it ever began."""
+        """Wait until the thread has ended, if the thread was started."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -171,7 +171,7 @@ class Reflector:
         self._on_error(self.kind, error)
 
     def _not_served(self) -> None:
-        """There is no such kind, so there are no objects of it; it may appear later."""
+        """The kind is not served now, so there are no objects; the kind may be served later."""
         if self._statistics.served:
             log.info("kind is not served", kind=self.kind.name, api_version=self.kind.api_version)
             self._statistics.served = False

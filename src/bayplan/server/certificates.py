@@ -1,4 +1,4 @@
-"""Certificates: the pair of certificate and key that the port shows, and where it comes from."""
+"""Certificates: the certificate and the key of the port, and the sources of both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIFETIME = timedelta(days=3650)
 
 
 class Pair(NamedTuple):
-    """PEM: a certificate with its chain, and its private key."""
+    """PEM: a certificate with its chain, and the private key."""
 
     certificate: bytes
     key: bytes

@@ -30,7 +30,7 @@ class _ConfigMap(msgspec.Struct):
 
 
 class ConfigMapCA:
-    """The API server's authority. One thread reads it by `refresh`, any may call it.
+    """The API server's authority. `refresh` runs on one thread; all threads may read.
 
     Args:
         http: to the API server.
@@ -47,7 +47,7 @@ class ConfigMapCA:
         return self._pem
 
     def refresh(self) -> None:
-        """Read it again if it is old. Waits for the API server."""
+        """Read the ConfigMap again if the last answer is old. Waits for the API server."""
         if self._clock() < self._again_at:
             return
         try:

@@ -66,7 +66,7 @@ class Connections:
             self._answering.pop(connection, None)
 
     def close_overdue(self) -> None:
-        """End what is past its deadline; the thread that serves it sees the end of the stream."""
+        """End connections past their deadline; the serving thread sees the end of the stream."""
         now = self._clock()
         with self._lock:
             for group in (self._reading, self._answering):

@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page, and the methods that it has an answer for."""
+    """A page, and the methods that the page answers."""
 
     answer: Callable[[Request], Answer]
     methods: tuple[str, ...] = ("GET",)

@@ -40,7 +40,7 @@ _CLAIM_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def add_implied_namespaces(objects: Objects) -> None:
-    """A namespace that is named but not given exists, with no labels of its own."""
+    """A namespace that objects name exists, without labels, even if no file has the namespace."""
     given = {entry.name for entry in objects[NAMESPACE]}
     named = {entry.namespace for k, entries in objects.items() if k.namespaced for entry in entries}
     for name in sorted(named - given):
@@ -88,7 +88,7 @@ class PodAdmission:
         _merge_label_keys(pod)
 
     def admit_group(self, pod_group: Entry) -> None:
-        """Give a PodGroup of Kubernetes its priority, as its Pods get theirs."""
+        """Give a PodGroup of Kubernetes its priority, by the same rules as a Pod."""
         name = pod_group.spec.get("priorityClassName", "")
         priority = self._priorities.get(name, self._default if not name else {})
         value = _SYSTEM_PRIORITIES.get(name, priority.get("value", 0))
@@ -162,7 +162,7 @@ def _add_tolerations(spec: Json) -> None:
 
 
 def _merge_label_keys(pod: Entry) -> None:
-    """Write matchLabelKeys and mismatchLabelKeys into the selectors that they belong to."""
+    """Write matchLabelKeys and mismatchLabelKeys into their selectors."""
     labels = pod.meta.get("labels", {})
     for constraint in pod.spec.get("topologySpreadConstraints", []):
         _merge_keys(constraint, "matchLabelKeys", "In", labels)

@@ -39,7 +39,7 @@ def leave_out(entry: Entry, problem: UnusableError, notes: Notes) -> None:
 def usable(
     entries: Iterable[Entry], notes: Notes, namespace: str = DEFAULT_NAMESPACE
 ) -> Iterator[Entry]:
-    """``entries``, each with its namespace and a uid of its own; without those named twice.
+    """``entries`` with namespaces and unique uids; the second of two equal names is left out.
 
     Args:
         entries: well-formed ones.
@@ -59,7 +59,7 @@ def usable(
 
 
 def check_fields(entry: Entry, notes: Notes) -> None:
-    """Check the fields of ``entry``; those that its kind does not have are noted.
+    """Check the fields of ``entry``; fields that the kind does not have are noted.
 
     Raises:
         UnusableError: a field has another type or value than the API permits, or there is no name.
@@ -107,7 +107,7 @@ def _place(entry: Entry, namespace: str) -> None:
 
 
 def _identify(entry: Entry, uids: set[str], notes: Notes) -> None:
-    """A uid of its own: of copied objects, only the first keeps the one that is given."""
+    """Ensure a unique uid: of copied objects, only the first keeps the given uid."""
     meta = entry.meta
     if meta.get("uid") in uids:
         notes.add(f"{entry}: metadata.uid: is another object's; it gets a new one", entry.where)

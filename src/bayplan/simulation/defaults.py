@@ -1,4 +1,4 @@
-"""Defaults: what the API server fills in when it reads an object, as far as scheduling reads it.
+"""Defaults: the values that the API server fills in when reading, for fields of scheduling.
 
 Answers to ``SetDefaults_*`` in kube-apiserver's ``pkg/apis/*/v1``. Works on JSON whose types have
 been checked. An object from a cluster has all defaults already and does not change.

@@ -21,7 +21,7 @@ from bayplan.simulation.files import Entry
 
 
 def make_claims(objects: Objects) -> None:
-    """Make the claims that pending Pods name by template, and note them in the Pods' status.
+    """Make the claims for templates of pending Pods, and note the claims in the Pods' status.
 
     A claim is named POD-CLAIM, without the controller's random end. One that the status names, or
     that has this name, is there already. Where the template is missing, no claim is made.

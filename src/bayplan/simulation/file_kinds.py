@@ -1,4 +1,4 @@
-"""The kinds that only files are read for: the scheduler of a cluster watches none of them.
+"""The kinds that are read from files only; no scheduler of a cluster watches these.
 
 The API server has applied priority and runtime classes to Pods already, and controllers have made
 Pods of workloads and claims of templates.

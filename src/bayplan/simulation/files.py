@@ -47,7 +47,7 @@ class Notes:
     _fields: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, text: str, where: str = "") -> None:
-        """Note ``text`` about the place ``where``, which begins with its file."""
+        """Note ``text`` about the place ``where``, a text that begins with the file's name."""
         self._lines.append(": ".join(part for part in (where or self.file, text) if part))
 
     def unknown_kind(self, kind: str, where: str) -> None:
@@ -123,7 +123,7 @@ class Entry:
 
 
 class Readable:
-    """The kinds that are read, by the names and versions that files give them."""
+    """The supported kinds, by name and version as written in files."""
 
     def __init__(self, kinds: Iterable[Kind[object]]) -> None:
         self._kinds: dict[str, dict[str, Kind[object]]] = defaultdict(dict)
@@ -180,7 +180,7 @@ def _parse(text: str, line: int, where: str, notes: Notes) -> Any:
 
 
 def _is_deep(text: str) -> bool:
-    """Whether ``text`` may be nested so deeply that libyaml would exhaust the stack over it."""
+    """Whether ``text`` may be nested so deeply that libyaml would exhaust the stack."""
     if _MANY_LEVELS.search(text):
         return True
     depth = 0

@@ -1,4 +1,4 @@
-"""Simulate: place all pending Pods, one after the other, each seeing those before it.
+"""Simulate: place all pending Pods, one after the other; each sees the Pods placed before.
 
 It runs the scheduler's attempt and commit, and its planner for groups, in the order of the queue:
 that of QueueSort, or in turns where there are tenants. A Pod that waits in Permit stays on its node
@@ -142,7 +142,7 @@ class _Simulation:
         return results
 
     def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], tuple[Pod, ...]]:
-        """The results of its Pods, and those Pods that are left over."""
+        """The results of its Pods, and the Pods left over for single attempts."""
         missing, group = entry.gathering(), entry.group
         if missing is not None or group is None:
             message = missing.message if missing is not None else ""

@@ -1,4 +1,4 @@
-"""EvictionAudit: whether evictions were of use, and how long those that left were away.
+"""EvictionAudit: whether evictions made room, and how long the victims were without a node.
 
 Three questions that people ask who are evicted: does somebody evict again and again? Did it help
 anybody? When was my Pod back? The answers follow from who is evicted for whom, and from Pods that

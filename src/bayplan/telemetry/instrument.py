@@ -74,7 +74,7 @@ class Instrument:
         """So many sets of nodes are to be tried for a PodGroup of Kubernetes."""
 
     def placement_evaluated(self, profile: str, result: str, seconds: float) -> None:
-        """One of them was tried: it was ``feasible`` or ``infeasible``."""
+        """One set of nodes was tried: ``feasible`` or ``infeasible``."""
 
     def preemption(self, preemptor: str, result: str, seconds: float | None) -> None:
         """A preemption for a ``pod`` or ``podgroup`` was tried.

@@ -1,4 +1,4 @@
-"""Metrics with kube-scheduler's names, labels and buckets, so that its dashboards work.
+"""Metrics with kube-scheduler's names, labels and buckets, for kube-scheduler's dashboards.
 
 Source of the names: ``pkg/scheduler/metrics/metrics.go``, the stable and beta ones. What has no
 counterpart there begins with ``bayplan_``. `Metrics` is an `Instrument`. Label children are cached,

@@ -157,7 +157,7 @@ class Cluster:
             self.take_in()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass: what is due then happens. Pods that are ready after it wait for `run`."""
+        """Advance the clock and run what is due. Pods that become ready wait for `run`."""
         self.clock.time += seconds
         self.take_in()
 
@@ -225,7 +225,7 @@ class Cluster:
         return next(iter(self.core.profiles.values()))
 
     def plugin(self, cls: type[T]) -> T:
-        """The instance of that plugin in the first profile that has it."""
+        """The instance of the plugin class in the first profile that has one."""
         plugins = (p for f in self.core.profiles.values() for p in f.plugins.all)
         return next(p for p in plugins if isinstance(p, cls))
 

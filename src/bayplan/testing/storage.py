@@ -63,7 +63,7 @@ class ClaimBuilder(_StorageBuilder[PersistentVolumeClaim]):
         return self.spec(accessModes=list(modes))
 
     def bound_to(self, volume: str) -> ClaimBuilder:
-        """As the PV controller leaves it once it is bound."""
+        """The claim as the PV controller leaves it after binding to ``volume``."""
         self.annotation("pv.kubernetes.io/bind-completed", "yes")
         return self.spec(volumeName=volume).status(phase="Bound")
 
@@ -98,7 +98,7 @@ class VolumeBuilder(_StorageBuilder[PersistentVolume]):
         return self.spec(accessModes=list(modes))
 
     def csi(self, driver: str, handle: str | None = None) -> VolumeBuilder:
-        """Make it a CSI volume; its handle is the volume's name unless given."""
+        """Make the volume a CSI volume; the handle is the volume's name unless given."""
         if handle is None:
             handle = self._meta["name"]
         return self.spec(csi={"driver": driver, "volumeHandle": handle})

@@ -54,7 +54,7 @@ class DomainCounter:
             self.add(row, sign * pods)
 
     def by_domain(self) -> CountArray:
-        """The counts, ``(d + 1,)``: one for every domain, and that of `ABSENT`, which is 0."""
+        """The counts by domain, ``(d + 1,)``; the last is the count of `ABSENT`, always 0."""
         self.counts = self.domains.fit(self.counts)
         return self.counts[: self.domains.size + 1]
 

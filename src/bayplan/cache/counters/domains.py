@@ -106,7 +106,7 @@ class Domains:
         return fitted
 
     def labels(self, nodes: NodeTable) -> IntArray | CodeArray:
-        """The domain that each row of ``nodes`` lies in, whether it counts or not, ``(len,)``.
+        """The domain of each row of ``nodes``, counted or not, ``(len,)``.
 
         ``nodes`` is the table that this was made for or one taken from it.
         """

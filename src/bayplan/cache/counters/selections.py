@@ -95,7 +95,7 @@ class SelectionCounters:
         self._domains.release(counter.domains)
 
     def candidates(self, namespace: str) -> Iterator[SelectionCounter]:
-        """Those that may hold Pods of ``namespace``."""
+        """The counters that may select Pods of ``namespace``."""
         yield from self._index.get(namespace, ())
         yield from self._index.get(None, ())
 

@@ -31,7 +31,7 @@ from bayplan.cache.counters.pod_terms import PodTerm, ShapeTerms, shape_terms
 
 
 class Role(enum.Enum):
-    """What a term is to the Pod that carries it."""
+    """The kind of an affinity term."""
 
     ANTI = enum.auto()
     AFFINITY = enum.auto()
@@ -99,7 +99,7 @@ class CarriedTerms:
         return iter(self._counters.values())
 
     def acquire(self, shape: PodShape) -> list[TermCounter]:
-        """The counters that a Pod of ``shape`` adds to; one that it carries twice comes twice."""
+        """The counters for the terms of ``shape``; a term that is carried twice comes twice."""
         counters = [self._counter(key, term) for key, term in carried(shape.memo(shape_terms))]
         for counter in counters:
             counter.users += 1

@@ -34,7 +34,7 @@ ABSENT = -1
 
 
 class Column(Protocol):
-    """One kind of fact about every row. A new column has no rows; its table grows it."""
+    """One property of every row. A new column has no rows; the table grows the column."""
 
     def grow(self, n: int) -> None:
         """The table has ``n`` rows now; the new ones have no node."""
@@ -43,7 +43,7 @@ class Column(Protocol):
         """The node of ``row`` is gone, after all its Pods."""
 
     def take(self, rows: IntArray) -> Self:
-        """A column of these rows, in that order, which may change apart from this one.
+        """A column with these rows, in this order; both columns may then change independently.
 
         This one holds still as long as the other is used, so what is taken may be copied lazily.
         """

@@ -184,7 +184,7 @@ class LiveNodeTable(NodeTable):
             self.columns.pod_kinds.remove(kind)
 
     def touch(self, row: int) -> None:
-        """A column that its owner writes has changed on ``row``: answers about it are stale."""
+        """The owner of a column has changed ``row``: cached answers for this row are stale."""
         self.node_journal.append(row)
 
     def listen(self, listener: Listener) -> Subscription:
@@ -197,7 +197,7 @@ class LiveNodeTable(NodeTable):
     # Nodes
 
     def set_node(self, node: Node) -> int:
-        """Add ``node``, or replace the node of that name; returns its row."""
+        """Add ``node``, or replace the node with the same name; returns the row."""
         row = self._rows.index.get(node.name)
         if row is None:
             if self._rows.full:
@@ -250,7 +250,7 @@ class LiveNodeTable(NodeTable):
             listener.pod_added(row, pod)
 
     def remove_pod(self, row: int, pod: Pod) -> None:
-        """No longer count ``pod`` on ``row``; it must be the very Pod that was added."""
+        """No longer count ``pod`` on ``row``; must be the same object that was added."""
         for column in self._pod_columns:
             column.count(row, pod, -1)
         self.pod_journal.append(row)
@@ -265,7 +265,7 @@ class LiveNodeTable(NodeTable):
             self.start_journal.append(row)
 
     def recount_pod(self, row: int, pod: Pod) -> None:
-        """``pod`` is on ``row`` already, in an older version; it keeps its place among the Pods."""
+        """Replace an older version of ``pod`` on ``row``; the order of the Pods stays."""
         pods = self.pods[row]
         order = list(pods)
         self.remove_pod(row, pods[pod.uid])

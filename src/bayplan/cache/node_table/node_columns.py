@@ -1,4 +1,4 @@
-"""The columns that depend on the node object. Each writes only values that changed."""
+"""The columns that depend on the node object. Each column writes only changed values."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _set_label(column: CodedColumn, row: int, key: str, node: Node) -> None:
 
 
 class Images:
-    """Which nodes have which container image."""
+    """The container images of the nodes."""
 
     def __init__(self, source: Images | None = None, picked: Sequence[int] = ()) -> None:
         self._sizes: dict[str, dict[int, int]] = {}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class NodeInfo:
-    """One row, as plugins see it that look at one node at a time. Valid during one call."""
+    """One row, for plugins that look at one node at a time. Valid during one call."""
 
     __slots__ = ("_table", "row")
 

@@ -1,4 +1,4 @@
-"""The columns that depend on the Pods of a row. Each equals a recount over those Pods.
+"""The columns that depend on the Pods of a row; each is always equal to a recount.
 
 Dry runs add and remove Pods in many rows, so columns of dictionaries are copy-on-write: they share
 the dictionaries with the original table until the first write.
@@ -52,7 +52,7 @@ class _ByRow(Generic[Held]):
         self.values += [self._make() for _ in range(n - len(self.values))]
 
     def clear(self, row: int) -> None:
-        """See `Column.clear`: its Pods have taken with them what they brought."""
+        """See `Column.clear`: removing the Pods has already reset the row."""
 
     def take(self, rows: IntArray) -> Self:
         """See `Column.take`."""

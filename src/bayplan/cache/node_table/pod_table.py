@@ -27,7 +27,7 @@ _shape, _start_time = attrgetter("shape"), attrgetter("status.start_time")
 
 
 class PodTable:
-    """The Pods that count on nodes: by row, and of one row in the order in which they came.
+    """The Pods on all nodes, sorted by row; the Pods of a row are in order of arrival.
 
     It holds no Pods, as it may be long until somebody asks again. An update replaces the arrays, so
     whoever holds those of before may use them further.
@@ -81,7 +81,7 @@ class PodTable:
         return codes
 
     def _forget_shapes(self) -> None:
-        """Those that no Pod has any more."""
+        """Remove shapes without Pods."""
         used = np.bincount(self.codes, minlength=len(self.shapes)) > 0
         if not used.all():
             self.shapes = [self.shapes[code] for code in np.flatnonzero(used).tolist()]

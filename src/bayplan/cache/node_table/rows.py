@@ -1,4 +1,4 @@
-"""Rows: which node has which row, and which rows have changed."""
+"""Rows: the row of each node, and the rows that have changed."""
 
 from __future__ import annotations
 

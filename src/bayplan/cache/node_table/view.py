@@ -130,7 +130,7 @@ class NodeTable(ABC):
 
     @property
     def images(self) -> Images:
-        """Which rows have which container image."""
+        """The container images of the rows."""
         column: Images = self.columns[Images]
         return column
 
@@ -181,13 +181,13 @@ class NodeTable(ABC):
 
     @property
     def nonzero_cpu(self) -> IntArray:
-        """milli-CPU that Pods request, with defaults where they request none, ``(n,)``."""
+        """milli-CPU that Pods request, with a default for containers without one, ``(n,)``."""
         column: Requested = self.columns[Requested]
         return column.nonzero_cpu.values
 
     @property
     def nonzero_memory(self) -> IntArray:
-        """Bytes that Pods request, with defaults where they request none, ``(n,)``."""
+        """Bytes requested by Pods, with a default for containers without a request, ``(n,)``."""
         column: Requested = self.columns[Requested]
         return column.nonzero_memory.values
 

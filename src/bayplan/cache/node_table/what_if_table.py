@@ -54,7 +54,7 @@ class WhatIfTable(NodeTable):
         return self._index.get(name)
 
     def take(self, rows: IntArray) -> WhatIfTable:
-        """A table of only ``rows``, which begins with the Pods that this one has now."""
+        """A table of only ``rows``, with the Pods that are on these rows now."""
         return WhatIfTable(self, rows)
 
     def add_pods(self, rows: Sequence[int], pods: Sequence[Pod]) -> None:

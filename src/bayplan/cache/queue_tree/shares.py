@@ -36,7 +36,7 @@ UNLIMITED = 2**62
 def needs(
     parent: IntArray, levels: Sequence[IntArray], demand: IntArray, limit: IntArray
 ) -> IntArray:
-    """What each queue can use: its demand within its limit and those of its descendants.
+    """What each queue can use: the demand, cut by the limits of the queue and its descendants.
 
     Args:
         parent: (q,) the row of each queue's parent, -1 for none.
@@ -116,7 +116,7 @@ def _divide(
 
 
 def _turns(weight: IntArray, priority: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Who is served together, and with which weights: by priority, those of weight 0 last."""
+    """The queues served together, with weights: by priority; weight 0 comes last."""
     for value in np.unique(priority)[::-1]:
         turn = np.flatnonzero((priority == value) & (weight > 0))
         yield turn, weight[turn]
@@ -157,7 +157,7 @@ def fill(room: IntArray, want: IntArray, weight: IntArray, group: IntArray) -> I
 
 
 def _before(amounts: IntArray, first: IntArray) -> FloatArray:
-    """The sum of what comes before each element in its group, which begins at ``first``.
+    """The sum of the elements before each element of a group; ``first`` is the group's start.
 
     In whole numbers: other groups count bytes, beside which single devices would be rounded away.
     """

@@ -173,7 +173,7 @@ class Structure:
             yield self.resources.index(name), min(amount, UNLIMITED)
 
     def _roll_up(self, named: np.ndarray) -> None:
-        """What parents do not say they guarantee, and what they guarantee too little of."""
+        """Compute the guarantees left open by parents, and report guarantees that are too small."""
         for rows in reversed(self.levels):
             sums = np.zeros_like(self.guaranteed)
             children = np.flatnonzero(np.isin(self.parent, rows))
@@ -210,7 +210,7 @@ class Structure:
             return None
 
     def rows_of(self, namespace: str, labels: Labels) -> list[int]:
-        """The leaves that select the namespace; a Pod belongs to the first that takes it."""
+        """The leaves that select the namespace; a Pod belongs to the first matching leaf."""
         labels = {NAME_LABEL: namespace} | dict(labels)
         return [row for row, selects in self._selectors if selects(labels)]
 
@@ -243,7 +243,7 @@ class Structure:
 
 
 class _Row(NamedTuple):
-    """A row to be: `has_pods` says that Pods may belong to it."""
+    """A row to be created; `has_pods` says whether Pods may belong to this row."""
 
     queue: Queue
     parent: int
@@ -273,7 +273,7 @@ def _rows(by_name: Mapping[str, Queue], parents: Mapping[str, str]) -> Iterator[
 
 
 def _precedence(queue: Queue) -> tuple[int, float, str]:
-    """Of those that select a namespace, who says most precisely which Pods comes first."""
+    """The sort key of queues that select the same namespace; the most precise one comes first."""
     return -queue.spec.conditions, *_age(queue)
 
 

@@ -112,7 +112,7 @@ Terms = Sequence[tuple[list[int], int, int]]
 
 
 class Charge:
-    """What Pods of one queue that request the same add to which sums, and what holds them back.
+    """The sums and limits for Pods of one queue with equal requests.
 
     A term says which sum it is about. So a Pod is counted, and compared with its limits, without
     looking for rows and columns again.
@@ -267,7 +267,7 @@ class QueueTree:
         return NO_QUEUE
 
     def namespaces(self, row: int) -> list[str]:
-        """Those that the leaf at ``row`` selects, and that have had Pods."""
+        """The namespaces that have had Pods and are selected by the leaf at ``row``."""
         return [namespace for namespace, leaves in self._leaves.items() if row in leaves]
 
     def _leaves_of(self, namespace: str) -> Sequence[int]:
@@ -384,7 +384,7 @@ class QueueTree:
     # Counting from scratch
 
     def _count_anew(self) -> None:
-        """A Pod may ask for a resource that has no column yet: then once more, with that column."""
+        """Count all Pods; once more with a new column if a Pod requests a resource without one."""
         while self._stale:
             self._stale = False
             self._sums = Sums(Structure(self._objects.all(QUEUE), self._extra))

@@ -1,4 +1,4 @@
-"""IP addresses as Go's net/netip reads them, with its error texts."""
+"""IP addresses, parsed as in Go's net/netip, with Go's error texts."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _type_text(value: Value) -> str:
 
 @method("flatten", anything, cost=_length)
 def flatten(elements: Value) -> list[Value]:
-    """The elements, with those of lists among them in their place."""
+    """The elements, with nested lists replaced by their elements, one level deep."""
     if type(elements) not in LISTS:
         raise EvaluationError(f"no such overload: {_type_text(elements)}.flatten()")
     return _flatten(elements, 1)

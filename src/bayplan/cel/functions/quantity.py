@@ -83,7 +83,7 @@ class Quantity(Extension):
         return self.compare(other) == 0
 
     def same_type(self, other: Any) -> bool:
-        """Whether `other` is a quantity that was not computed: Go holds those by a pointer."""
+        """Whether `other` is a quantity, not a computed one: Go compares those by pointer."""
         return type(other) is Quantity and not other.derived
 
     def text(self) -> str:
@@ -120,7 +120,7 @@ class Quantity(Extension):
         return Quantity(left + sign * right, exponent, False, None)
 
     def as_int(self) -> int | None:
-        """The amount as an int, where its form allows that."""
+        """The amount as an int, if the quantity's form allows an int."""
         if not self.small or self.exponent < 0 or (self.exponent > 18 and self.number):
             return None
         amount = self.number * 10**self.exponent if self.number else 0

@@ -134,7 +134,7 @@ def semver(text: str) -> Semver:
 
 @function("semver", STRING, BOOL)
 def semver_normalized(text: str, normalize: bool) -> Semver:
-    """The version that a string stands for, which may be short or have a v and leading zeroes."""
+    """The version in `text`, which with `normalize` may be short or have a v and leading zeroes."""
     return Semver.parse(_normalize(text) if normalize else text)
 
 

@@ -1,4 +1,4 @@
-"""URLs: `url()` and the getters of its parts, as Go's net/url reads and escapes them."""
+"""URLs: `url()` and the getters of its parts, parsed and escaped as in Go's net/url."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHARACTER: Final = re.compile(r"%([0-9a-fA-F]{2})?|[^%]", re.DOTALL)
 
 @dataclass(frozen=True)
 class URL(Extension):
-    """A URL, in the parts that getters and its text need."""
+    """A URL, divided into the parts needed by getters and text."""
 
     type_name: ClassVar[str] = "kubernetes.URL"
     go_type: ClassVar[str] = "cel.URL"

@@ -1,4 +1,4 @@
-"""Numbers as Go's strconv reads them, and as `%v` and `%g` print them."""
+"""Numbers, parsed as in Go's strconv and printed as by Go's `%v` and `%g`."""
 
 from __future__ import annotations
 

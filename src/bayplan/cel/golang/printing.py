@@ -1,4 +1,4 @@
-"""Values as Go's `%v` prints them: error texts have it."""
+"""Values, printed as by Go's `%v`; error texts contain such values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings of Go: bytes that are mostly UTF-8, and how `%q` shows them."""
+"""Strings of Go: bytes that are mostly UTF-8, and the output of `%q`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ESCAPES: Final = {
 
 
 def utf8(text: str) -> bytes:
-    """The bytes of a Go string. Those that are no UTF-8 are lone surrogates in Python's."""
+    """The bytes of a Go string; Python holds bytes other than UTF-8 as lone surrogates."""
     return text.encode(errors="surrogateescape")
 
 

@@ -90,7 +90,7 @@ def _decimal(number: int, unit: int) -> str:
 
 
 def seconds_text(duration: int) -> str:
-    """The text of a duration in seconds, as `string()` gives it, without its unit."""
+    """The text of a duration in seconds, as `string()` gives it, without the unit."""
     whole, rest = divmod(abs(duration), SECOND)
     seconds = float(whole) + float(rest) / 1e9  # time.Duration.Seconds()
     return plain_float(-seconds if duration < 0 else seconds)

@@ -1,4 +1,4 @@
-"""KeptScores: raw scores that outlive a cycle, as narrow as they can be."""
+"""KeptScores: cached raw scores, in the narrowest integer type."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class KeptScores:
         self.constant = self._constant()
 
     def maxima(self, feasible: BoolArray) -> dict[str, int]:
-        """The highest raw score where ``feasible``, for stages that normalize by it."""
+        """The highest raw score where ``feasible``, for stages that normalize by the maximum."""
         return {
             name: int((column * feasible).max(initial=0))
             for name, column in self.columns.items()

@@ -191,7 +191,7 @@ class PartAnswers:
         self.generation += 1
 
     def _take_by_load(self, pod: Pod, nodes: LiveNodeTable, row: int, undecided: BoolArray) -> None:
-        """Only Pods of ``row`` changed; its answers are those of any row as full."""
+        """Only Pods of ``row`` changed; take the answers of any row with the same load."""
         if not (self._static[row] and undecided[row]):
             if self._asked is not None:
                 self._asked[row] = undecided[row]
@@ -267,7 +267,7 @@ class PartAnswers:
         return passing
 
     def raw(self, score: ScoreStage, pod: Pod, nodes: NodeTable) -> IntArray:
-        """Scores of every row by a stage that is not in `kept`; asks its plugin."""
+        """Scores of every row by a stage that is not in `kept`; calls the stage's plugin."""
         raw = score.raw(self.stages.state, pod, nodes, self.fits)
         return raw.astype(np.int64, copy=False)
 
