@@ -1,12 +1,13 @@
 # Needs python3 (3.11 or later) and make; everything else is installed into .venv and .cache.
 # Variables: PYTHON (to make .venv with), PROVIDER (existing, kind, assets, build, kubelet), ONCE=1 (`make run`
 # ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest), KUBE=1.36 (the
-# control plane of that version in place of the reference's; `make e2e` then runs what it can judge).
+# control plane of that version in place of the reference's; `make e2e` then runs what it can judge), CORDON=yes (`make run`
+# in a cluster of somebody else may cordon its nodes).
 PYTHON ?= python3
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 READY := .venv/.ready
-export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES BASE KUBE
+export PROVIDER ONCE BAYPLAN_CACHE WORKLOAD NODES PODS PLACED ROUNDS ARRIVAL CONFIG ONLY PROFILE MINUTES BASE KUBE CORDON
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -14,6 +15,9 @@ GROUPS := import sys, tomllib; groups = tomllib.load(open("pyproject.toml", "rb"
 	print(*(entry for name in sys.argv[1:] for entry in groups[name]), sep="\n")
 
 OLDER := scheduling affinity_spread volumes preemption extenders running client content faults
+
+# As many files at a time as there are control planes (e2e/conftest.py), the longest first.
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -69,7 +73,7 @@ coverage: $(READY) ## the same, with the branches that they reach
 
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"
-	$(BIN)/pytest $(if $(KUBE),$(OLDER:%=e2e/test_%.py),e2e) $(ARGS)
+	$(BIN)/pytest $(WORKERS) --durations=20 $(if $(KUBE),$(OLDER:%=e2e/test_%.py),e2e) $(ARGS)
 
 conformance: $(READY) ## decisions on CLUSTERS=500 random clusters from SEED=1 against kube-scheduler's
 	$(BIN)/python -m e2e.conformance --clusters $(or $(CLUSTERS),500) --seed $(or $(SEED),1) $(ARGS)

@@ -5,35 +5,66 @@ noted at every control plane of a test session; `granted` is what deploy/ has.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
 
 from e2e.cluster import DEPLOY, NAME, SYSTEM
+from e2e.provider import wait_until
 
 USER = f"system:serviceaccount:{SYSTEM}:{NAME}"
 Permission = tuple[str, str, str]
 
 
 class Audit:
-    """Audit logs of all control planes of a session, in one folder."""
+    """Audit logs of all control planes of a session, whichever worker has started them.
+
+    Args:
+        folder: where all workers of the session have their logs and notes.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._policy = folder / "policy.yaml"
+        self.folder = folder
+        self._own = folder / str(os.getpid())
+        self._own.mkdir()
+        self._policy = self._own / "policy.yaml"
         self._policy.write_text(yaml.safe_dump(_policy()))
         self._logs = 0
 
     def flags(self) -> list[str]:
         """Flags for one more API server."""
         self._logs += 1
-        log = self._folder / f"{self._logs}.log"
+        log = self._own / f"{self._logs}.log"
         return [f"--audit-policy-file={self._policy}", f"--audit-log-path={log}"]
+
+    def note(self, test: str) -> None:
+        """Note that a test is over."""
+        with (self._own / "over").open("a") as notes:
+            notes.write(f"{test}\n")
+
+    def wait_over(self, tests: Iterable[str], timeout: float) -> None:
+        """Wait until all of ``tests`` are over, on other workers, too.
+
+        Raises:
+            TimeoutError: some are not within ``timeout`` seconds.
+        """
+        left = set(tests)
+
+        def none_left() -> bool:
+            notes = (path.read_text().splitlines() for path in self.folder.glob("*/over"))
+            left.difference_update(*notes)
+            return not left
+
+        try:
+            wait_until(none_left, timeout, "the end of all other tests", interval=0.5)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {', '.join(sorted(left))}") from None
 
     def used(self) -> set[Permission]:
         """What the ServiceAccount has asked for so far."""
-        logs = (path.read_text().splitlines() for path in self._folder.glob("*.log"))
+        logs = (path.read_text().splitlines() for path in self.folder.glob("*/*.log"))
         return {_permission(json.loads(line)) for lines in logs for line in lines}
 
 

@@ -1,6 +1,10 @@
-"""Fixtures of the end-to-end tests: one control plane for most of them, one each for faults."""
+"""Fixtures of the end-to-end tests: one control plane for most of them, one each for faults.
 
-from collections.abc import Callable, Iterator
+Each worker of pytest-xdist has a control plane of its own (``-n auto --dist loadfile``).
+"""
+
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,14 +18,45 @@ from e2e.provider.choose import chosen
 from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
 
 LAST = "test_permissions.py"
+AUDIT = pytest.StashKey[Audit]()
 
 
-def pytest_configure() -> None:
-    """Refuse a provider that does not exist before anything is set up."""
+def provider() -> type[ControlPlane]:
+    """Return where control planes come from; one that does not exist ends pytest."""
     try:
-        chosen()
+        return chosen()
     except LookupError as error:
-        pytest.exit(str(error.args[0]), returncode=2)
+        raise pytest.UsageError(error.args[0]) from None
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many control planes there may be at a time; 0: the one, without a worker."""
+    return 2 if provider().owns_parts and not provider().image else 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a provider that does not exist before anything is set up; make place for the audit."""
+    provider()
+    if hasattr(config, "workerinput"):
+        config.stash[AUDIT] = Audit(Path(config.workerinput["audit"]))
+    else:
+        folder = tempfile.TemporaryDirectory(prefix="bayplan-audit-")
+        config.add_cleanup(folder.cleanup)
+        config.stash[AUDIT] = Audit(Path(folder.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give all workers of pytest-xdist one place for the audit."""
+    node.workerinput["audit"] = str(node.config.stash[AUDIT].folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note that a test is over, for the one that is to be the last."""
+    result = yield
+    item.config.stash[AUDIT].note(item.nodeid)
+    return result
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,9 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def audit(pytestconfig: pytest.Config) -> Audit:
     """What bayplan's ServiceAccount asks of any control plane of this session."""
-    return Audit(tmp_path_factory.mktemp("audit"))
+    return pytestconfig.stash[AUDIT]
 
 
 @pytest.fixture(scope="session")

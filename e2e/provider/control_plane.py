@@ -36,6 +36,7 @@ class ControlPlane(ABC):
     Attributes:
         provider: the name that the variable PROVIDER has for it.
         owns_parts: its API server and etcd are in `parts`, to be killed and started again.
+        borrowed: the cluster is somebody's who goes on to use it.
         image: the image of bayplan that its nodes can run, or "" where nodes run nothing.
         kubeconfig: file of a user who may do everything; there from `start()` on.
         parts: the processes that run, by name ("etcd", "kube-apiserver", "kwok", ...).
@@ -45,6 +46,7 @@ class ControlPlane(ABC):
 
     provider: ClassVar[str]
     owns_parts: ClassVar[bool] = False
+    borrowed: ClassVar[bool] = False
     image: ClassVar[str] = ""
 
     def __init__(self, *api_server_flags: str) -> None:
@@ -202,10 +204,11 @@ def _new_folder() -> tuple[Path, IO[str]]:
     parent = Path(tempfile.gettempdir())
     for folder in parent.glob(f"{PREFIX}*"):
         _remove_if_left(folder)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    lock = (folder / "lock").open("w")
+    # Under another name until it is locked: somebody else may be removing folders just now.
+    unlocked = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}"))
+    lock = (unlocked / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    return folder, lock
+    return unlocked.rename(parent / unlocked.name.removeprefix("new-")), lock
 
 
 def _remove_if_left(folder: Path) -> None:
