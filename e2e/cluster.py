@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
@@ -19,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from e2e.belongings import OURS, Belongings, name_of, objects_of
 from e2e.provider import ControlPlane, NodeSpec, Part, create_nodes, token_kubeconfig, wait_until
 from e2e.provider.golang import ROOT
 from e2e.provider.process import Endpoint, StartError, free_port, unverified
@@ -28,14 +30,12 @@ Json = dict[str, Any]
 
 DEPLOY = ROOT / "deploy"
 EVERYTHING = DEPLOY / "overlays" / "with-controllers"
-"""What tests create of deploy/."""
+"""deploy/ with the controllers and all CRDs."""
 CONFIG = DEPLOY / "base" / "config.yaml"
 SYSTEM = "kube-system"
 NAME = "bayplan"
 OTHER = "bayplan-other"
 """schedulerName for a scheduler beside the deployed one."""
-OURS = "bayplan-e2e"
-"""Label of the nodes that tests make."""
 SOON = 120.0
 """Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
 starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""
@@ -43,7 +43,7 @@ starting takes, and far less than the five minutes after which every waiting Pod
 _CORDONED = "node(s) were unschedulable"
 _COUNTS = re.compile(r"0/(\d+) nodes are available: ([^.]*)\.")
 
-_INSTALLED = ("get", "deployment", NAME, "--ignore-not-found", "-o=name")
+_INSTALLED = ("get", "deployments", "-A", f"-l=app.kubernetes.io/name={NAME}", "-o=json")
 _numbers = count()
 
 
@@ -115,15 +115,26 @@ class Cluster:
 
     In a cluster that is not ours alone, nodes of others are cordoned from `set_up` to `tear_down`:
     what is expected of a scheduler is expected of the nodes that a test makes. Messages are given
-    as they would be without those nodes. A cluster in which bayplan is installed is refused.
+    as they would be without those nodes. A borrowed cluster gets all of deploy/ with the CRDs, is
+    refused if it has any of that, and is left as it was.
 
-    Attributes:
+    Args:
         plane: the control plane.
         namespace: where Pods are made and looked for.
+        deploy: what `set_up` makes in a cluster that is not borrowed.
+        later: files of the objects that `make` makes later.
+
+    Attributes:
         kubeconfig: file with the token of bayplan's ServiceAccount.
     """
 
-    def __init__(self, plane: ControlPlane, namespace: str = "bayplan-e2e") -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        namespace: str = "bayplan-e2e",
+        deploy: Path = DEPLOY,
+        later: Iterable[Path] = (),
+    ) -> None:
         from kubernetes import client, config  # noqa: PLC0415  takes a second, not spent by all
 
         connect: Callable[[str], Any] = config.new_client_from_config
@@ -135,55 +146,71 @@ class Cluster:
         self._cordoned: list[str] = []
         self._others = 0
         self._is_set_up = False
-        self._there: set[str] = set()
         self._schedulers: list[Bayplan] = []
+        self._first = self._deployment(EVERYTHING if plane.borrowed else deploy)
+        self._belongings = Belongings(
+            self.kubectl, plane.folder, [*self._first, *objects_of(*later)]
+        )
+
+    def refuse_conflicts(self) -> None:
+        """Refuse a borrowed cluster that has what is to be made, or another bayplan.
+
+        Raises:
+            StartError: it names what is there; nothing was changed.
+        """
+        if not self.plane.borrowed:
+            return
+        installed = json.loads(self.kubectl(*_INSTALLED))["items"]
+        there = {name_of(one): None for one in [*installed, *self._belongings.there()]}
+        if there:
+            raise StartError(
+                f"this cluster has {', '.join(there)} already: take another one, or remove that if "
+                f"it is left over from a run that was killed (label {OURS}); nothing was changed"
+            )
 
     def set_up(self) -> "Cluster":
-        """Start what belongs to a cluster, apply deploy/, and take the ServiceAccount's token.
+        """Start what belongs to a cluster, make deploy/, and take the ServiceAccount's token.
 
-        The Deployment gets no replicas: bayplan runs as a process beside the cluster.
+        The Deployments get no replicas: bayplan runs as a process beside the cluster.
+
+        Raises:
+            StartError: as `refuse_conflicts`.
         """
         self.plane.start_controller_manager()
-        if not self.plane.owns_parts and self.kubectl(*_INSTALLED, namespace=SYSTEM):
-            raise StartError("bayplan is installed in this cluster: the tests take another one")
+        self.refuse_conflicts()
         self._is_set_up = True
-        if not self.plane.owns_parts:
-            there = ("get", f"--kustomize={EVERYTHING}", "--ignore-not-found", "-o=name")
-            self._there = set(self.kubectl(*there).split())
         self.plane.start_kwok()
-        if self.namespace != "default":
-            self.kubectl("create", "namespace", self.namespace)
-        self.kubectl("apply", "-f", str(self._deployment()))
+        self._belongings.make(self._first)
         self.cordon_others()
         wait_until(self._has_service_account, SOON, "the namespace's ServiceAccount")
         token_kubeconfig(self.kubeconfig, self.plane.kubeconfig, self.token(NAME))
         return self
 
+    def make(self, path: Path) -> None:
+        """Make the objects of one of the files that were given as `later`."""
+        self._belongings.make(objects_of(path))
+
     def tear_down(self) -> None:
         """End its schedulers, and leave nothing behind in a cluster that goes on."""
         for scheduler in self._schedulers:
             scheduler.kill()
-        if self.plane.owns_parts or not self._is_set_up:
+        if not (self.plane.borrowed and self._is_set_up):
             return
-        self.clear()
-        self.uncordon_others()
-        path = self.plane.folder / "ours.yaml"
-        objects = yaml.safe_load_all(self.kubectl("kustomize", str(EVERYTHING)))
-        ours = [one for one in objects if _name_of(one) not in self._there]
-        path.write_text(yaml.safe_dump_all(ours))
-        self.kubectl("delete", "-f", str(path), "--ignore-not-found")
-        if self.namespace != "default":
-            self.kubectl("delete", "namespace", self.namespace)
+        with ExitStack() as stack:  # the last comes first, and each although another one fails
+            stack.callback(self.clear)
+            stack.callback(self._belongings.remove)
+            stack.callback(self.uncordon_others)
 
-    def _deployment(self) -> Path:
-        """deploy/ rendered, with no replicas."""
-        path = self.plane.folder / "deploy.yaml"
-        objects = list(yaml.safe_load_all(self.kubectl("kustomize", str(DEPLOY))))
+    def _deployment(self, deploy: Path) -> list[Json]:
+        """The namespace, and deploy/ rendered, with no replicas."""
+        objects = list(yaml.safe_load_all(self.kubectl("kustomize", str(deploy))))
         for one in objects:
             if one["kind"] == "Deployment":
                 one["spec"]["replicas"] = 0
-        path.write_text(yaml.safe_dump_all(objects))
-        return path
+        if self.namespace != "default":
+            namespace = {"apiVersion": "v1", "kind": "Namespace"}
+            objects.insert(0, namespace | {"metadata": {"name": self.namespace}})
+        return objects
 
     def _has_service_account(self) -> bool:
         accounts = self.kubectl("get", "serviceaccounts", "-o=name", namespace=self.namespace)
@@ -191,12 +218,15 @@ class Cluster:
 
     def cordon_others(self) -> None:
         """Cordon the nodes that are not ours, but for those that their owner has cordoned."""
+        self._others = len(self._nodes(f"!{OURS}"))
+        for name in self.open_nodes():
+            self.patch_node(name, unschedulable=True)
+            self._cordoned.append(name)
+
+    def open_nodes(self) -> list[str]:
+        """The nodes that are not ours and take Pods."""
         others = self._nodes(f"!{OURS}")
-        self._others = len(others)
-        for node in others:
-            if not node["spec"].get("unschedulable"):
-                self.patch_node(node["metadata"]["name"], unschedulable=True)
-                self._cordoned.append(node["metadata"]["name"])
+        return [n["metadata"]["name"] for n in others if not n["spec"].get("unschedulable")]
 
     def uncordon_others(self) -> None:
         """Undo `cordon_others`: these nodes count in messages, too."""
@@ -401,13 +431,6 @@ class Cluster:
     def overcommitted(self) -> dict[str, Json]:
         """Nodes whose Pods request more than they have: cpu (milli), memory (bytes), pods."""
         return overcommitted(self._nodes(OURS), self.pods().values())
-
-
-def _name_of(one: Json) -> str:
-    """As ``kubectl -o=name`` has it."""
-    group = one["apiVersion"].rpartition("/")[0]
-    kind = one["kind"].lower() + (f".{group}" if group else "")
-    return f"{kind}/{one['metadata']['name']}"
 
 
 def without_cordoned(message: str, count: int) -> str:

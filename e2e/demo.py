@@ -18,22 +18,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from e2e.cluster import DEPLOY, Bayplan, Cluster, Json
+from e2e.cluster import EVERYTHING, Bayplan, Cluster, Json
 from e2e.provider import NodeSpec, StartError, Taint, provide
 from e2e.provider.golang import ROOT, BuildError
 from e2e.provider.programs import program
 from e2e.provider.waiting import say, step
 
 EXAMPLES = ROOT / "examples"
-LENDING = EXAMPLES / "lending"
+LENT, OWNED = EXAMPLES / "lending" / "borrower.yaml", EXAMPLES / "lending" / "owner.yaml"
 BORROWER, OWNER, BORROWED = "demo-batch", "demo-research", 3
-"""The namespaces of LENDING, and how many Pods the borrower has before the owner comes."""
+"""The namespaces of LENT and OWNED, and how many Pods the borrower has before the owner comes."""
 PATIENCE = 300.0
 """Seconds until the Pods must be where they are expected."""
 REFRESH = 0.25
 SHOWN = 5.0
 """Seconds for which one sees what is borrowed before it is taken back."""
-CRDS = ("podgroups.scheduling.x-k8s.io", "queues.bayplan.dev")
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -43,24 +42,39 @@ def main() -> None:
     once = bool(os.environ.get("ONCE")) or not sys.stdout.isatty()
     try:
         with provide() as plane:
-            cluster = Cluster(plane, "default" if plane.owns_parts else "bayplan-demo")
-            crds = str(DEPLOY / "crds")
-            absent = not cluster.kubectl("get", "crds", *CRDS, "--ignore-not-found", "-o=name")
+            namespace = "bayplan-demo" if plane.borrowed else "default"
+            cluster = Cluster(plane, namespace, EVERYTHING, (LENT, OWNED))
+            ask(cluster)
             try:
-                cluster.kubectl("apply", "-k", crds)
-                cluster.kubectl("wait", "--for=condition=Established", "crd", *CRDS)
                 bayplan = prepare(cluster)
                 sys.exit(run_once(cluster, bayplan) if once else watch(cluster, bayplan))
             finally:
                 cluster.tear_down()
-                if not plane.owns_parts:
-                    cluster.kubectl("delete", "-f", str(LENDING), "--ignore-not-found")
-                    if absent:
-                        cluster.kubectl("delete", "-k", crds)
     except KeyboardInterrupt:
         say("ended")
     except (LookupError, StartError, BuildError) as error:
         sys.exit(f"error: {error.args[0]}")
+
+
+def ask(cluster: Cluster) -> None:
+    """Ask before anything is changed in a cluster of somebody else; CORDON=yes is an answer.
+
+    Raises:
+        StartError: the cluster has what the demo makes, or the answer is no.
+    """
+    cluster.refuse_conflicts()
+    nodes = cluster.open_nodes()
+    if not (cluster.plane.borrowed and nodes):
+        return
+    question = (
+        f"until the demo ends, these nodes are cordoned: {', '.join(nodes)}; and new Pods of "
+        "others may be put on the nodes of the demo, which run nothing"
+    )
+    answer = os.environ.get("CORDON", "")
+    if not answer and sys.stdin.isatty():
+        answer = input(f"{question}. Go on? [y/N] ")
+    if answer.lower() not in ("y", "yes"):
+        raise StartError(f"{question}; CORDON=yes agrees; nothing was changed")
 
 
 def prepare(cluster: Cluster) -> Bayplan:
@@ -101,13 +115,13 @@ def looks(cluster: Cluster, shown: float = 0.0) -> Iterator[dict[str, Json]]:
 
     while not (pods := look()).get("training", {}).get("spec", {}).get("nodeName"):
         yield pods
-    cluster.kubectl("apply", "-f", str(LENDING / "borrower.yaml"))
+    cluster.make(LENT)
     while of_tenant(BORROWER, pods := look(BORROWER))["placed"] < BORROWED:
         yield pods
     until = time.monotonic() + shown
     while time.monotonic() < until:
         yield look(BORROWER)
-    cluster.kubectl("apply", "-f", str(LENDING / "owner.yaml"))
+    cluster.make(OWNED)
     while True:
         yield look(BORROWER, OWNER)
 

@@ -7,7 +7,8 @@ of others is removed with it.
 import json
 from typing import Any
 
-from e2e.cluster import OURS, SOON, Cluster, pod
+from e2e.belongings import OURS
+from e2e.cluster import SOON, Cluster, pod
 from e2e.provider import wait_until
 
 Json = dict[str, Any]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import OURS, Cluster, Json, pod
+from e2e.belongings import OURS
+from e2e.cluster import Cluster, Json, pod
 from e2e.provider import NodeSpec, Taint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("deployed")]

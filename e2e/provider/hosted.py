@@ -32,6 +32,7 @@ class ExistingControlPlane(ControlPlane):
     """A cluster by kubeconfig: `BAYPLAN_KUBECONFIG`, or `KUBECONFIG` with PROVIDER=existing."""
 
     provider: ClassVar[str] = "existing"
+    borrowed: ClassVar[bool] = True
 
     def start(self) -> None:
         """Take the user's kubeconfig; whether the cluster answers, its first user finds out."""
