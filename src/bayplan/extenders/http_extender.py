@@ -71,6 +71,7 @@ class HttpExtender:
         """The nodes, with victims, that the extender accepts.
 
         Args:
+            pod: the preemptor.
             victims: by node, the Pods and the number of violated PodDisruptionBudgets.
 
         Raises:

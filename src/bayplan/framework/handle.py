@@ -280,6 +280,7 @@ class PreemptionExtender(Protocol):
         """The nodes, with victims, that the extender accepts.
 
         Args:
+            pod: the preemptor.
             victims: by node, the Pods and the number of violated PodDisruptionBudgets.
         """
 
