@@ -117,6 +117,7 @@ def make_handle(
         queues=QueueTree(Cache(), queue),
         queued=queue,
         what_if=WhatIf(nominator),
+        exhaustive=False,
         room_request=_no_request,
         writer=writer,
         logger=plugin_logger("test", "test"),

@@ -19,6 +19,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.apply.effects import Effects
 from bayplan.attempt.group import refusal_of
 from bayplan.attempt.group_report import Domains, GroupReport, reason_of
 from bayplan.attempt.outcome import Reason
@@ -70,6 +71,7 @@ class GroupCycle:
         placers: Placers,
         binder: Binder,
         report: GroupReport,
+        effects: Effects,
         instrument: Instrument,
         clock: Callable[[], float],
     ) -> None:
@@ -77,6 +79,7 @@ class GroupCycle:
         self._planner, self._rooms = placers.planner, placers.rooms
         self._binder = binder
         self._report = report
+        self._effects = effects
         self._instrument = instrument
         self._clock = clock
         self._flights: dict[Barrier, _Flight] = {}
@@ -221,6 +224,7 @@ class GroupCycle:
         self._fail(entry, flight.framework, rejection)
 
     def _fail(self, entry: QueuedGroup, framework: Framework, rejection: GroupRejection) -> None:
+        self._effects.carry_out(framework, rejection.effects)
         failed = rejection.reason is Reason.SCHEDULER_ERROR
         result = "error" if failed else "unschedulable"
         reason = reason_of(rejection.sentence)

@@ -7,11 +7,14 @@ queue and runs its scheduling cycle:
     QueueSort > PreFilter > Filter > (PostFilter) > PreScore > Score      `bayplan.attempt.attempt`
     assume > Reserve > Permit                                             `bayplan.attempt.commit`
 
-The binding cycle (`bayplan.binding`) then goes on by itself and comes back through the inbox, as
-`Bound`. A group of Pods comes from the queue as one entry and is placed as a whole
-(`bayplan.group_cycle`). An attempt that fails, here or there, ends in `_fail`: the Pod returns to
-the queue, and its event and condition say why (`bayplan.attempt.report`). Answers to
-kube-scheduler's ``pkg/scheduler/schedule_one.go``.
+Both make a `Decision` (`bayplan.decide`), which is then applied (`bayplan.apply`): the Pod keeps
+its node, and what plugins want done outside, such as evictions, is carried out. The binding cycle
+(`bayplan.binding`) then goes on by itself and comes back through the inbox, as `Bound`. A group of
+Pods comes from the queue as one entry and is placed as a whole (`bayplan.group_cycle`). An attempt
+that fails, here or there, ends in `_fail`: the Pod returns to the queue, and its event and
+condition say why (`bayplan.attempt.report`).
+
+Answers to kube-scheduler's ``pkg/scheduler/schedule_one.go``.
 """
 
 from __future__ import annotations
@@ -24,17 +27,15 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
-from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
-from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report
 from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
-from bayplan.framework.cycle_state import CycleState
+from bayplan.decide.deciding import Decision, deciding
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.group_cycle import GroupCycle
@@ -108,6 +109,7 @@ class Scheduler:
             placers,
             binder,
             group_report,
+            effects,
             instrument,
             clock,
         )
@@ -118,6 +120,7 @@ class Scheduler:
             self._groups,
             report,
             group_statuses,
+            effects,
             instrument,
         )
         self._instrument = instrument
@@ -258,18 +261,13 @@ class Scheduler:
         if logs.enabled(3):
             log.info("Attempting to schedule pod", v=3, pod=pod.key, attempts=queued.attempts)
         self._instrument.attempt_began(pod, framework.name, queued.attempts)
-        state = CycleState()
-        placement = attempt(framework, self._placers.selector, state, pod)
-        self._instrument.algorithm(time.perf_counter() - started, placement.evaluated)
-        if isinstance(placement, Rejection):
-            self._fail(queued, framework, placement, started)
-            return
-        committed = self._placers.commit.run(Choice(framework, state, pod, placement.node_name))
-        if isinstance(committed, Rejection):
-            self._fail(queued, framework, committed, started)
-            return
-        for member in committed.members:
-            self._bind(queued, placement, member, started)
+        with deciding(self._placers, framework, pod, acting=True) as decision:
+            self._effects.apply(decision)
+        self._instrument.algorithm(decision.searched_at - started, decision.evaluated)
+        if decision.rejection is not None:
+            self._fail(queued, framework, decision.rejection, started)
+        else:
+            self._bind(queued, decision, started)
 
     def _skip(self, framework: Framework, pod: Pod) -> bool:
         """A Pod that is being deleted, or is assumed already, needs no node."""
@@ -280,11 +278,11 @@ class Scheduler:
 
     # The binding cycle, as far as it concerns this thread
 
-    def _bind(
-        self, queued: QueuedPod, placement: Placement, member: Member, started: float
-    ) -> None:
-        pod, framework = member.pod, member.framework
-        binding = Binding(pod, framework, member.state, member.waits, started=started)
+    def _bind(self, queued: QueuedPod, decision: Decision, started: float) -> None:
+        member, placement = decision.member, decision.placement
+        assert member is not None
+        assert placement is not None
+        binding = Binding(member.pod, member.framework, member.state, member.waits, started=started)
         binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
         self._start(queued, binding)
 
@@ -309,7 +307,7 @@ class Scheduler:
             self._queue.done(queued.uid)
             self._succeed(queued, binding)
             return
-        self._placers.commit.undo([binding])
+        self._effects.carry_out(binding.framework, self._placers.commit.undo([binding]))
         if self._clock() >= self._end_by:
             return
         if status.rejected and not binding.permitted:

@@ -19,6 +19,7 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.apply.effects import Effects
 from bayplan.attempt.outcome import Reason
 from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report
@@ -60,6 +61,7 @@ class WorkloadGroupCycle:
         flights: GroupCycle,
         report: Report,
         statuses: GroupStatusWriter,
+        effects: Effects,
         instrument: Instrument,
     ) -> None:
         self._cache, self._queue = cache, queue
@@ -68,6 +70,7 @@ class WorkloadGroupCycle:
         self._flights = flights
         self._report = report
         self._statuses = statuses
+        self._effects = effects
         self._instrument = instrument
 
     def schedule(self, entry: QueuedGroup, framework: Framework, started: float) -> Bindings:
@@ -115,6 +118,7 @@ class WorkloadGroupCycle:
             done = self._permitted(done, together)
         untried = done.status
         done = self._rooms.make_room(framework, pod_group, done)
+        self._effects.carry_out(framework, done.effects)
         for pod, rejection in done.failures(untried):
             failed = rejection.reason is Reason.SCHEDULER_ERROR
             result = "error" if failed else "unschedulable"

@@ -11,12 +11,14 @@ from tests.core_harness import Cluster, uid_of
 from tests.scripted import scripted
 
 from bayplan import logs
-from bayplan.attempt.commit import Choice, Commit, Committed
+from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.binding import cycle
+from bayplan.decide.deciding import deciding
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.queue import scheduling_queue
 from bayplan.queue.places import Place
 from bayplan.testing import PROFILE, make_node, make_pod
@@ -240,7 +242,7 @@ class Ledger(Plugin):
         self.calls: list[str] = []
 
     def reserve(self, _state: Any, pod: Any, node_name: str) -> None:
-        """Everybody counts already when the first one is reserved."""
+        """Those before it, and the Pod itself, count already."""
         counted = sum(len(info.pods) for info in self.handle.nodes)
         self.calls.append(f"reserve {pod.name} on {node_name} of {counted}")
 
@@ -269,43 +271,61 @@ def chosen(cluster: Cluster, *names: str, **labels: str) -> list[Choice]:
     ]
 
 
-def test_many_pods_are_committed_stage_by_stage() -> None:
+def taken(commit: Commit, choices: list[Choice]) -> list[Member]:
+    """All of them, assumed and reserved."""
+    members = [commit.take(choice) for choice in choices]
+    return [member for member in members if isinstance(member, Member)]
+
+
+def test_pods_of_a_group_are_taken_one_after_the_other_and_permitted_together() -> None:
     cluster = Cluster(Ledger, bare=True)
     commit = Commit(cluster.cache, cluster.queue.nominator)
-    outcome = commit.run(*chosen(cluster, "a", "b"))
-    assert isinstance(outcome, Committed)
-    assert [(m.pod.name, m.pod.node_name, m.waits) for m in outcome.members] == [
+    members = taken(commit, chosen(cluster, "a", "b"))
+    assert commit.permit(members) is None
+    assert [(m.pod.name, m.pod.node_name, m.waits) for m in members] == [
         ("a", "n1", {"Ledger": 5.0}),
         ("b", "n2", {"Ledger": 5.0}),
     ]
     assert cluster.plugin(Ledger).calls == [
-        "reserve a on n1 of 2",
+        "reserve a on n1 of 1",
         "reserve b on n2 of 2",
         "permit a",
         "permit b",
     ]
 
 
-def test_of_many_pods_none_counts_when_one_is_refused() -> None:
+def test_of_many_pods_none_counts_when_they_are_undone() -> None:
     cluster = Cluster(Ledger, bare=True)
     commit = Commit(cluster.cache, cluster.queue.nominator)
-    outcome = commit.run(*chosen(cluster, "a", "b", "c", refuse="yes"))
-    assert isinstance(outcome, Rejection)
-    assert outcome.message == "0/1 nodes are available: 1 not you."
-    assert outcome.unschedulable_plugins == {"Ledger"}
+    members = taken(commit, chosen(cluster, "a", "b", "c", refuse="yes"))
+    rejection = commit.permit(members)
+    assert rejection is not None
+    assert rejection.message == "0/1 nodes are available: 1 not you."
+    assert rejection.unschedulable_plugins == {"Ledger"}
+    assert commit.undo(members) == []
     assert cluster.plugin(Ledger).calls[-3:] == ["unreserve c", "unreserve b", "unreserve a"]
     assert cluster.cache.counts()["pods"] == 0
     assert cluster.cache.nodes.recount() == {}
 
 
-def test_a_pod_that_counts_already_costs_the_whole_group_its_attempt() -> None:
+def test_a_pod_that_is_refused_in_permit_does_not_count() -> None:
     cluster = Cluster(Ledger, bare=True)
     commit = Commit(cluster.cache, cluster.queue.nominator)
-    first, second = chosen(cluster, "a", "b")
-    outcome = commit.run(first, second, first)
+    (choice,) = chosen(cluster, "a", refuse="yes")
+    assert isinstance(commit.run(choice), Rejection)
+    assert cluster.plugin(Ledger).calls[-2:] == ["permit a", "unreserve a"]
+    assert cluster.cache.counts()["pods"] == 0
+
+
+def test_a_pod_that_counts_already_is_not_taken() -> None:
+    cluster = Cluster(Ledger, bare=True)
+    commit = Commit(cluster.cache, cluster.queue.nominator)
+    (choice,) = chosen(cluster, "a")
+    assert isinstance(commit.run(choice), Member)
+    outcome = commit.run(choice)
     assert isinstance(outcome, Rejection)
     assert "cannot be assumed" in outcome.message
-    assert cluster.cache.counts()["pods"] == 0
+    assert cluster.cache.counts()["pods"] == 1
 
 
 def test_a_commit_inside_a_trial_is_put_back_with_it() -> None:
@@ -313,6 +333,69 @@ def test_a_commit_inside_a_trial_is_put_back_with_it() -> None:
     commit = Commit(cluster.cache, cluster.queue.nominator)
     choices = chosen(cluster, "a", "b")
     with cluster.cache.trial():
-        assert isinstance(commit.run(*choices), Committed)
+        assert len(taken(commit, choices)) == 2
         assert cluster.cache.counts()["assumed_pods"] == 2
     assert cluster.cache.counts()["pods"] == 0
+
+
+class Effectful(Plugin):
+    """Wants something done when Unreserve undoes a real attempt, and writes down that it is."""
+
+    done: list[str]
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.done = []
+
+    def reserve(self, _state: Any, _pod: Any, _node_name: str) -> None:
+        """Nothing to do."""
+
+    def unreserve(self, state: Any, pod: Any, _node_name: str) -> None:
+        """Data only."""
+        state.effects.append(Undone(self.name, pod.name))
+
+    def permit(self, _state: Any, pod: Any, _node_name: str) -> Any:
+        """Refuse whoever is labelled so."""
+        return Status.unschedulable("not you") if "refuse" in pod.labels else None
+
+    def carry_out(self, effect: Any) -> None:
+        """Written down."""
+        self.done.append(effect.name)
+
+
+class Undone(Effect, frozen=True, eq=False):
+    """What `Effectful` wants."""
+
+    name: str
+
+
+def test_what_unreserve_wants_is_done_in_the_cycle_and_not_for_a_question() -> None:
+    cluster = Cluster(Effectful, bare=True)
+    cluster.add(node("n1"))
+    framework = cluster.core.profiles[PROFILE]
+    for pod in (make_pod("fits").req(cpu="1"), make_pod("no").req(cpu="1").label("refuse", "yes")):
+        with deciding(cluster.core.placers, framework, pod.obj()) as decision:
+            assert cluster.cache.counts()["pods"] == (decision.rejection is None)
+        assert cluster.cache.counts()["pods"] == 0
+    assert cluster.plugin(Effectful).done == []
+    cluster.add(make_pod("no").req(cpu="1").label("refuse", "yes"))
+    cluster.cycle()
+    assert cluster.plugin(Effectful).done == ["no"]
+
+
+def test_a_question_leaves_the_nomination_and_the_next_sample_of_nodes_as_they_were() -> None:
+    cluster = Cluster(bare=True, percentageOfNodesToScore=10)
+    cluster.add(*(node(f"n{i}") for i in range(300)))
+    placers, framework = cluster.core.placers, cluster.core.profiles[PROFILE]
+    pod, other = make_pod("p").req(cpu="1").obj(), make_pod("q").req(cpu="1").obj()
+    cluster.queue.nominator.nominate(pod, "n7")
+    for asked in (pod, other):
+        with deciding(placers, framework, asked) as decision:
+            assert decision.member is not None
+            assert not cluster.queue.nominator.nominated_node(asked.uid)
+    assert cluster.queue.nominator.nominated_node(pod.uid) == "n7"
+    assert placers.selector.sampler.start == 0
+    with deciding(placers, framework, other) as decision:
+        decision.keep()
+    assert placers.selector.sampler.start == 100
+    assert cluster.cache.is_assumed(other.uid)

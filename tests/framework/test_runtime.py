@@ -44,7 +44,8 @@ def ask(*answers: Any, instrument: Instrument | None = None) -> tuple[Any, list[
     framework = Framework("test", enabled, handle, instrument or Instrument())
     diagnosis = Diagnosis(nodes, CycleState(), POD)
     diagnosis.override(np.flatnonzero(nodes.exists), NO.by("F"))
-    return framework.post_filter(CycleState(), POD, diagnosis), plugins
+    asked = framework.plugins.post_filter
+    return framework.post_filter(CycleState(), POD, diagnosis, asked), plugins
 
 
 def test_the_first_plugin_that_makes_room_ends_the_search() -> None:

@@ -113,13 +113,3 @@ def test_the_percentage_is_of_the_nodes_that_pre_filter_left() -> None:
     assert np.flatnonzero(found).tolist() == list(range(200))
     found, _ = sampler.restrict(nodes.exists & among, 50, among)
     assert np.flatnonzero(found).tolist() == list(range(200, 400))
-
-
-def test_a_question_does_not_move_where_the_next_search_begins() -> None:
-    nodes, sampler = sampler_of(300)
-    everywhere = nodes.exists
-    first, _ = sampler.restrict(everywhere, 10, advance=False)
-    again, _ = sampler.restrict(everywhere, 10)
-    later, _ = sampler.restrict(everywhere, 10)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(again, later)

@@ -23,6 +23,7 @@ from bayplan.framework import Plugin, Status
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.registry import Registry
 from bayplan.framework.status import Code
+from bayplan.preemption.plugin import Preempt
 from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_pod
 
 NOT_ELIGIBLE = "preemption: not eligible due to "
@@ -272,26 +273,33 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
     assert chosen == ["n01", "n03", "n04", "n02"]
 
 
-def test_for_an_explanation_every_node_is_looked_at() -> None:
-    analysis = many(20, **limits(0, 2)).analyse(preemptor())
+def test_offline_every_node_is_looked_at() -> None:
+    analysis = many(20, exhaustive=True, **limits(0, 2)).analyse(preemptor())
     assert len(analysis.candidates) == 20
     assert tied(analysis) == ["n19"]
 
 
-def test_in_a_dry_run_every_node_is_looked_at_and_nobody_evicted() -> None:
+def test_nobody_is_evicted_while_the_decision_is_not_applied() -> None:
     world = many(20, **limits(0, 2))
-    assert world.preempt(preemptor(), dry_run=True).nominated_node == "n19"
+    result, effects = world.ask(preemptor())
+    assert result.nominated_node == "n01"
+    assert [type(effect) for effect in effects] == [Preempt]
     assert world.client.calls == []
     assert world.metric("scheduler_preemption_attempts_total") == 0
 
 
-def test_a_dry_run_changes_nothing_about_the_next_decision() -> None:
+def test_a_question_changes_nothing_about_the_next_decisions() -> None:
+    """Neither where the next search begins, nor among how many candidates it chooses."""
     chosen = []
     for questions in (0, 3):
         world = many(20, **limits(0, 2))
-        for _ in range(questions):
-            world.preempt(preemptor(), dry_run=True)
-        chosen.append(world.preempt(preemptor()).nominated_node)
+        nodes = []
+        for _ in range(3):
+            for _ in range(questions):
+                world.ask(preemptor())
+                world.ask(preemptor().label("another", "shape"))
+            nodes.append(world.preempt(preemptor()).nominated_node)
+        chosen.append(nodes)
     assert chosen[0] == chosen[1]
 
 

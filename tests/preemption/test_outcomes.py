@@ -178,11 +178,11 @@ def test_kept_outcomes_equal_fresh_ones_whatever_happens(seed: int) -> None:
 def _analysis(world: World, pod: Pod) -> Any:
     """All that there is to compare; None where the Pod fits."""
     try:
-        state, failure = world.failed(pod)
+        analysis = world.analyse(pod)
     except AssertionError:
         return None
-    analysis = world.plugin.analyse(state, pod, failure)
-    return candidates(analysis), analysis.result, [c.node_name for c in analysis.tied]
+    status, node = analysis.result.status, analysis.result.nominated_node
+    return candidates(analysis), status, node, [c.node_name for c in analysis.tied]
 
 
 def _change(random: Random, world: World, placed: list[Pod], step: int) -> None:

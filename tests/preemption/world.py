@@ -19,12 +19,14 @@ from bayplan.client.writer import Done
 from bayplan.config import parse_config
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
+from bayplan.preemption.plugin import Preempt
 from bayplan.telemetry.metrics import Metrics
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -100,6 +102,7 @@ class World:
         extenders: Any = None,
         registry: Registry | None = None,
         plugins: str = "",
+        exhaustive: bool = False,
         **args: int,
     ) -> None:
         self.client = Client()
@@ -117,6 +120,7 @@ class World:
             inbox=self.inbox,
             instrument=self.metrics,
             extenders=extenders or Extenders(),
+            exhaustive=exhaustive,
             clock=lambda: self.time,
             now=lambda: self.time,
         )
@@ -166,36 +170,38 @@ class World:
             POD_DISRUPTION_BUDGET, msgspec.convert(budget, PodDisruptionBudget)
         )
 
-    def failed(self, pod: Pod, *, dry_run: bool = False) -> tuple[CycleState, FilterFailure]:
+    def failed(self, pod: Pod) -> tuple[CycleState, FilterFailure]:
         """Try ``pod``, which must fit nowhere."""
-        state = CycleState(dry_run=dry_run)
+        state = CycleState()
         selection = self.core.placers.selector.select(self.framework, state, pod)
         diagnosis = selection.diagnosis
         assert diagnosis is not None, f"{pod} fits on {selection.node_name}"
         rows = diagnosis.rows_with(unresolvable=False)
         return state, FilterFailure(self.core.world.cache.nodes, diagnosis, rows)
 
-    def analyse(self, pod: PodBuilder) -> Analysis:
-        """What preemption could do, on all nodes."""
-        preemptor = as_preemptor(pod)
-        return self.plugin.analyse(*_reorder(preemptor, self.failed(preemptor)))
+    def analyse(self, pod: PodBuilder | Pod) -> Analysis:
+        """What preemption could do; the next search goes on from there, but nobody is evicted."""
+        (effect,) = self.ask(pod)[1]
+        assert isinstance(effect, Preempt)
+        self.plugin._evaluator.remember(effect.pod, effect.analysis)
+        return effect.analysis
 
-    def preempt(self, pod: PodBuilder | Pod, *, dry_run: bool = False) -> PostFilterResult:
-        """Let DefaultPreemption make room, or say in a dry run where it would."""
+    def ask(self, pod: PodBuilder | Pod) -> tuple[PostFilterResult, list[Effect]]:
+        """What DefaultPreemption answers, and what it wants done."""
         preemptor = pod if isinstance(pod, Pod) else as_preemptor(pod)
-        failed = self.failed(preemptor, dry_run=dry_run)
-        return self.plugin.post_filter(*_reorder(preemptor, failed))
+        state, failure = self.failed(preemptor)
+        return self.plugin.post_filter(state, preemptor, failure), state.effects
+
+    def preempt(self, pod: PodBuilder | Pod) -> PostFilterResult:
+        """Let DefaultPreemption make room."""
+        result, effects = self.ask(pod)
+        for effect in effects:
+            self.plugin.carry_out(effect)
+        return result
 
     def metric(self, name: str) -> float:
         """The value of a metric without labels."""
         return self.metrics.registry.get_sample_value(name) or 0.0
-
-
-def _reorder(
-    pod: Pod, failed: tuple[CycleState, FilterFailure]
-) -> tuple[CycleState, Pod, FilterFailure]:
-    state, failure = failed
-    return state, pod, failure
 
 
 def _config(plugins: str, args: dict[str, int]) -> str:

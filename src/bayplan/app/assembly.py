@@ -96,6 +96,7 @@ class Ports:
         binding_workers: threads for binding cycles.
         extenders: webhooks.
         tie_break: picks among equally good nodes.
+        exhaustive: whether preemption looks at all nodes even where enough would do.
         clock: monotonic seconds.
         now: wall clock, seconds since the epoch.
     """
@@ -111,6 +112,7 @@ class Ports:
     binding_workers: Executor = field(default_factory=_binding_workers)
     extenders: Extenders = field(default_factory=Extenders)
     tie_break: TieBreak = pick_at_random
+    exhaustive: bool = False
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
@@ -213,8 +215,9 @@ def _make_framework(
     made: list[Plugin],
 ) -> Framework:
     def room_request(state: CycleState, pod: Pod) -> HeldPodRequest:
-        cache, commit, selector = world.cache, placers.commit, placers.selector
-        return HeldPodRequest(cache, commit, selector, framework, state, pod)
+        cache, nominator = world.cache, world.nominator
+        commit, selector = placers.commit, placers.selector
+        return HeldPodRequest(cache, nominator, commit, selector, framework, state, pod)
 
     handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
     percentage = profile.percentage_of_nodes_to_score
@@ -262,6 +265,7 @@ def _handle(
         queues=world.queues,
         queued=world.queue,
         what_if=WhatIf(world.nominator),
+        exhaustive=ports.exhaustive,
         room_request=room_request,
         evictions=world.evictions,
         eviction_failed=eviction_failed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bayplan.decide.deciding import Decision
 from bayplan.framework.effects import Activate, Effect
 from bayplan.framework.runtime import Framework
 from bayplan.inbox import messages
@@ -15,6 +16,12 @@ class Effects:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
+
+    def apply(self, decision: Decision) -> None:
+        """Have a decision count: its Pod stays on its node, and its effects are carried out."""
+        decision.keep()
+        if decision.effects:
+            self.carry_out(decision.framework, decision.effects)
 
     def carry_out(self, framework: Framework, effects: Iterable[Effect]) -> None:
         """Do what the plugins of ``framework`` want done. Never raises."""

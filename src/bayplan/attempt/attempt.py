@@ -1,13 +1,15 @@
 """Attempt: from a Pod to a node, or to the reason why there is none.
 
-The scheduling cycle up to the choice. It changes neither the cache nor the queue. PostFilter
-plugins may act, as preemption does, but only where the CycleState allows it: in a dry run
-(`CycleState.dry_run`) nothing outside of the returned value changes.
+The scheduling cycle up to the choice. It changes neither the cache nor the queue: what plugins want
+done is in `CycleState.effects` afterwards. Plugins of users at PostFilter may act by themselves;
+they are asked in the scheduling cycle alone, unless they say that they do not (`Plugin.pure`).
 
 Answers to ``schedulingAlgorithm`` in kube-scheduler's ``pkg/scheduler/schedule_one.go``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import structlog
 
@@ -18,6 +20,7 @@ from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser, Selection
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
+from bayplan.framework.points import PostFilter
 from bayplan.framework.runtime import Framework
 from bayplan.framework.text import error_text
 
@@ -31,12 +34,14 @@ def attempt(
     pod: Pod,
     *,
     make_room: bool = True,
+    acting: bool = True,
 ) -> Placement | Rejection:
     """Look for a node for ``pod``; fills in ``state``. Never raises.
 
     A Pod that joins a group which has begun is kept in the group's topology domain, or drawn to it.
     Without ``make_room`` it is one of a plan: ``state`` says what its domain is, and PostFilter
-    plugins are not asked where nothing fits.
+    plugins are not asked where nothing fits. Without ``acting`` those are not asked that act by
+    themselves.
     """
     try:
         if make_room and framework.plugins.grouping:
@@ -45,7 +50,9 @@ def attempt(
             selection = selector.select(framework, state, pod)
         if selection.fit is not None and selection.best is not None:
             return Placement(selection.node_name, selection.best, selection.fit)
-        return _rejection(framework, state, pod, selection, make_room)
+        plugins = framework.plugins
+        post_filters = plugins.post_filter if acting else plugins.pure_post_filter
+        return _rejection(framework, state, pod, selection, post_filters if make_room else ())
     except AttemptFault as fault:
         return Rejection.by_error(str(fault), fault)
     except Exception as exc:
@@ -60,7 +67,7 @@ def _select_by_group(
     """In the first of its group's domains where it fits; else what the last one says."""
     *preferred, last = levels.of_members(framework, selector.nodes, pod)
     for domain in preferred:
-        probe = CycleState(dry_run=state.dry_run, domain=domain)
+        probe = CycleState(timed=state.timed, domain=domain)
         selection = selector.select(framework, probe, pod)
         if selection.node_name:
             state.adopt(probe)
@@ -71,7 +78,11 @@ def _select_by_group(
 
 
 def _rejection(
-    framework: Framework, state: CycleState, pod: Pod, selection: Selection, make_room: bool
+    framework: Framework,
+    state: CycleState,
+    pod: Pod,
+    selection: Selection,
+    post_filters: Sequence[PostFilter],
 ) -> Rejection:
     """No node fits: let PostFilter plugins try to change that, and say why."""
     diagnosis = selection.diagnosis
@@ -80,8 +91,8 @@ def _rejection(
         return Rejection(Reason.UNSCHEDULABLE, selection.rejection.message)
     nominated: str | None = ""
     result = None
-    if make_room and framework.plugins.post_filter:
-        result = framework.post_filter(state, pod, diagnosis)
+    if post_filters:
+        result = framework.post_filter(state, pod, diagnosis, post_filters)
         diagnosis.post_filter_message = result.status.message
         nominated = result.nominated_node
         if logs.enabled(5):

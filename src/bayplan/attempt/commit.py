@@ -1,10 +1,9 @@
-"""Commit: the chosen nodes are taken. Assume > Reserve > Permit for one Pod, or for many at once.
+"""Commit: the chosen node is taken. Assume > Reserve > Permit, or nothing of it.
 
-All Pods of one call get through, or none of them counts afterwards: whatever had been done is
-undone in reverse order, Unreserve of all Reserve plugins included. So a gang is never held in part.
-
-Stage by stage, for all Pods: first all are assumed, then Reserve runs for each, then Permit. A
-plugin thus sees the whole group on its nodes before it is asked about the first member.
+Whatever had been done when a plugin refuses is undone in reverse order, Unreserve of all Reserve
+plugins included. The Pods of a group are taken one after the other, so that each sees those before
+it, and asked for Permit together at the end (`take`, `permit`): a plugin thus sees the whole group
+on its nodes before it is asked about the first member, and a gang is never held in part.
 
 Answers to ``prepareForBindingCycle`` in kube-scheduler's ``pkg/scheduler/schedule_one.go``.
 """
@@ -22,6 +21,7 @@ from bayplan.attempt.outcome import Rejection
 from bayplan.cache.cache import Cache
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.text import error_text
@@ -69,12 +69,6 @@ class Member(msgspec.Struct, eq=False):
     waits: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-class Committed(msgspec.Struct, frozen=True, eq=False):
-    """All Pods count on their nodes; in the order of the choices."""
-
-    members: tuple[Member, ...]
-
-
 class Commit:
     """Makes placements count, and undoes that. Scheduling thread only."""
 
@@ -82,69 +76,70 @@ class Commit:
         self._cache = cache
         self._nominator = nominator
 
-    def run(self, *choices: Choice) -> Committed | Rejection:
-        """Take the chosen nodes, all of them or none. Never raises."""
-        members: list[Member] = []
-        rejection = self._attempt(members, choices, _reserve, _permit)
-        if rejection is None:
-            return Committed(tuple(members))
-        self.undo(members)
-        return rejection
+    def run(self, choice: Choice) -> Member | Rejection:
+        """Take the chosen node, through Permit. Never raises.
 
-    def _attempt(
-        self,
-        members: list[Member],
-        choices: Sequence[Choice],
-        *stages: Callable[[Sequence[Member]], Rejection | None],
-    ) -> Rejection | None:
-        """Assume the choices, which makes them ``members``, and run the stages for all of these."""
-        try:
-            for choice in choices:
-                members.append(self._assume(choice))  # noqa: PERF401 - undone if the next one fails
-            for stage in stages:
-                rejection = stage(members)
-                if rejection is not None:
-                    return rejection
-        except AttemptFault as fault:
-            return Rejection.by_error(str(fault), fault)
-        except Exception as exc:
-            # What a plugin hands out (states, statuses) may break wherever it is looked at.
-            log.exception("commit broke", pods=[choice.pod.key for choice in choices])
-            return Rejection.by_error(error_text(exc), exc)
-        return None
+        What plugins want done to undo a part of it joins the effects of the choice's state.
+        """
+        return self._attempt(choice, _reserve, _permit)
 
     def take(self, choice: Choice) -> Member | Rejection:
         """Assume and Reserve for one Pod of a plan; see `permit`. Never raises."""
         nominated = self._nominator.nominated_node(choice.pod.uid)
-        members: list[Member] = []
-        rejection = self._attempt(members, (choice,), _reserve)
+        member = self._attempt(choice, _reserve)
+        if isinstance(member, Rejection):
+            self._nominator.nominate(choice.pod, nominated)
+        return member
+
+    def _attempt(
+        self, choice: Choice, *stages: Callable[[Member], Rejection | None]
+    ) -> Member | Rejection:
+        """Assume the Pod and run the stages for it; all of that is undone if one refuses."""
+        member: Member | None = None
+        try:
+            member = self._assume(choice)
+            rejection = next((r for stage in stages if (r := stage(member)) is not None), None)
+        except AttemptFault as fault:
+            rejection = Rejection.by_error(str(fault), fault)
+        except Exception as exc:
+            # What a plugin hands out (states, statuses) may break wherever it is looked at.
+            log.exception("commit broke", pod=choice.pod.key)
+            rejection = Rejection.by_error(error_text(exc), exc)
         if rejection is None:
-            return members[0]
-        self.undo(members)
-        self._nominator.nominate(choice.pod, nominated)
+            assert member is not None
+            return member
+        if member is not None:
+            choice.state.effects += self.undo([member])
         return rejection
 
     def permit(self, members: Sequence[Member]) -> Rejection | None:
         """Ask Permit about Pods that were taken. A rejection leaves them for `undo`."""
-        return self._attempt(list(members), (), _permit)
+        try:
+            return next((r for member in members if (r := _permit(member)) is not None), None)
+        except AttemptFault as fault:
+            return Rejection.by_error(str(fault), fault)
+        except Exception as exc:
+            log.exception("commit broke", pods=[member.pod.key for member in members])
+            return Rejection.by_error(error_text(exc), exc)
 
-    def rehearse(self, *choices: Choice) -> Committed | Rejection:
-        """What `run` comes to; everything is as before afterwards, nominations included."""
-        with self._nominator.rehearsal(choice.pod for choice in choices):
-            outcome = self.run(*choices)
-            if isinstance(outcome, Committed):
-                self.undo(outcome.members)
-        return outcome
-
-    def undo(self, members: Sequence[Reserved]) -> None:
+    def undo(self, members: Sequence[Reserved]) -> list[Effect]:
         """Unreserve and forget ``members``, the last one first.
 
         One whose binding has been seen meanwhile stays in the cache.
+
+        Returns:
+            What Unreserve plugins want done, which is for the end of a real attempt. A trial has
+            written nothing, so there it is dropped.
         """
+        effects: list[Effect] = []
         for member in reversed(members):
-            pod = member.pod
-            member.framework.lifecycle.unreserve(member.state, pod, pod.node_name)
+            pod, state = member.pod, member.state
+            before = len(state.effects)
+            member.framework.lifecycle.unreserve(state, pod, pod.node_name)
+            effects += state.effects[before:]
+            del state.effects[before:]
             self._cache.forget(pod.uid)
+        return effects
 
     def _assume(self, choice: Choice) -> Member:
         assumed = self._cache.assume(choice.pod, choice.node_name)
@@ -152,19 +147,13 @@ class Commit:
         return Member(choice.framework, choice.state, assumed)
 
 
-def _reserve(members: Sequence[Member]) -> Rejection | None:
-    for member in members:
-        pod, lifecycle = member.pod, member.framework.lifecycle
-        status = lifecycle.reserve(member.state, pod, pod.node_name)
-        if status.rejected:
-            return Rejection.of_chosen_node(Point.RESERVE, status)
-    return None
+def _reserve(member: Member) -> Rejection | None:
+    pod, lifecycle = member.pod, member.framework.lifecycle
+    status = lifecycle.reserve(member.state, pod, pod.node_name)
+    return Rejection.of_chosen_node(Point.RESERVE, status) if status.rejected else None
 
 
-def _permit(members: Sequence[Member]) -> Rejection | None:
-    for member in members:
-        pod, lifecycle = member.pod, member.framework.lifecycle
-        status, member.waits = lifecycle.permit(member.state, pod, pod.node_name)
-        if status.rejected:
-            return Rejection.of_chosen_node(Point.PERMIT, status)
-    return None
+def _permit(member: Member) -> Rejection | None:
+    pod, lifecycle = member.pod, member.framework.lifecycle
+    status, member.waits = lifecycle.permit(member.state, pod, pod.node_name)
+    return Rejection.of_chosen_node(Point.PERMIT, status) if status.rejected else None

@@ -25,12 +25,16 @@ from bayplan.framework.runtime import Framework
 
 
 class Planner:
-    """Makes plans. Scheduling thread only."""
+    """Makes plans. Scheduling thread only.
+
+    Attributes:
+        selector: chooses nodes.
+    """
 
     def __init__(self, cache: Cache, commit: Commit, selector: NodeChooser) -> None:
         self._cache = cache
         self._commit = commit
-        self._selector = selector
+        self.selector = selector
 
     def plan(
         self, framework: Framework, group: Group, pods: Sequence[Pod], *, dry_run: bool = False
@@ -41,7 +45,7 @@ class Planner:
         if fault := levels.fault(self._cache.nodes, group):
             return group_reasons.bad_topology(group, fault, pods)
         search = DomainSearch(
-            framework, self._selector, self._commit, self._cache, group, pods, dry_run=dry_run
+            framework, self.selector, self._commit, self._cache, group, pods, dry_run=dry_run
         )
         rejection = search.run()
         if rejection is not None:

@@ -20,6 +20,7 @@ class Placers:
 
     Attributes:
         selector: chooses a node for a Pod.
+        nominator: Pods nominated to nodes.
         commit: assumes the choice, and reserves.
         planner: plans a group.
         rooms: whom to evict for a group.
@@ -29,6 +30,7 @@ class Placers:
 
     def __init__(self, cache: Cache, nominator: Nominator, selector: NodeChooser) -> None:
         self.selector = selector
+        self.nominator = nominator
         self.commit = Commit(cache, nominator)
         self.planner = Planner(cache, self.commit, selector)
         self.rooms = RoomMaker(cache, nominator, self.planner)

@@ -6,7 +6,7 @@ reserved, from the moment it is made: it is then either bound or dropped (`Plann
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.commit import Member
 from bayplan.attempt.levels import Domain
 from bayplan.attempt.outcome import Placement, Reason
+from bayplan.framework.effects import Effect
 from bayplan.framework.room import Room
 
 
@@ -47,6 +48,7 @@ class GroupRejection(msgspec.Struct, frozen=True, eq=False):
         fit: how many of its Pods had a node before it was undone.
         room: where there will be room for it, and who is evicted for that.
         fault: the exception behind a SchedulerError, where there is one.
+        effects: what plugins want done when the rejection counts.
     """
 
     sentence: str
@@ -57,3 +59,4 @@ class GroupRejection(msgspec.Struct, frozen=True, eq=False):
     fit: int = 0
     room: Room | None = None
     fault: Exception | None = None
+    effects: Sequence[Effect] = ()

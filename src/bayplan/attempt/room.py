@@ -74,7 +74,11 @@ class Request:
 
     def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
         """See `RoomRequest`."""
-        with self._nominator.rehearsal(self.taker.pods), self._cache.trial():
+        with (
+            self._nominator.rehearsal(self.taker.pods),
+            self._planner.selector.rehearsal(),
+            self._cache.trial(),
+        ):
             for victim in victims:
                 self._cache.remove(victim.uid)
             plan = self._planner.plan(self._framework, self._group, self.taker.pods, dry_run=True)
@@ -90,6 +94,7 @@ class HeldPodRequest:
 
     Args:
         cache: the Pods on nodes.
+        nominator: nominated Pods.
         commit: goes as far as Permit.
         selector: chooses a node.
         framework: the Pod's profile.
@@ -100,13 +105,15 @@ class HeldPodRequest:
     def __init__(
         self,
         cache: Cache,
+        nominator: Nominator,
         commit: Commit,
         selector: NodeChooser,
         framework: Framework,
         state: CycleState,
         pod: Pod,
     ) -> None:
-        self._cache, self._commit, self._selector = cache, commit, selector
+        self._cache, self._nominator = cache, nominator
+        self._commit, self._selector = commit, selector
         self._framework, self._domain, self._pod = framework, state.domain, pod
         self.taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
         self.dry_run, self.effects = state.dry_run, state.effects
@@ -118,15 +125,19 @@ class HeldPodRequest:
     def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
         """See `RoomRequest`."""
         state, pod = CycleState(dry_run=True, domain=self._domain), self._pod
-        with self._cache.trial():
+        with self._selector.rehearsal(), self._cache.trial():
             for victim in victims:
                 self._cache.remove(victim.uid)
             placement = attempt(self._framework, self._selector, state, pod, make_room=False)
             if isinstance(placement, Rejection):
                 return None
             choice = Choice(self._framework, state, pod, placement.node_name)
-            refused = isinstance(self._commit.rehearse(choice), Rejection)
-        return None if refused else {pod.uid: placement.node_name}
+            with self._nominator.rehearsal([pod]):
+                member = self._commit.run(choice)
+                if isinstance(member, Rejection):
+                    return None
+                self._commit.undo([member])
+        return {pod.uid: placement.node_name}
 
 
 class RoomMaker:
@@ -158,7 +169,8 @@ class RoomMaker:
             self._cache, self._nominator, self._planner, framework, group, pods, dry_run=dry_run
         )
         try:
-            return _with(self._ask(framework, request), rejection)
+            answer = _with(self._ask(framework, request), rejection)
+            return msgspec.structs.replace(answer, effects=request.effects)
         except AttemptFault as fault:
             return _with(NoRoom(str(fault)), rejection)
         except Exception as exc:

@@ -7,7 +7,8 @@ with another source of objects and another tie-break.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,12 @@ class Selection:
 
 
 class NodeChooser:
-    """Selects nodes. One per scheduler."""
+    """Selects nodes. One per scheduler.
+
+    Attributes:
+        nodes: the table.
+        sampler: with percentageOfNodesToScore, the nodes to look at.
+    """
 
     def __init__(
         self,
@@ -75,7 +81,16 @@ class NodeChooser:
         self._extenders = extenders
         self._backoff = backoff
         self._tie_break = tie_break
-        self._sampler = NodeSampler(nodes)
+        self.sampler = NodeSampler(nodes)
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """The next sample of nodes begins after the ``with`` block where it would have before."""
+        start = self.sampler.start
+        try:
+            yield
+        finally:
+            self.sampler.start = start
 
     @property
     def asks_extenders(self) -> bool:
@@ -128,8 +143,8 @@ class NodeChooser:
     def _narrow(self, framework: Framework, state: CycleState, pod: Pod, fit: Fit) -> None:
         """percentageOfNodesToScore, then extenders."""
         if framework.percentage < 100 and fit.count:
-            fit.feasible, fit.evaluated = self._sampler.restrict(
-                fit.feasible, framework.percentage, fit.among, advance=not state.dry_run
+            fit.feasible, fit.evaluated = self.sampler.restrict(
+                fit.feasible, framework.percentage, fit.among
             )
             fit.count = int(np.count_nonzero(fit.feasible))
         if self._extenders and fit.count:

@@ -38,6 +38,7 @@ from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.placement_memory import Tried
 from bayplan.framework.placement_stage import PlacementStage
@@ -74,12 +75,14 @@ class GroupAttempt(msgspec.Struct, frozen=True, eq=False):
         pods: all of its Pods that need nodes, in the order in which they are tried.
         results: of as many of them as were tried.
         room: where there will be room for them, and who is evicted for that.
+        effects: what plugins want done when the attempt counts.
     """
 
     status: Status
     pods: tuple[Pod, ...]
     results: tuple[Result, ...] = ()
     room: Room | None = None
+    effects: Sequence[Effect] = ()
 
     @property
     def placed(self) -> list[Placed]:

@@ -153,7 +153,11 @@ class WorkloadRequest:
         """See `WorkloadRoomRequest`."""
         rooms, pods = self._rooms, self.taker.pods
         row_local = not rooms.selector.asks_extenders and all(map(self._is_row_local, pods))
-        with rooms.nominator.rehearsal(pods), rooms.cache.trial():
+        with (
+            rooms.nominator.rehearsal(pods),
+            rooms.selector.rehearsal(),
+            rooms.cache.trial(),
+        ):
             for victim in victims:
                 rooms.cache.remove(victim.uid)
             done = rooms.attempts.run(self._framework, self.pod_group, pods, dry_run=True)
@@ -203,7 +207,7 @@ class WorkloadRooms:
             log.exception("making room broke", podGroup=pod_group.key)
             return msgspec.structs.replace(done, status=Status.error(error_text(exc)))
         status = replace(done.status, reasons=(*done.status.reasons, text))
-        return msgspec.structs.replace(done, status=status, room=room)
+        return msgspec.structs.replace(done, status=status, room=room, effects=request.effects)
 
     def dry_run(
         self, framework: Framework, pod_group: WorkloadPodGroup, pods: Sequence[Pod]

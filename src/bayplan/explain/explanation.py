@@ -1,7 +1,7 @@
 """Explain: for one pending Pod, the result of every plugin for every node.
 
-It runs the scheduler's attempt and commit as a dry run and a rehearsal, so nothing changes. The
-result is plain data in the format of the conformance oracle. Empty keys are left out.
+It makes the scheduler's decision (`bayplan.decide`) and drops it, so nothing changes. The result is
+plain data in the format of the conformance oracle. Empty keys are left out.
 """
 
 from __future__ import annotations
@@ -12,35 +12,21 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Committed
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
+from bayplan.decide.deciding import Decision, Detail, deciding
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.faults import AttemptFault
-from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.runtime import Framework
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Code, Status
 
 Verdict = dict[str, Any]
-
-
-@runtime_checkable
-class ExplainsPostFilter(Protocol):
-    """A PostFilter plugin with an explanation of its answer."""
-
-    def explain_post_filter(
-        self, state: CycleState, pod: Pod, failure: FilterFailure
-    ) -> dict[str, Any]:
-        """Plain data that is added to ``postFilter`` of the explanation. Changes nothing.
-
-        Empty where it has nothing to say: then the next plugin is asked.
-        """
 
 
 @runtime_checkable
@@ -64,22 +50,21 @@ def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool =
     if pod.deleted is not None:
         verdict["message"] = skip_note(pod)
         return verdict
-    state = CycleState(dry_run=True, explained=True)
-    outcome = attempt(framework, placers.selector, state, pod)
-    diagnosis = None
-    if isinstance(outcome, Placement):
-        diagnosis = _diagnosis_of(framework, state, pod, outcome)
-        _add_placement(verdict, framework, state, pod, outcome, diagnosis)
-    elif isinstance(outcome.fault, AttemptFault):
-        diagnosis = _add_fault(verdict, framework, pod, outcome.fault)
-    else:
-        diagnosis = outcome.diagnosis
-        _add_rejection(verdict, framework, state, pod, outcome)
+    with deciding(placers, framework, pod, detailed=True) as decision:
+        pass
+    rejection, diagnosis = decision.rejection, None
+    if decision.placement is not None and decision.detail is not None:
+        diagnosis = decision.detail.diagnosis
+        _add_placement(verdict, decision.placement, decision.detail)
+    elif rejection is not None and isinstance(rejection.fault, AttemptFault):
+        diagnosis = _add_fault(verdict, framework, pod, rejection.fault)
+    elif rejection is not None:
+        diagnosis = rejection.diagnosis
+        _add_rejection(verdict, rejection)
     if details and "nodes" in verdict and diagnosis is not None:
         verdict["details"] = _details(framework, diagnosis, pod)
-    if isinstance(outcome, Placement):
-        choice = Choice(framework, state, pod, outcome.node_name)
-        _add_commit(verdict, placers.commit.rehearse(choice))
+    if decision.placement is not None:
+        _add_commit(verdict, decision)
     return verdict
 
 
@@ -134,9 +119,7 @@ def _names(diagnosis: Diagnosis, rows: IntArray) -> list[str]:
 # No node fits
 
 
-def _add_rejection(
-    verdict: Verdict, framework: Framework, state: CycleState, pod: Pod, rejection: Rejection
-) -> None:
+def _add_rejection(verdict: Verdict, rejection: Rejection) -> None:
     verdict["message"] = cut_note(rejection.message)
     diagnosis = rejection.diagnosis
     if diagnosis is None:
@@ -146,37 +129,22 @@ def _add_rejection(
     else:
         verdict["nodes"] = _node_outcomes(diagnosis)
     if rejection.post_filter is not None:
-        verdict["postFilter"] = _post_filter(
-            framework, state, pod, rejection.post_filter, diagnosis
-        )
+        verdict["postFilter"] = _post_filter(rejection.post_filter)
 
 
-def _post_filter(
-    framework: Framework,
-    state: CycleState,
-    pod: Pod,
-    result: PostFilterResult,
-    diagnosis: Diagnosis,
-) -> Verdict:
+def _post_filter(result: PostFilterResult) -> Verdict:
     outcome: Verdict = {}
     if result.status.message:
         outcome["message"] = result.status.message
     if result.nominated_node:
         outcome["nominatedNode"] = result.nominated_node
-        outcome.update(eviction(framework, state, pod, diagnosis))
+        outcome.update(eviction(result))
     return outcome
 
 
-def eviction(framework: Framework, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> Verdict:
-    """The victims for ``pod``, from the first PostFilter plugin that can explain itself."""
-    candidates = diagnosis.rows_with(unresolvable=False)
-    failure = FilterFailure(diagnosis.nodes, diagnosis, candidates)
-    for plugin in framework.plugins.post_filter:
-        if isinstance(plugin, ExplainsPostFilter):
-            explanation = plugin.explain_post_filter(state, pod, failure)
-            if explanation:
-                return explanation
-    return {}
+def eviction(result: PostFilterResult) -> Verdict:
+    """What the PostFilter plugin that answers says of whom it would evict."""
+    return result.explain() if result.explain is not None else {}
 
 
 def raised(fault: Exception | None) -> Verdict:
@@ -226,7 +194,7 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
     message = str(fault)
     if fault.point is Point.PRE_FILTER:
         return FaultDetails(message, pre_filter=Status.error(message))
-    state = CycleState(dry_run=True)
+    state = CycleState(timed=False)
     try:
         diagnosis, rejection = framework.search.diagnose(state, pod, with_nominated=False)
     except AttemptFault:
@@ -245,60 +213,37 @@ def diagnose_fault(framework: Framework, pod: Pod, fault: AttemptFault) -> Fault
 # A node was chosen
 
 
-def _diagnosis_of(
-    framework: Framework, state: CycleState, pod: Pod, placement: Placement
-) -> Diagnosis:
-    """The status of every node: from the attempt, unless the attempt looked at some nodes only."""
-    diagnosis = placement.fit.diagnosis
-    if diagnosis is None or pod.status.nominated_node_name or state.domain is not None:
-        fresh = CycleState(dry_run=True)
-        diagnosis, _ = framework.search.diagnose(fresh, pod, with_nominated=False)
-    return diagnosis
-
-
-def _add_placement(
-    verdict: Verdict,
-    framework: Framework,
-    state: CycleState,
-    pod: Pod,
-    placement: Placement,
-    diagnosis: Diagnosis,
-) -> None:
-    nodes = verdict["nodes"] = _node_outcomes(diagnosis)
+def _add_placement(verdict: Verdict, placement: Placement, detail: Detail) -> None:
+    nodes = verdict["nodes"] = _node_outcomes(detail.diagnosis)
     if placement.fit.nominated is not None:
         nodes[placement.node_name] = _outcome(SUCCESS)
         verdict["nominated"] = placement.node_name
-    elif placement.fit.count > 1 and framework.search.scores_anything:
-        _add_scores(verdict, framework, state, pod, placement.fit, diagnosis.nodes.names)
-    verdict["best"] = sorted(_names(diagnosis, placement.best))
+    elif detail.scores:
+        _add_scores(verdict, placement.fit, detail)
+    verdict["best"] = sorted(_names(detail.diagnosis, placement.best))
 
 
-def _add_scores(
-    verdict: Verdict,
-    framework: Framework,
-    state: CycleState,
-    pod: Pod,
-    fit: Fit,
-    names: list[str | None],
-) -> None:
+def _add_scores(verdict: Verdict, fit: Fit, detail: Detail) -> None:
+    names = detail.diagnosis.nodes.names
     rows = np.flatnonzero(fit.feasible).tolist()
     scores: dict[str, dict[str, int]] = {names[row] or "": {} for row in rows}
-    for part in framework.search.score_parts(state, pod, fit):
+    for part in detail.scores:
         for row, score in zip(part.rows.tolist(), part.scores.tolist(), strict=True):
             scores[names[row] or ""][part.plugin] = score
     verdict["scores"] = dict(sorted(scores.items()))
     verdict["totals"] = {name: sum(parts.values()) for name, parts in verdict["scores"].items()}
 
 
-def _add_commit(verdict: Verdict, outcome: Committed | Rejection) -> None:
+def _add_commit(verdict: Verdict, decision: Decision) -> None:
     """What Reserve and Permit plugins say of the chosen node, where it is not just yes."""
-    if isinstance(outcome, Rejection):
+    rejection = decision.rejection
+    if rejection is not None:
         # Wherever the Pod was to go, it does not: neither to this node nor, now, to another one.
         for key in ("best", "nominated"):
             verdict.pop(key, None)
-        verdict["message"] = cut_note(outcome.message)
-        verdict.update(raised(outcome.fault))
-        if outcome.point is not None and outcome.status is not None:
-            verdict[outcome.point.value] = _outcome(outcome.status)
-    elif waits := outcome.members[0].waits:
+        verdict["message"] = cut_note(rejection.message)
+        verdict.update(raised(rejection.fault))
+        if rejection.point is not None and rejection.status is not None:
+            verdict[rejection.point.value] = _outcome(rejection.status)
+    elif decision.member is not None and (waits := decision.member.waits):
         verdict["permit"] = {"code": str(Code.WAIT), "seconds": dict(waits)}

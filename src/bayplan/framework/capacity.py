@@ -96,7 +96,7 @@ class CapacityCache:
         return capacity
 
     def _make(self, pod: Pod) -> Capacity:
-        nodes, state = self._nodes, CycleState(dry_run=True)
+        nodes, state = self._nodes, CycleState(timed=False)
         state.adopt(self._answers.answers(pod).state)
         copies = np.where(nodes.exists, UNBOUNDED, 0)
         behind = set()

@@ -30,6 +30,8 @@ class CycleState:
     Attributes:
         dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
             does, and nothing is counted or remembered for the next Pod.
+        timed: whether the durations of its extension points count in the metrics; those of a
+            question, and of what is tried out for a plan, do not.
         explained: whether the status of every node is wanted, also where the Pod fits somewhere.
         effects: what plugins want done when the decision is applied (`bayplan.framework.effects`).
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
@@ -48,6 +50,7 @@ class CycleState:
         "skip_filter",
         "skip_pre_bind",
         "skip_score",
+        "timed",
         "unconcerned",
         "unlimited",
     )
@@ -56,6 +59,7 @@ class CycleState:
         self,
         *,
         dry_run: bool = False,
+        timed: bool = True,
         explained: bool = False,
         domain: BoolArray | None = None,
         outside: Status | None = OUTSIDE,
@@ -63,6 +67,7 @@ class CycleState:
     ) -> None:
         self._data: dict[str, object] = {}
         self.dry_run = dry_run
+        self.timed = timed and not dry_run
         self.effects: list[Effect] = []
         self.explained = explained
         self.domain = domain
@@ -108,7 +113,9 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
-        copy = CycleState(dry_run=self.dry_run, domain=self.domain, outside=self.outside)
+        copy = CycleState(
+            dry_run=self.dry_run, timed=self.timed, domain=self.domain, outside=self.outside
+        )
         copy.adopt(self)
         return copy
 

@@ -308,6 +308,7 @@ class InTreeHandle(Handle):
         queued: the Pods in the queue. Scheduling thread only.
         what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
             the profile are made, before the first Pod.
+        exhaustive: whether searches look at all nodes even where enough would do: offline.
         room_request: asks for room for a Pod that a limit holds back, after an attempt with that
             state.
         evictions: who is leaving, and for whom. Scheduling thread only.
@@ -324,6 +325,7 @@ class InTreeHandle(Handle):
     queues: QueueTree
     queued: QueuedPods
     what_if: WhatIf
+    exhaustive: bool
     room_request: AsksForRoom
     evictions: Evictions
     eviction_failed: Callable[[Pod], None]

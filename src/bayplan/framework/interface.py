@@ -11,6 +11,7 @@ sees there is consistent and holds still. PreBind, Bind and PostBind run on bind
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -109,6 +110,9 @@ class Plugin:
     """What the answers depend on, besides rows, where none depends on CLUSTER."""
     normalizer: ClassVar[Normalizer | None] = None
     """How to normalize scores, where dividing by the highest one is all there is to it."""
+    pure: ClassVar[bool] = False
+    """Whether PostFilter does nothing by itself: what is to be done is in ``state.effects``. Then
+    the plugin is asked outside of the scheduling cycle, too, as by ``bayplan explain``."""
     blocking: ClassVar[bool] = False
     """Whether filter and score wait for something (a network service): they then run on worker
     threads, several nodes at a time."""
@@ -178,15 +182,18 @@ class FilterFailure:
 
 @dataclass(frozen=True)
 class PostFilterResult:
-    """What a PostFilter plugin did.
+    """What a PostFilter plugin answers.
 
     Attributes:
         status: Success when it made room, Unschedulable with the message for the Pod otherwise.
         nominated_node: the node the Pod will fit on; "" clears a nomination; None leaves it.
+        explain: makes plain data that explains the answer to people: ``victims``, names of Pods,
+            and ``candidates``, the same by node.
     """
 
     status: Status
     nominated_node: str | None = None
+    explain: Callable[[], dict[str, Any]] | None = None
 
 
 class QueuedPod(Protocol):

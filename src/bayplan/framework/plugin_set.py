@@ -114,6 +114,7 @@ class PluginSet:
         selective: those at PreFilter that may have nothing to do with a Pod.
         trusted: see above.
         all: every plugin once, in the order of the points.
+        pure_post_filter: those at PostFilter that do nothing by themselves.
         rejecting: those that can reject a Pod.
         bounding: those at Filter that bound how many Pods a node takes.
         grouping: those that have Pods placed together; the first one that knows a Pod's group has
@@ -152,6 +153,7 @@ class PluginSet:
         self.post_filter: tuple[PostFilter, ...] = tuple(
             p for p in points[Point.POST_FILTER] if isinstance(p, PostFilter)
         )
+        self.pure_post_filter = tuple(p for p in self.post_filter if p.pure)
         self.pod_group_post_filter: tuple[PodGroupPostFilter, ...] = tuple(
             p for p in points[Point.POD_GROUP_POST_FILTER] if isinstance(p, PodGroupPostFilter)
         )
@@ -314,7 +316,7 @@ class PluginSet:
         self, state: CycleState, point: Point, started: float, status: str = "Success"
     ) -> None:
         """All plugins of an extension point ran since ``started`` (`time.perf_counter`)."""
-        if not state.dry_run:
+        if state.timed:
             seconds = perf_counter() - started
             self.instrument.extension_point(point.display, self.profile, status, seconds)
 

@@ -161,6 +161,8 @@ class BoundsCopies(Named, Protocol):
 class PostFilter(Named, Protocol):
     """Makes room."""
 
+    pure: ClassVar[bool]
+
     def post_filter(
         self, state: CycleState, pod: Pod, failure: FilterFailure, /
     ) -> PostFilterResult:

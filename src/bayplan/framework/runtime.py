@@ -6,7 +6,7 @@ kube-scheduler's ``pkg/scheduler/framework/runtime/framework.go``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from time import perf_counter
 
@@ -20,6 +20,7 @@ from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.lifecycle import Lifecycle
 from bayplan.framework.placement_stage import PlacementStage
 from bayplan.framework.plugin_set import Enabled, PluginSet, Trust
+from bayplan.framework.points import PostFilter
 from bayplan.framework.search import NodeSearch
 from bayplan.framework.status import Code, Status
 from bayplan.telemetry.instrument import Instrument
@@ -61,18 +62,22 @@ class Framework:
         self._nodes = handle.nodes
         self.groups = handle.groups
 
-    def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
-        """Let PostFilter plugins make room; the first one that does ends the search."""
+    def post_filter(
+        self, state: CycleState, pod: Pod, diagnosis: Diagnosis, asked: Sequence[PostFilter]
+    ) -> PostFilterResult:
+        """Let plugins make room; the first one of ``asked`` that does ends the search."""
         started = perf_counter()
-        result = self._post_filter(state, pod, diagnosis)
+        result = self._post_filter(state, pod, diagnosis, asked)
         self.plugins.time(state, Point.POST_FILTER, started, str(result.status.code))
         return result
 
-    def _post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> PostFilterResult:
+    def _post_filter(
+        self, state: CycleState, pod: Pod, diagnosis: Diagnosis, asked: Sequence[PostFilter]
+    ) -> PostFilterResult:
         failure = FilterFailure(self._nodes, diagnosis, diagnosis.rows_with(unresolvable=False))
         reasons: list[str] = []
         nominated: str | None = None
-        for plugin in self.plugins.post_filter:
+        for plugin in asked:
             result = self.plugins.ask(
                 (PostFilterResult,),
                 plugin,

@@ -19,11 +19,16 @@ _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 
 
 class NodeSampler:
-    """Remembers where the last search ended. One per scheduler, shared by all profiles."""
+    """Takes a part of the feasible nodes. One per scheduler, shared by all profiles.
+
+    Attributes:
+        start: where the next search begins, by place in the order of nodes: where the last one
+            ended. A trial that is not kept sets it back.
+    """
 
     def __init__(self, nodes: LiveNodeTable) -> None:
         self._nodes = nodes
-        self._start = 0
+        self.start = 0
         self._order: IntArray = np.empty(0, np.int64)
         self._position = -1
 
@@ -32,24 +37,21 @@ class NodeSampler:
         feasible: BoolArray,
         percentage: int,
         among: BoolArray | None = None,
-        *,
-        advance: bool = True,
     ) -> tuple[BoolArray, int]:
         """The part of ``feasible`` to score, and how many nodes were looked at for it.
 
         ``among`` are the nodes that PreFilter left, where it left some out: the percentage is of
-        those. The next search begins where this one ended, unless ``advance`` is false.
+        those. The next search begins where this one ended.
         """
         everything = self._current_order()
         order = everything if among is None else everything[among[everything]]
         limit = nodes_to_find(percentage, len(order))
-        rotated = np.roll(order, -(self._start % max(len(order), 1)))
+        rotated = np.roll(order, -(self.start % max(len(order), 1)))
         feasible_so_far = np.cumsum(feasible[rotated])
         looked_at = len(rotated)
         if len(feasible_so_far) and feasible_so_far[-1] > limit:
             looked_at = int(np.searchsorted(feasible_so_far, limit)) + 1
-        if advance:
-            self._start = (self._start + looked_at) % max(len(everything), 1)
+        self.start = (self.start + looked_at) % max(len(everything), 1)
         sample = np.zeros_like(feasible)
         sample[rotated[:looked_at]] = True
         return feasible & sample, looked_at

@@ -147,7 +147,7 @@ class NodeSearch:
             or any(p.name not in plugins.trusted for p in (*pre_filters, *pre_scores))
         ):
             return None
-        state = CycleState(dry_run=True)
+        state = CycleState(timed=False)
         state.adopt(answers.state)
         for pre_filter in pre_filters:
             plugins.ask_pre_filter(pre_filter, state, pod, nodes)

@@ -59,9 +59,16 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodGroupPostFilter, PreFilter
+from bayplan.framework.points import (
+    CarriesOut,
+    EnqueueExtensions,
+    FilterNodes,
+    PodGroupPostFilter,
+    PreFilter,
+)
 from bayplan.framework.room import NoRoom, RoomRequest, Taker
 from bayplan.framework.status import SKIP, Status
 from bayplan.preemption.capacity import Capacity, Fit, needs_of
@@ -109,7 +116,19 @@ class _Kept(list[Reservation]):
     """The reservations that a Pod has to respect: a code of Filter is a place in here, from 1."""
 
 
-class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtensions):
+class Reserve(Effect, frozen=True, eq=False):
+    """Keep nodes for a group.
+
+    Attributes:
+        taker: the group.
+        reservation: the nodes; None where it gets none, and loses those that it had.
+    """
+
+    taker: Taker
+    reservation: Reservation | None
+
+
+class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtensions, CarriesOut):
     """See the module's docstring."""
 
     Args = BackfillArgs
@@ -167,16 +186,21 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
 
     def pod_group_post_filter(self, request: RoomRequest) -> NoRoom:
         """Reserve room for a group that has waited long. Others may still make room for it."""
-        taker = request.taker
-        if not request.dry_run and self._waits_long(taker):
+        if self._waits_long(request.taker):
             reservation = self._plan(request)
-            before = self._reservations.pop(taker.uid, None)
-            if reservation is not None:
-                self._reservations[taker.uid] = reservation
-                if before is None or before.nodes != reservation.nodes:
-                    self._tell(taker, reservation)
-            self._count()
+            request.effects.append(Reserve(self.name, request.taker, reservation))
         return NoRoom()
+
+    def carry_out(self, effect: Effect) -> None:
+        """Keep a reservation, in place of the one that the group had."""
+        assert isinstance(effect, Reserve)
+        taker, reservation = effect.taker, effect.reservation
+        previous = self._reservations.pop(taker.uid, None)
+        if reservation is not None:
+            self._reservations[taker.uid] = reservation
+            if previous is None or previous.nodes != reservation.nodes:
+                self._tell(taker, reservation)
+        self._count()
 
     def _waits_long(self, taker: Taker) -> bool:
         created = [pod.created.timestamp() for pod in taker.pods if pod.created is not None]

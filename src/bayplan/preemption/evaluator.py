@@ -1,15 +1,15 @@
 """Evaluator: whether eviction can make room for a Pod that fits nowhere, and on which node.
 
-It changes nothing: `Analysis` has the result, or the reason why there is none. A real attempt stops
-at as many candidates as kube-scheduler evaluates; an explanation evaluates all nodes. Messages are
-kube-scheduler's.
+It changes nothing: `Analysis` has the result, or the reason why there is none. A search stops at as
+many candidates as kube-scheduler evaluates; offline, for simulate and explain, it evaluates all
+nodes. Messages are kube-scheduler's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,15 @@ class Analysis:
         result: what PostFilter answers.
         candidates: every node that was found to do, in row order, after extenders had their say.
         tied: those between which no criterion decides, by node name; the first is taken.
+        next_row: where the next search begins.
+        outcomes: those of the dry runs, for the next search.
     """
 
     result: PostFilterResult
     candidates: tuple[Candidate, ...] = ()
     tied: tuple[Candidate, ...] = ()
+    next_row: int = 0
+    outcomes: Outcomes | None = None
 
     @property
     def best(self) -> Candidate | None:
@@ -86,7 +90,7 @@ class Evaluator:
 
     Args:
         policy: which Pods may be evicted.
-        enough: how many candidates a real attempt looks for among so many nodes.
+        enough: how many candidates a search looks for among so many nodes.
     """
 
     def __init__(
@@ -99,27 +103,30 @@ class Evaluator:
         self._budgets = handle.objects.shared(Budgets, handle.objects)
         self._gangs = gangs_of(handle)
         self._book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
-        # A dry run looks at every node. If a live search found these outcomes it would choose among
-        # more candidates than it looks for, so asking a question would change a decision.
-        self._dry_run_book = OutcomeBook(handle.what_if, self._nodes, self._budgets, self._gangs)
         self._next_row = 0
 
-    def analyse(
-        self, state: CycleState, pod: Pod, failure: FilterFailure, *, every_node: bool
-    ) -> Analysis:
-        """What preemption can do for ``pod``, which ``failure`` says fits nowhere.
+    def remember(self, pod: Pod, analysis: Analysis) -> None:
+        """The next search goes on where this one ended, and need not repeat its dry runs.
 
-        With ``every_node`` all nodes are looked at, not only as many as are enough.
+        For the moment at which the decision is applied: what a question has found out is dropped,
+        else it would change which candidates the next search chooses among.
+        """
+        self._next_row = analysis.next_row
+        if analysis.outcomes is not None:
+            self._book.keep(pod, analysis.outcomes)
+
+    def analyse(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Analysis:
+        """What preemption can do for ``pod``, which ``failure`` says fits nowhere.
 
         Raises:
             AttemptFault: a plugin broke.
         """
         reason = self._not_eligible(state, pod, failure)
         if reason:
-            return _nothing(Status.unschedulable(reason))
+            return replace(_nothing(Status.unschedulable(reason)), next_row=self._next_row)
         self._gangs.refresh()
+        rows, next_row = failure.candidates, self._next_row
         outcomes = self._outcomes(state, pod)
-        rows = failure.candidates
         if self._policy.has_victims(state, pod):
             dry_run = DryRun(
                 self._handle.what_if,
@@ -130,12 +137,18 @@ class Evaluator:
                 pod,
                 self._nodes,
             )
-            limit = len(rows) if every_node else min(self._enough(len(rows)), len(rows))
-            last = self._try(dry_run, outcomes, rows, limit)
-            if not state.dry_run:
-                self._next_row = last + 1
+            wanted = min(self._enough(len(rows)), len(rows))
+            outcomes, next_row = self._try(dry_run, outcomes, rows, wanted)
         else:
+            outcomes = outcomes.copy()
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
+        analysis = self._choice(pod, rows, outcomes)
+        explain = analysis.explanation if analysis.best is not None else None
+        result = replace(analysis.result, explain=explain)
+        return replace(analysis, result=result, next_row=next_row, outcomes=outcomes)
+
+    def _choice(self, pod: Pod, rows: IntArray, outcomes: Outcomes) -> Analysis:
+        """The best of the candidates that the dry runs have found."""
         candidate_rows = rows[outcomes.possible[rows]]
         if not len(candidate_rows):
             return self._no_candidates(outcomes, rows)
@@ -150,7 +163,7 @@ class Evaluator:
         """The valid outcomes of earlier dry runs."""
         if not self._policy.is_row_local(state, pod):
             return Outcomes(len(self._nodes))
-        return (self._dry_run_book if state.dry_run else self._book).of(state, pod)
+        return self._book.of(state, pod)
 
     # Eligibility
 
@@ -171,24 +184,27 @@ class Evaluator:
 
     # Dry runs
 
-    def _try(self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int) -> int:
+    def _try(
+        self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int
+    ) -> tuple[Outcomes, int]:
         """Dry runs on ``rows`` until there are enough candidates, one of which does no harm.
 
         None violates a budget then, nor takes what a group cannot do without.
 
-        Each call begins where the last one ended, so that every node gets its turn. Returns
-        the row where it ended.
+        Each call begins where the last one ended, so that every node gets its turn. Returns the
+        outcomes with the new ones, and the row where the next call begins.
         """
-        last = self._next_row - 1
-        first = int(np.searchsorted(rows, self._next_row))
+        next_row = self._next_row
+        first = int(np.searchsorted(rows, next_row))
         rows = np.concatenate([rows[first:], rows[:first]])
         while (missing := _missing(outcomes, rows, wanted)) > 0:
             untried = rows[~outcomes.valid[rows]][:missing]
             if not len(untried):
                 break
+            outcomes = outcomes.copy()
             outcomes.record(dry_run.run(untried))
-            last = int(untried[-1])
-        return last
+            next_row = int(untried[-1]) + 1
+        return outcomes, next_row
 
     def _no_candidates(self, outcomes: Outcomes, rows: IntArray) -> Analysis:
         statuses = [s for row in rows.tolist() if isinstance(s := outcomes[row], Status)]

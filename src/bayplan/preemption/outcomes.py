@@ -43,6 +43,13 @@ class Outcomes:
         self.ranks: IntArray = np.zeros((n, 5), np.int64)
         self._by_row: dict[int, Outcome] = {}
 
+    def copy(self) -> Outcomes:
+        """The same outcomes, to record more."""
+        copy = Outcomes(0)
+        copy.valid, copy.possible = self.valid.copy(), self.possible.copy()
+        copy.ranks, copy._by_row = self.ranks.copy(), self._by_row.copy()
+        return copy
+
     def record(self, outcomes: Mapping[int, Outcome]) -> None:
         """Store the results of a dry run."""
         self._by_row.update(outcomes)
@@ -117,6 +124,15 @@ class OutcomeBook:
             kept.refresh(rivals)
             self._kept.put(pod.shape, kept)
         return kept.outcomes
+
+    def keep(self, pod: Pod, outcomes: Outcomes) -> None:
+        """Cache ``outcomes``, which have more than those that `of` has returned for ``pod``.
+
+        Nothing that outcomes depend on may have changed since.
+        """
+        kept = self._kept.get(pod.shape)
+        if kept is not None:
+            kept.outcomes = outcomes
 
     def _rivals(self, pod: Pod) -> Rivals:
         rivals = self._what_if.rivals(pod, self._nodes)

@@ -1,15 +1,14 @@
 """Preemption as a plugin: what DefaultPreemption and the plugins that replace it have in common.
 
-PostFilter finds the node and the victims, has them evicted in the background and nominates the
-node; PreEnqueue holds the Pod back until they are leaving. In a dry run, as for simulate and
-explain, no Pod is evicted.
+PostFilter finds the node and the victims, and nominates the node; the evictions are an effect.
+PreEnqueue holds the Pod back until they are leaving.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
 from bayplan.api.pod import Pod
@@ -21,24 +20,40 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.evictions import POD
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
-from bayplan.framework.points import EnqueueExtensions, PostFilter, PreEnqueue
+from bayplan.framework.points import CarriesOut, EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import Executor
 from bayplan.preemption.policy import VictimPolicy
 
 
-class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions):
+class Preempt(Effect, frozen=True, eq=False):
+    """Make the room that a search has found, if it has, and begin the next one where it ended.
+
+    Attributes:
+        pod: the preemptor.
+        analysis: the result.
+        seconds: how long the search took.
+    """
+
+    pod: Pod
+    analysis: Analysis
+    seconds: float
+
+
+class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, CarriesOut):
     """Base of plugins that evict Pods; see the module's docstring.
 
     Args:
         policy: which Pods may be evicted.
-        enough: how many candidates a real attempt looks for among so many nodes.
+        enough: how many candidates a search looks for among so many nodes.
     """
 
+    pure = True
     kinds: ClassVar[tuple[Kind[object], ...]] = (POD_DISRUPTION_BUDGET,)
 
     def __init__(
@@ -50,44 +65,30 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions):
     ) -> None:
         super().__init__(args, handle)
         self._instrument = handle.instrument
-        self._evaluator = Evaluator(handle, policy, enough)
+        # Offline the answer does not depend on where a search begins.
+        self._evaluator = Evaluator(handle, policy, (lambda n: n) if handle.exhaustive else enough)
         self._executor, self._evictions = Executor(handle, self.name), handle.evictions
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor back until its victims are leaving."""
         return self._evictions.hold(pod.uid)
 
-    def explain_post_filter(
-        self, state: CycleState, pod: Pod, failure: FilterFailure
-    ) -> dict[str, Any]:
-        """Who would have to leave, on the chosen node and on all others that would do.
-
-        Looks at every node and changes nothing.
-
-        Raises:
-            AttemptFault: a plugin broke.
-        """
-        return self.analyse(state, pod, failure).explanation()
-
-    def analyse(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Analysis:
-        """What preemption would do, looked for on every node. Changes nothing.
-
-        Raises:
-            AttemptFault: a plugin broke.
-        """
-        return self._evaluator.analyse(state, pod, failure, every_node=True)
-
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
-        """Make room for ``pod``, if that is possible, and nominate the node for it."""
+        """Find room for ``pod``, and the node to nominate for it."""
         started = perf_counter()
-        analysis = self._evaluator.analyse(state, pod, failure, every_node=state.dry_run)
-        if state.dry_run:
-            return analysis.result
-        code = str(analysis.result.status.code)
-        self._instrument.preemption(POD, code, perf_counter() - started)
-        if analysis.best is not None:
-            self._executor.evict(pod, analysis.best)
+        analysis = self._evaluator.analyse(state, pod, failure)
+        seconds = perf_counter() - started
+        state.effects.append(Preempt(self.name, pod, analysis, seconds))
         return analysis.result
+
+    def carry_out(self, effect: Effect) -> None:
+        """Evict the victims that a search has found."""
+        assert isinstance(effect, Preempt)
+        analysis = effect.analysis
+        self._evaluator.remember(effect.pod, analysis)
+        self._instrument.preemption(POD, str(analysis.result.status.code), effect.seconds)
+        if analysis.best is not None:
+            self._executor.evict(effect.pod, analysis.best)
 
     def events_to_register(self) -> list[EventRegistration]:
         """A preemptor that is held back waits for deleted Pods.

@@ -49,7 +49,13 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     all_nodes = [replace(profile, percentage_of_nodes_to_score=100) for profile in config.profiles]
     config = replace(config, profiles=tuple(all_nodes))
     now = time.time()
-    ports = Ports(events=NoEvents(), tie_break=NameOrder(), clock=lambda: now, now=lambda: now)
+    ports = Ports(
+        events=NoEvents(),
+        tie_break=NameOrder(),
+        exhaustive=True,
+        clock=lambda: now,
+        now=lambda: now,
+    )
     core = build(config, registry, ports)
     for kind, objects in cluster.objects.items():
         core.world.handlers.apply(Replaced(kind, objects))

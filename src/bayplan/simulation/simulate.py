@@ -17,8 +17,7 @@ from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
-from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Member
+from bayplan.attempt.commit import Member
 from bayplan.attempt.group import refusal_of
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.plan import GroupRejection
@@ -26,8 +25,8 @@ from bayplan.attempt.report import cut_note, skip_note
 from bayplan.attempt.workload_group_report import condition_text
 from bayplan.cache.pod_groups import find_workload_group
 from bayplan.config.points import Point
+from bayplan.decide.deciding import Decision, deciding
 from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
-from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
@@ -220,30 +219,32 @@ class _Simulation:
         return result
 
     def _attempt(self, result: Result, framework: Framework, pod: Pod) -> None:
-        state = CycleState(dry_run=True)
-        placement = attempt(framework, self._placers.selector, state, pod)
-        if isinstance(placement, Rejection) and placement.nominated and placement.diagnosis:
-            victims = eviction(framework, state, pod, placement.diagnosis).get("victims", ())
+        decision = self._decide(framework, pod)
+        rejection = decision.rejection
+        if rejection is not None and rejection.nominated and rejection.post_filter is not None:
+            victims = eviction(rejection.post_filter).get("victims", ())
             if victims:
                 result["victims"] = victims
                 if self._take_away(victims):
-                    self._core.world.nominator.nominate(pod, placement.nominated)
-                    state = CycleState(dry_run=True)
-                    placement = attempt(framework, self._placers.selector, state, pod)
-        if isinstance(placement, Rejection):
-            fault, message = placement.fault, placement.message
-            if isinstance(fault, AttemptFault):
+                    self._core.world.nominator.nominate(pod, rejection.nominated)
+                    decision = self._decide(framework, pod)
+        if decision.member is not None and decision.placement is not None:
+            self._placed(result, decision.member, decision.placement)
+        elif (rejection := decision.rejection) is not None:
+            fault, message = rejection.fault, rejection.message
+            if decision.placement is not None:
+                nodes = self._core.world.cache.nodes
+                result["best"] = self._order.names(nodes, decision.placement.best)
+            elif isinstance(fault, AttemptFault):
                 message = diagnose_fault(framework, pod, fault).message
             result["message"] = cut_note(message)
             result.update(raised(fault))
-            return
-        committed = self._placers.commit.run(Choice(framework, state, pod, placement.node_name))
-        if isinstance(committed, Rejection):
-            result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
-            result["message"] = cut_note(committed.message)
-            result.update(raised(committed.fault))
-            return
-        self._placed(result, committed.members[0], placement)
+
+    def _decide(self, framework: Framework, pod: Pod) -> Decision:
+        """The decision; where there is a node, the Pod stays there."""
+        with deciding(self._placers, framework, pod) as decision:
+            decision.keep()
+        return decision
 
     def _placed(self, result: Result, member: Member, placement: Placement) -> None:
         """The Pod counts on its node, and may have to wait there."""

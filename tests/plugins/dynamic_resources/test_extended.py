@@ -241,7 +241,7 @@ def test_a_claim_whose_pod_is_given_up_is_deleted_and_holds_its_devices_until_th
     world.pre_bind(state, pod)
     made = see(world)
     assert not world.plugin._tracker._made_for
-    world.plugin.unreserve(state, pod, "n1")
+    world.unreserve(state, pod, "n1")
     assert CLAIM_PATH not in world.api.stored
     assert world.filter(other)["n1"] == "cannot schedule extended resource claim"
     world.objects.remove(RESOURCE_CLAIM, made.key)
@@ -254,7 +254,7 @@ def test_a_claim_of_an_earlier_attempt_is_deleted_first() -> None:
     see(world)
     stale = "cannot schedule extended resource claim"
     assert world.filter(pod, state) == {"n1": stale, "n2": stale}
-    result = world.plugin.post_filter(state, pod, None)  # type: ignore[arg-type]
+    result = world.post_filter(state, pod, None)  # type: ignore[arg-type]
     assert result.status.message == "deletion of ResourceClaim completed"
     assert CLAIM_PATH not in world.api.stored
 

@@ -54,7 +54,7 @@ def test_without_claims_filter_is_skipped_and_every_node_scores_0() -> None:
 
 def test_post_filter_fails_when_another_plugin_ended_the_cycle_before_pre_filter() -> None:
     world = one_gpu()
-    result = world.plugin.post_filter(CycleState(), make_pod().obj(), failure(world))
+    result = world.post_filter(CycleState(), make_pod().obj(), failure(world))
     assert result.status == Status.error("not found")
 
 
@@ -181,7 +181,7 @@ def test_reserved_devices_are_in_use_and_the_claim_is_taken() -> None:
 def test_unreserve_gives_the_devices_back() -> None:
     world, pod = one_gpu(), pod_with("c")
     state = world.reserve(pod)
-    world.plugin.unreserve(state, pod, "n1")
+    world.unreserve(state, pod, "n1")
     assert world.filter(pod)["n1"] == ""
     assert world.api.log == []
 
@@ -257,7 +257,7 @@ def test_a_claim_is_not_used_before_an_earlier_attempt_has_left_it() -> None:
     world.see()
     # The binding fails, and so does every request for a while.
     world.api.later = []
-    world.plugin.unreserve(first, pod, "n1")
+    world.unreserve(first, pod, "n1")
     again = world.reserve(pod)
     with ThreadPoolExecutor(1) as worker:
         bound = worker.submit(world.pre_bind, again, pod)
@@ -275,7 +275,7 @@ def test_a_write_of_an_earlier_attempt_without_end_ends_the_binding(
     world, pod = one_gpu(), pod_with("c")
     world.add(allocated(claim(), "a", reservedFor=[USER]))
     world.api.later = []
-    world.plugin.unreserve(world.reserve(pod), pod, "n1")
+    world.unreserve(world.reserve(pod), pod, "n1")
     text = "claim ns/c is still used by an earlier attempt"
     assert world.pre_bind(world.reserve(pod), pod) == Status.error(text)
 
@@ -285,7 +285,7 @@ def test_an_attempt_that_ends_while_an_earlier_one_leaves_a_claim_does_not_leave
     world.add(allocated(claim(), "a", reservedFor=[USER]))
     world.api.later = []
     for _ in range(2):
-        world.plugin.unreserve(world.reserve(pod), pod, "n1")
+        world.unreserve(world.reserve(pod), pod, "n1")
     leave, *late = world.api.later
     leave()
     assert world.pre_bind(world.reserve(pod), pod) is None
@@ -347,7 +347,7 @@ def test_a_binding_that_failed_after_the_claim_was_written_keeps_the_devices_in_
     world.add(claim(name="d"))
     state = world.reserve(pod)
     world.pre_bind(state, pod)
-    world.plugin.unreserve(state, pod, "n1")
+    world.unreserve(state, pod, "n1")
     assert world.stored().status.reserved_for == ()
     # The watch is behind: the claim in the store still has no allocation.
     assert set(world.filter(pod_with("d")).values()) == {"cannot allocate all claims"}
@@ -416,15 +416,15 @@ def test_a_claim_whose_devices_failed_is_of_no_use_and_loses_them() -> None:
     world.api.stored[CLAIM_PATH]["metadata"]["resourceVersion"] = "1"
     reported(world, ("broken", "True"))
     assert set(world.filter(pod, state).values()) == {"resourceclaim not available on the node"}
-    result = world.plugin.post_filter(state, pod, failure(world))
+    result = world.post_filter(state, pod, failure(world))
     assert result.status == Status.unschedulable("deallocation of ResourceClaim completed")
     assert world.stored().status.allocation is None
     world.see()
     assert world.filter(pod)["n1"] == ""
 
 
-def test_a_dry_run_takes_nothing_away() -> None:
-    world, pod, state = one_gpu(), pod_with("c"), CycleState(dry_run=True)
+def test_nothing_is_taken_away_while_the_decision_is_not_applied() -> None:
+    world, pod, state = one_gpu(), pod_with("c"), CycleState()
     world.add(allocated(claim(), "a", node="gone", reservedFor=[USER]))
     world.filter(pod, state)
     result = world.plugin.post_filter(state, pod, failure(world))
@@ -438,7 +438,7 @@ def test_a_claim_that_others_use_keeps_its_devices() -> None:
     other = {"resource": "pods", "name": "q", "uid": "other"}
     world.add(allocated(claim(), "a", node="gone", reservedFor=[other]))
     world.filter(pod, state)
-    assert world.plugin.post_filter(state, pod, failure(world)).status == Status.unschedulable()
+    assert world.post_filter(state, pod, failure(world)).status == Status.unschedulable()
 
 
 # Two schedulers
@@ -451,7 +451,7 @@ def test_a_device_that_another_claim_got_meanwhile_is_given_back() -> None:
     world.add(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
     state = CycleState()
     assert set(world.filter(pod, state).values()) == {"resourceclaim not available on the node"}
-    world.plugin.post_filter(state, pod, failure(world))
+    world.post_filter(state, pod, failure(world))
     world.see()
     assert set(world.filter(pod).values()) == {"cannot allocate all claims"}
 

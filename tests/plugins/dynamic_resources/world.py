@@ -20,6 +20,7 @@ from bayplan.client.errors import ApiError
 from bayplan.config.args import DynamicResourcesArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Done
+from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources import DynamicResources
 from bayplan.testing import make_node, make_pod
@@ -150,6 +151,23 @@ class World:
         self.filter(pod, state)
         assert self.plugin.reserve(state, pod, node) is None
         return state
+
+    def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
+        """PostFilter, and what it wants done."""
+        result = self.plugin.post_filter(state, pod, failure)
+        self.carry_out(state)
+        return result
+
+    def unreserve(self, state: CycleState, pod: Pod, node: str = "n1") -> None:
+        """Unreserve at the end of a real attempt."""
+        self.plugin.unreserve(state, pod, node)
+        self.carry_out(state)
+
+    def carry_out(self, state: CycleState) -> None:
+        """Do what the plugin wants done."""
+        for effect in state.effects:
+            self.plugin.carry_out(effect)
+        state.effects.clear()
 
     def pre_bind(self, state: CycleState, pod: Pod, node: str = "n1") -> Status | None:
         return self.plugin.pre_bind(state, pod, node)

@@ -101,7 +101,7 @@ class CapacityScheduling(
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """See `PreemptionPlugin`. A profile that has PreEnqueue off does not evict twice either."""
-        if not state.dry_run and self._evictions.hold(pod.uid) is not None:
+        if self._evictions.hold(pod.uid) is not None:
             return _NOT_YET
         return super().post_filter(state, pod, failure)
 

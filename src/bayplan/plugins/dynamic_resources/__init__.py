@@ -37,6 +37,7 @@ from bayplan.devices.codes import DOES_NOT_FIT, FITS, INVALID_POOLS
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
+from bayplan.framework.effects import Effect
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import (
     FilterFailure,
@@ -46,6 +47,7 @@ from bayplan.framework.interface import (
     PostFilterResult,
 )
 from bayplan.framework.points import (
+    CarriesOut,
     EnqueueExtensions,
     FilterNodes,
     PostFilter,
@@ -60,6 +62,7 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.dynamic_resources.binding import BindError
+from bayplan.plugins.dynamic_resources.claim_effects import Deallocate, DeleteClaim, LeaveClaim
 from bayplan.plugins.dynamic_resources.claim_sorter import ClaimSorter
 from bayplan.plugins.dynamic_resources.claim_writes import ClaimWrites
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -103,6 +106,7 @@ class DynamicResources(
     PreBindPreFlight,
     PreBind,
     EnqueueExtensions,
+    CarriesOut,
 ):
     """See the module's docstring."""
 
@@ -115,6 +119,7 @@ class DynamicResources(
         DEVICE_TAINT_RULE,
     )
     normalizer = Normalizer()
+    pure = True
 
     def __init__(self, args: DynamicResourcesArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -250,8 +255,7 @@ class DynamicResources(
         if mine is None:
             return _NOTHING_TO_DO
         if mine.stale is not None:
-            if not state.dry_run:
-                self._writes.delete(mine.stale)
+            state.effects.append(DeleteClaim(self.name, mine.stale))
             done = Status.unschedulable("deletion of ResourceClaim completed")
             return PostFilterResult(done)
         for index, rows in mine.unavailable.items():
@@ -259,8 +263,7 @@ class DynamicResources(
             statuses = (failure.statuses.status(row) for row in np.flatnonzero(rows).tolist())
             users = [user.uid for user in claim.status.reserved_for]
             if users in ([], [pod.uid]) and any(s.plugin == self.name for s in statuses):
-                if not state.dry_run:
-                    self._writes.deallocate(claim)
+                state.effects.append(Deallocate(self.name, claim))
                 done = Status.unschedulable("deallocation of ResourceClaim completed")
                 return PostFilterResult(done)
         return _NOTHING_TO_DO
@@ -327,13 +330,21 @@ class DynamicResources(
                 # A claim that was created is deleted: until then, its devices are in use.
                 written = claim if index in mine.written and not created else None
                 self._tracker.release(before, written, doubt=mine.doubt or created)
-            if state.dry_run:
-                continue
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
-                self._writes.leave(claim, pod)
+                state.effects.append(LeaveClaim(self.name, claim, pod))
             if created:
-                self._writes.delete(claim)
+                state.effects.append(DeleteClaim(self.name, claim))
         mine.reserved.clear()
+
+    def carry_out(self, effect: Effect) -> None:
+        """Write what the end of an attempt, or its failure, asks for; does not wait."""
+        match effect:
+            case DeleteClaim():
+                self._writes.delete(effect.claim)
+            case Deallocate():
+                self._writes.deallocate(effect.claim)
+            case LeaveClaim():
+                self._writes.leave(effect.claim, effect.pod)
 
     # Binding cycle
 

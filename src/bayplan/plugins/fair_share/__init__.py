@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
@@ -30,11 +31,13 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.groups import AdmitsGroups
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
+    CarriesOut,
     EnqueueExtensions,
     PodGroupPostFilter,
     PostFilter,
@@ -44,6 +47,7 @@ from bayplan.framework.points import (
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.turns import TakesTurns
+from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused
 from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
@@ -74,11 +78,13 @@ class FairShare(
     TakesTurns,
     FindsFaults,
     EnqueueExtensions,
+    CarriesOut,
 ):
     """See the module's docstring."""
 
     Args = FairShareArgs
     kinds = (QUEUE, POD_DISRUPTION_BUDGET)
+    pure = True
 
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -113,8 +119,8 @@ class FairShare(
         excess = None
         if promised is not None or not charge.is_within_limits:
             excess = queues.excess(charge.row, charge.requests, promised=promised)
-        if not state.dry_run:
-            (self._held.discard if excess is None else self._held.add)(pod)
+        if excess is not None or pod in self._held:
+            state.effects.append(Held(self.name, pod, is_held=excess is not None))
         return SKIP if excess is None else Status.beyond_limit(excess.message)
 
     def admit_group(self, _group: Group, pods: Sequence[Pod]) -> Status | None:
@@ -157,13 +163,14 @@ class FairShare(
         possible = over_limit or len(failure.candidates)
         answer = self._answer(state, pod, failure) if possible else NoRoom()
         if isinstance(answer, NoRoom):
-            if not (over_limit or state.dry_run):
-                self._pass_on(pod)
+            if not over_limit:
+                state.effects.append(PassOn(self.name, pod))
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
             return PostFilterResult(Status.unresolvable("reclaim: others are leaving already"))
-        return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid])
+        explain = partial(_explained, answer, pod)
+        return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid], explain)
 
     def _answer(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Room | NoRoom:
         """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
@@ -171,21 +178,20 @@ class FairShare(
         And for no more than a second, as shares change with what waits, and Pods get older. A Pod
         for which others are leaving is no Pod like the others.
         """
+        request = self._request(state, pod, failure)
         if self._nominator.nominated_node(pod.uid):
-            return self._take(self._request(state, pod, failure))
+            return self._take(request)
         verdict = self._verdicts.get(pod.shape)
         now = self._monotonic()
         if verdict is not None and verdict.seen == self._seen() and now < verdict.until:
             return verdict.answer
-        answer = self._take(self._request(state, pod, failure))
-        if isinstance(answer, NoRoom) and not state.dry_run:
-            if len(self._verdicts) >= _VERDICTS_KEPT:
-                self._verdicts.clear()
-            self._verdicts[pod.shape] = _Verdict(answer, self._seen(), now + _VERDICT_SECONDS)
+        answer = self._take(request)
+        if isinstance(answer, NoRoom):
+            state.effects.append(Refused(self.name, pod.shape, answer, now + _VERDICT_SECONDS))
         return answer
 
     def _seen(self) -> object:
-        """What a refusal depends on; after a search, as its trials are in the journal, too."""
+        """What a refusal depends on; after a decision, as its trials are in the journal, too."""
         journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
         return journals, self._queues.version, self._nominator.version
 
@@ -193,22 +199,6 @@ class FairShare(
         if failure.statuses.status(0).over_limit:
             return self._room_request(state, pod)
         return PodRequest(self._what_if, state, pod, failure)
-
-    def explain_post_filter(
-        self, state: CycleState, pod: Pod, failure: FilterFailure
-    ) -> dict[str, Any]:
-        """Who would have to leave. Changes nothing.
-
-        Raises:
-            AttemptFault: a plugin broke.
-        """
-        if not self._queues.active or self._queues.leaf(pod) == NO_QUEUE:
-            return {}
-        answer = self._reclaim.make_room(self._request(state, pod, failure))
-        if isinstance(answer, NoRoom):
-            return {}
-        victims = sorted(victim.key for victim in answer.victims)
-        return {"victims": victims, "candidates": {answer.nodes[pod.uid]: {"victims": victims}}}
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """The same for a group; not for one whose Pods belong to several queues."""
@@ -219,24 +209,33 @@ class FairShare(
             return NoRoom()
         several = NoRoom("its Pods belong to several queues", final=True)
         answer = self._take(request) if len(rows) == 1 else several
-        if isinstance(answer, NoRoom) and not request.dry_run:
-            self._pass_on(request.taker.pods[0])
+        if isinstance(answer, NoRoom):
+            request.effects.append(PassOn(self.name, request.taker.pods[0]))
         return answer
-
-    def _pass_on(self, pod: Pod) -> None:
-        """The Pod, or the group that it is the first of, fits nowhere: another one may try."""
-        if (other := self._held.next_after(pod)) is not None:
-            self._activate([other])
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:
         answer = self._reclaim.make_room(request)
         if isinstance(answer, NoRoom):
             refusals = ", ".join(self._rule.refusals.values())
             return NoRoom(answer.sentence or refusals, final=True)
-        if not request.dry_run:
-            for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
-                self._instrument.reclaimed(queue, rule, pods)
+        for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
+            request.effects.append(Reclaimed(self.name, queue, rule, pods))
         return answer
+
+    def carry_out(self, effect: Effect) -> None:
+        """Remember who is held back and who was refused, let the next one try, and count."""
+        match effect:
+            case Held():
+                (self._held.add if effect.is_held else self._held.discard)(effect.pod)
+            case PassOn():
+                if (other := self._held.next_after(effect.pod)) is not None:
+                    self._activate([other])
+            case Refused():
+                if len(self._verdicts) >= _VERDICTS_KEPT:
+                    self._verdicts.clear()
+                self._verdicts[effect.shape] = _Verdict(effect.answer, self._seen(), effect.until)
+            case Reclaimed():
+                self._instrument.reclaimed(effect.queue, effect.rule, effect.pods)
 
     def faults(self) -> Sequence[ObjectFault]:
         """What is wrong with Queues."""
@@ -264,6 +263,12 @@ class FairShare(
         eviction = self._evictions.eviction(pod.uid)
         gone = eviction is not None and eviction.over and self._promised.to(pod)
         return Hint.QUEUE if gone or self._held.is_woken(pod, old, new) else Hint.SKIP
+
+
+def _explained(room: Room, pod: Pod) -> dict[str, Any]:
+    """See `PostFilterResult.explain`."""
+    victims = sorted(victim.key for victim in room.victims)
+    return {"victims": victims, "candidates": {room.nodes[pod.uid]: {"victims": victims}}}
 
 
 def _of_namespace(pod: Pod, old: Namespace | None, new: Namespace | None) -> Hint:

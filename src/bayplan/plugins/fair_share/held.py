@@ -46,6 +46,10 @@ class HeldPods:
             for uid in gone:
                 del held[uid]
 
+    def __contains__(self, pod: Pod) -> bool:
+        """Whether a limit holds the Pod back, as far as is known."""
+        return bool(self._held) and pod.uid in self._held.get(self._queue_of(pod), ())
+
     def discard(self, pod: Pod) -> None:
         """No limit does."""
         if self._held and (held := self._held.get(self._queue_of(pod))):

@@ -1,0 +1,57 @@
+"""What FairShare wants done when a decision is applied."""
+
+from __future__ import annotations
+
+from bayplan.api.pod import Pod, PodShape
+from bayplan.framework.effects import Effect
+from bayplan.framework.room import NoRoom
+
+
+class Held(Effect, frozen=True, eq=False):
+    """Remember whether a limit holds a Pod back.
+
+    Attributes:
+        pod: the Pod.
+        is_held: whether one does.
+    """
+
+    pod: Pod
+    is_held: bool
+
+
+class PassOn(Effect, frozen=True, eq=False):
+    """Let a held Pod of the same queue try in place of one that fits on no node.
+
+    Attributes:
+        pod: the one that fits nowhere, or the first Pod of such a group.
+    """
+
+    pod: Pod
+
+
+class Refused(Effect, frozen=True, eq=False):
+    """Remember that no room can be made for Pods of a shape.
+
+    Attributes:
+        shape: of the Pods.
+        answer: the refusal.
+        until: when it is out of date at the latest, in seconds of the monotonic clock.
+    """
+
+    shape: PodShape
+    answer: NoRoom
+    until: float
+
+
+class Reclaimed(Effect, frozen=True, eq=False):
+    """Count Pods that were taken from a queue.
+
+    Attributes:
+        queue: the name of the queue.
+        rule: by which they had to go.
+        pods: how many they are.
+    """
+
+    queue: str
+    rule: str
+    pods: int
