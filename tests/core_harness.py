@@ -11,7 +11,7 @@ from bayplan.api.pod import Pod
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import Plugin
 from bayplan.inbox.messages import Command
-from bayplan.testing import PROFILE, Json, NodeBuilder, PodBuilder
+from bayplan.testing import PROFILE, Json, NodeBuilder, PodBuilder, Writer
 from bayplan.testing import Cluster as PublicCluster
 
 
@@ -58,6 +58,7 @@ class Cluster(PublicCluster):
         extenders: they are asked.
         extender_config: what the configuration says of one.
         feature_gates: as the flag has them.
+        writer: what stands for the API server.
         settings: more fields of the configuration.
     """
 
@@ -69,13 +70,20 @@ class Cluster(PublicCluster):
         extenders: Extenders | None = None,
         extender_config: Json | None = None,
         feature_gates: str = "",
+        writer: Writer | None = None,
         **settings: Any,
     ) -> None:
         names = [plugin.name for plugin in plugins]
         config: Json = {"profiles": profiles or [profile(*names, bare=bare)], **settings}
         if extender_config is not None:
             config["extenders"] = [extender_config]
-        super().__init__(*plugins, config=config, extenders=extenders, feature_gates=feature_gates)
+        super().__init__(
+            *plugins,
+            config=config,
+            extenders=extenders,
+            feature_gates=feature_gates,
+            writer=writer,
+        )
         self.writer.on_bound = None
         self.queue, self.cache = self.world.queue, self.world.cache
         self.handlers = self.world.handlers

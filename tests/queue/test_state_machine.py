@@ -1,7 +1,7 @@
 """The queue against a model that has no index, no heap and no shortcut.
 
 The model keeps, for every Pod, its place and what it waits for, and works out every answer from
-that by looking at all Pods.
+that by looking at all Pods. Groups are tried in `tests.queue.test_group_state_machine`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.properties import length
 from tests.queue.support import NODE_ADD, NODE_LABEL, POD_DELETE, Bench, on, pod
 
 from bayplan.framework.cluster_events import ClusterEvent, Hint
@@ -247,5 +247,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert (self.queue.next_timer() is not None) is waits
 
 
-QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50)
+QueueMachine.TestCase.settings = length(60, steps=50)
 TestQueue = QueueMachine.TestCase

@@ -54,6 +54,7 @@ class Cluster:
         config: a file with a KubeSchedulerConfiguration, or some of its fields.
         plugin_dir: a folder with more plugins, as for ``--plugin-dir``; ``config`` enables them.
         extenders: webhooks.
+        writer: what stands for the API server; one that agrees to everything otherwise.
 
     Attributes:
         clock: what the scheduler and plugins take for the time.
@@ -73,10 +74,11 @@ class Cluster:
         plugin_dir: Path | None = None,
         extenders: Extenders | None = None,
         feature_gates: str = "",
+        writer: Writer | None = None,
     ) -> None:
         registry, effective = _read(plugins, args or {}, config, plugin_dir, feature_gates)
         self.clock = Clock()
-        self.writer = Writer()
+        self.writer = Writer() if writer is None else writer
         self.recorder = Recorder()
         self.metrics = Metrics()
         self.inbox = Inbox()

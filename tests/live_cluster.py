@@ -1,0 +1,291 @@
+"""A scheduler and an API server with delays, and who could be placed there by anybody's count.
+
+Everything that `tests.api_server` stores reaches the scheduler only when the test lets it. Pods are
+single, or members of groups of all sources: `GROUPS`. Pods ask for CPU alone, those of one group
+for the same amount, so that "could it be placed?" has an exact answer that needs no search.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+from tests.api_server import ApiServer
+from tests.core_harness import Cluster
+from tests.groups import groups_profile, pod_group
+from tests.groups import members as label_members
+from tests.groups import show as show_label_group
+from tests.owners import make_job, pods_of_job
+from tests.workload_groups import GATE, basic, gang
+from tests.workload_groups import members as kubernetes_members
+from tests.workload_groups import show as show_kubernetes_group
+
+from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.pod import Pod
+from bayplan.app.assembly import make_profiles
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.cache.requests import pod_requests
+from bayplan.config import parse_config, parse_feature_gates
+from bayplan.framework.registry import Registry
+from bayplan.inbox.messages import Removed
+from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a group comes from, and what its Pods ask for."""
+
+    kind: str
+    cpu: int
+    priority: int
+
+
+LABEL, KUBERNETES, INFERRED = "label", "kubernetes", "inferred"
+GROUPS = {
+    "la": Source(LABEL, 1, 0),
+    "lb": Source(LABEL, 2, 1),
+    "ka": Source(KUBERNETES, 1, 0),
+    "kb": Source(KUBERNETES, 2, 1),
+    "ja": Source(INFERRED, 1, 0),
+}
+NODE_CPU = 4
+SETTLED_AFTER = 6
+"""Backoffs after which everybody was tried who may be."""
+MOST_STEPS = 200
+"""More than so many attempts and arrivals without time passing go on for ever."""
+
+
+def configuration(*, labels: bool = True, inferred: bool = True) -> Json:
+    """A configuration with groups of these sources, and PodGroups of Kubernetes."""
+    owners = ["Job"] if inferred else []
+    profile = groups_profile(inferGroups=owners) if labels else {"schedulerName": "bayplan"}
+    return {"profiles": [profile]}
+
+
+CONFIGURATIONS = {
+    "all": configuration(),
+    "no inferred groups": configuration(inferred=False),
+    "no groups but those of Kubernetes": configuration(labels=False),
+}
+
+
+class LiveCluster:
+    """See the module.
+
+    Attributes:
+        api: what is stored, and what is under way.
+        cluster: the scheduler.
+        nodes: by name.
+        minimums: by name, what the objects of groups say; those without an object are not in it.
+    """
+
+    def __init__(self) -> None:
+        self.api = ApiServer()
+        self.cluster = Cluster(feature_gates=GATE, writer=self.api, **CONFIGURATIONS["all"])
+        self.queue = self.cluster.queue
+        self.configuration = "all"
+        self.nodes: dict[str, NodeBuilder] = {}
+        self.minimums: dict[str, int] = {}
+        self._jobs = {name: make_job(name) for name in GROUPS if GROUPS[name].kind == INFERRED}
+        self._numbers = count()
+        self._nominations = 0
+
+    # What users do
+
+    def create(self, group: str, *, cpu: int = 1, priority: int = 0, gated: bool = False) -> str:
+        """A Pod, of ``group`` unless that is "": then it has this size and priority."""
+        number = next(self._numbers)
+        source = GROUPS.get(group, Source("", cpu, priority))
+        pod = self._pod(group, source, number).priority(source.priority)
+        pod.spec(schedulerName="bayplan")
+        if gated:
+            pod.gate("later")
+        self.api.add(pod)
+        return pod.obj().name
+
+    def _pod(self, group: str, source: Source, number: int) -> PodBuilder:
+        cpu = str(source.cpu)
+        if source.kind == LABEL:
+            return label_members(group, 1, cpu, first=number)[0]
+        if source.kind == KUBERNETES:
+            return kubernetes_members(group, 1, cpu, first=number)[0]
+        if source.kind == INFERRED:
+            return pods_of_job(self._jobs[group], range(number, number + 1), cpu)[0]
+        return make_pod(f"p-{number}").req(cpu=cpu)
+
+    def ungate(self, name: str) -> None:
+        """Somebody takes the Pod's scheduling gates away."""
+        self.api.update(self.api.pods[name].spec(schedulingGates=[]))
+
+    def set_group(self, name: str, minimum: int) -> None:
+        """The object of the group is new, or has another minimum; 0 of Kubernetes': basic."""
+        self.minimums[name] = minimum
+        match GROUPS[name].kind:
+            case "label":
+                show_label_group(self.cluster, pod_group(name, minMember=minimum))
+            case "kubernetes":
+                priority = GROUPS[name].priority
+                group = (
+                    gang(name, minimum, priority=priority)
+                    if minimum
+                    else basic(name, priority=priority)
+                )
+                show_kubernetes_group(self.cluster, group)
+            case _:
+                self.cluster.add(self._jobs[name].spec(parallelism=minimum, completions=minimum))
+
+    def drop_group(self, name: str) -> None:
+        """The object of the group is gone."""
+        del self.minimums[name]
+        match GROUPS[name].kind:
+            case "label":
+                self.cluster.tell(Removed(POD_GROUP, pod_group(name)))
+            case "kubernetes":
+                self.cluster.tell(Removed(WORKLOAD_POD_GROUP, basic(name)))
+            case _:
+                self.cluster.remove(self._jobs[name])
+
+    def set_node(self, name: str, *, cordoned: bool = False) -> None:
+        """The node is there, and takes Pods or does not."""
+        node = make_node(name).uid(name).capacity(cpu=str(NODE_CPU), memory="64Gi", pods=110)
+        self.nodes[name] = node.spec(unschedulable=cordoned)
+        self.cluster.add(self.nodes[name])
+
+    def drop_node(self, name: str) -> None:
+        """The node is gone, and its Pods with it."""
+        self.cluster.remove(self.nodes.pop(name))
+        for pod in list(self.api.pods.values()):
+            if pod.obj().node_name == name:
+                self.api.end(pod.obj().name)
+
+    def reload(self, name: str) -> None:
+        """This of `CONFIGURATIONS` is in force from now on."""
+        self.configuration = name
+        cluster, registry = self.cluster, Registry()
+        document: Json = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            **CONFIGURATIONS[name],
+        }
+        gates = parse_feature_gates((GATE,))
+        config = parse_config(json.dumps(document), registry.known, gates=gates)
+        core = cluster.core
+        profiles = make_profiles(config, registry, core.world, core.placers, cluster.ports)
+        cluster.scheduler.adopt(profiles)
+
+    # What the scheduler does
+
+    def schedule(self) -> bool:
+        """One attempt; whether somebody was ready."""
+        queued = self.queue.pop()
+        if queued is None:
+            return False
+        self.cluster.scheduler.schedule_one(queued)
+        self.take_in()
+        return True
+
+    def take_in(self) -> None:
+        """What has arrived is applied, and what was said of Pods is sent."""
+        self.cluster.take_in()
+        recorder = self.cluster.recorder
+        for name, node in recorder.nominated[self._nominations :]:
+            if name in self.api.pods:
+                reasons = (c for of, c in reversed(recorder.conditions) if of == name)
+                pod = self.api.pods[name].obj()
+                self.api.patch_pod_status(pod, next(reasons, None), node, lambda _: None)
+        self._nominations = len(recorder.nominated)
+
+    def answer(self) -> None:
+        """The scheduler gets the oldest answer."""
+        self.api.answers.popleft()()
+        self.take_in()
+
+    def show(self, changes: int) -> None:
+        """The scheduler sees so many changes, at most."""
+        for _ in range(min(changes, len(self.api.watch))):
+            self.cluster.inbox.post(self.api.watch.popleft())
+        self.take_in()
+
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.cluster.clock.time += seconds
+        self.take_in()
+
+    def settle(self) -> None:
+        """Whatever is under way arrives; victims end; everybody who is ready is tried."""
+        for _ in range(SETTLED_AFTER):
+            for _ in range(MOST_STEPS):
+                if not (self._anything_arrives() or self.schedule()):
+                    break
+            else:
+                raise AssertionError("it does not come to an end")
+            self.wait(11)
+
+    def _anything_arrives(self) -> bool:
+        api = self.api
+        if not (api.requests or api.answers or api.watch or api.terminating):
+            return False
+        for name in api.terminating:
+            api.end(name)
+        while api.requests:
+            api.store()
+        while api.answers:
+            self.answer()
+        self.show(len(api.watch))
+        return True
+
+    # Who waits although there is room; exact, by counting
+
+    def group_of(self, pod: Pod) -> str:
+        """The group that the Pod has to be placed with; "" for none."""
+        if pod.pod_group:
+            return pod.pod_group
+        if self.configuration == "no groups but those of Kubernetes":
+            return ""
+        label = pod.labels.get(POD_GROUP_LABEL, "")
+        if label or self.configuration == "no inferred groups":
+            return label
+        return pod.labels.get("job-name", "")
+
+    def could_go(self) -> Iterator[str]:
+        """Pods and groups that wait although they have room; ask when all is settled."""
+        pods = [pod.obj() for pod in self.api.pods.values()]
+        free = {name: NODE_CPU for name, node in self.nodes.items() if self._takes_pods(node)}
+        for pod in pods:
+            if pod.node_name in free:
+                free[pod.node_name] -= cpu_of(pod)
+        waiting = [pod for pod in pods if not pod.node_name]
+        running = Counter(self.group_of(pod) for pod in pods if pod.node_name)
+        groups: dict[str, list[Pod]] = {}
+        for pod in waiting:
+            group = self.group_of(pod)
+            gated = bool(pod.spec.scheduling_gates)
+            if group and (GROUPS[group].kind == KUBERNETES or not running[group]):
+                groups.setdefault(group, []).append(pod)
+            elif not gated and any(room >= cpu_of(pod) for room in free.values()):
+                yield pod.name
+        for group, members in groups.items():
+            if self._group_could_go(group, members, running[group], free):
+                yield f"group {group}"
+
+    def _takes_pods(self, node: NodeBuilder) -> bool:
+        return not node.json["spec"].get("unschedulable")
+
+    def _group_could_go(
+        self, group: str, members: list[Pod], running: int, free: dict[str, int]
+    ) -> bool:
+        source, minimum = GROUPS[group], self.minimums.get(group)
+        gated = [pod for pod in members if pod.spec.scheduling_gates]
+        if minimum is None or (gated and source.kind == KUBERNETES):
+            return False
+        slots = sum(room // source.cpu for room in free.values())
+        there = len(members) - len(gated)
+        needed = max(minimum - running, 1)
+        return needed <= there and needed <= slots
+
+
+def cpu_of(pod: Pod) -> int:
+    """What the Pod asks for, in CPUs."""
+    return pod_requests(pod).amounts["cpu"] // 1000

@@ -1,0 +1,288 @@
+"""The queue with groups of all sources, while writes, watch events and reloads are under way.
+
+The machine uses a whole scheduler, since the queue alone does not know who is placed, and an API
+server with delays (`tests.live_cluster`). After every step the queue is compared with itself and
+with what was shown to it; in the end all is let in, and nobody waits who has room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.live_cluster import CONFIGURATIONS, GROUPS, KUBERNETES, LABEL, LiveCluster, cpu_of
+from tests.properties import length
+
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.client.errors import ServerError
+from bayplan.queue.places import Place
+from bayplan.queue.queued_group import QueuedGroup
+
+NODES = ["n0", "n1"]
+LABELLED = [name for name, source in GROUPS.items() if source.kind == LABEL]
+REFUSED = ServerError("etcdserver: request timed out", status=500)
+
+
+class GroupsMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = LiveCluster()
+        self.queue = self.world.queue
+        self.api = self.world.api
+
+    # What users do
+
+    @initialize(minimums=st.tuples(*(st.integers(0, 3) for _ in GROUPS)))
+    def begin(self, minimums: tuple[int, ...]) -> None:
+        self.world.set_node("n0")
+        for name, minimum in zip(GROUPS, minimums, strict=True):
+            if minimum:
+                self.world.set_group(name, minimum)
+
+    @rule(
+        cpu=st.integers(1, 4),
+        priority=st.integers(0, 2),
+        gated=st.sampled_from([False, False, True]),
+    )
+    def create_a_pod(self, cpu: int, priority: int, gated: bool) -> None:
+        self.world.create("", cpu=cpu, priority=priority, gated=gated)
+
+    @rule(
+        group=st.sampled_from(sorted(GROUPS)),
+        number=st.integers(1, 3),
+        gated=st.sampled_from([False, False, False, True]),
+    )
+    def create_members(self, group: str, number: int, gated: bool) -> None:
+        for index in range(number):
+            self.world.create(group, gated=gated and not index)
+
+    @precondition(lambda self: self.names())
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.api.delete(self.one(data, self.names()))
+
+    @precondition(lambda self: self.api.terminating)
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        self.api.end(self.one(data, self.api.terminating))
+
+    @precondition(lambda self: self.gated())
+    @rule(data=st.data())
+    def open_the_gate(self, data: st.DataObject) -> None:
+        self.world.ungate(self.one(data, self.gated()))
+
+    @precondition(lambda self: self.names())
+    @rule(data=st.data())
+    def change_the_label(self, data: st.DataObject) -> None:
+        """To a group of Pods of the same size and priority, or to none."""
+        name = self.one(data, self.names())
+        pod = self.api.pods[name]
+        old = self.world.group_of(pod.obj())
+        if old and GROUPS[old].kind != LABEL:
+            return
+        size = cpu_of(pod.obj()), pod.obj().priority
+        equal = [g for g in LABELLED if size == (GROUPS[g].cpu, GROUPS[g].priority)]
+        self.api.update(pod.label(POD_GROUP_LABEL, self.one(data, ["", *equal])))
+
+    @rule(name=st.sampled_from(sorted(GROUPS)), minimum=st.integers(-1, 3))
+    def change_a_group(self, name: str, minimum: int) -> None:
+        """Kubernetes' groups have none with the policy basic; -1: the object goes."""
+        if minimum > 0 or (minimum == 0 and GROUPS[name].kind == KUBERNETES):
+            self.world.set_group(name, minimum)
+        elif minimum < 0 and name in self.world.minimums:
+            self.world.drop_group(name)
+
+    @rule(name=st.sampled_from(NODES), state=st.sampled_from(["ready"] * 4 + ["cordoned", "gone"]))
+    def change_a_node(self, name: str, state: str) -> None:
+        if state != "gone":
+            self.world.set_node(name, cordoned=state == "cordoned")
+        elif name in self.world.nodes:
+            self.world.drop_node(name)
+
+    @rule(name=st.sampled_from(sorted(CONFIGURATIONS)))
+    def reload(self, name: str) -> None:
+        self.world.reload(name)
+
+    # What happens by itself
+
+    @rule()
+    def schedule(self) -> None:
+        self.world.schedule()
+
+    @rule()
+    def schedule_all(self) -> None:
+        while self.world.schedule():
+            pass
+
+    @precondition(lambda self: self.api.requests)
+    @rule(data=st.data(), error=st.sampled_from([None, None, None, REFUSED]))
+    def store(self, data: st.DataObject, error: Exception | None) -> None:
+        self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)), error)
+
+    @rule()
+    def store_all(self) -> None:
+        while self.api.requests:
+            self.api.store()
+
+    @precondition(lambda self: self.api.answers)
+    @rule()
+    def answer(self) -> None:
+        self.world.answer()
+
+    @precondition(lambda self: self.api.watch)
+    @rule(changes=st.integers(1, 5))
+    def show(self, changes: int) -> None:
+        self.world.show(changes)
+
+    @rule()
+    def relist(self) -> None:
+        self.world.cluster.tell(self.api.relist())
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    @rule()
+    def all_settles(self) -> None:
+        self.world.settle()
+        ready = list(self.world.could_go())
+        assert not ready, ready
+        assert self.world.cluster.is_at_rest()
+        self.nobody_is_lost()
+
+    def teardown(self) -> None:
+        self.all_settles()
+
+    # What must hold
+
+    @invariant()
+    def every_pod_is_in_exactly_one_place(self) -> None:
+        parts = self.queue.pending_pods()
+        there = Counter(queued.uid for part in parts.values() for queued in part)
+        assert not there or max(there.values()) == 1
+        for place, part in parts.items():
+            for queued in part:
+                assert queued.place is place
+                assert self.queue.get(queued.uid) is queued
+        pods = {pod.uid for pod in self.queue.waiting_pods()}
+        assert set(there) == pods | {entry.uid for entry in self.queue.groups}
+
+    @invariant()
+    def nobody_is_lost(self) -> None:
+        cluster = self.world.cluster
+        shown = {pod.uid: pod for pod in cluster.handlers.pods.values()}
+        for pod in shown.values():
+            if not pod.node_name and pod.deleted is None:
+                assert pod.uid in self.queue or cluster.cache.is_assumed(pod.uid)
+        for pod in self.queue.waiting_pods():
+            queued = self.queue.get(pod.uid)
+            assert queued is not None
+            if queued.place is not Place.IN_FLIGHT:
+                assert pod is shown[pod.uid]
+                assert not pod.node_name
+
+    @invariant()
+    def members_agree_with_the_entry_of_their_group(self) -> None:
+        grouped = {queued.uid: queued for queued in self.queue.pending_pods()[Place.GROUPED]}
+        members = Counter(uid for entry in self.queue.groups for uid in entry.members)
+        assert members == Counter(grouped.keys())
+        for entry in self.queue.groups:
+            for uid, queued in entry.members.items():
+                assert queued is grouped[uid]
+                if entry.place is not Place.IN_FLIGHT:
+                    assert self.queue.groups.entry_of(queued.pod) is entry
+            assert entry.members or entry.place is Place.IN_FLIGHT
+            gathering = entry.gathering()
+            for queued in list(entry.members.values()):
+                entry.add_member(queued)  # counted anew
+            assert entry.gathering() == gathering
+
+    @invariant()
+    def a_group_has_begun_while_a_pod_of_it_has_a_node(self) -> None:
+        cache, groups = self.world.cluster.cache, self.queue.groups
+        staying = [pod for pod in cache.pods() if pod.deleted is None]
+        for name in GROUPS:
+            keys = [f"default/{name}", f"default/Job/{name}"]
+            for key in keys:
+                mine = [pod for pod in staying if cache.groups.key_of(pod) == key]
+                if any(not cache.is_assumed(pod.uid) for pod in mine):
+                    assert groups.has_begun(key)
+                if not mine:
+                    assert not groups.has_begun(key)
+
+    @invariant()
+    def in_flight_are_those_whose_bindings_have_not_come_back(self) -> None:
+        in_flight = self.queue.pending_pods()[Place.IN_FLIGHT]
+        pods = [queued for queued in in_flight if not isinstance(queued, QueuedGroup)]
+        assert len(pods) == self.world.cluster.in_flight
+        if not in_flight:
+            assert self.queue.statistics().in_flight_events == 0
+
+    @invariant()
+    def the_counts_are_those_of_the_places(self) -> None:
+        entities: Counter[tuple[str, str]] = Counter()
+        pods: Counter[str] = Counter()
+        for place, part in self.queue.pending_pods().items():
+            if place in (Place.IN_FLIGHT, Place.GROUPED):
+                continue
+            for queued in part:
+                is_group = isinstance(queued, QueuedGroup)
+                entities[place.value, "podgroup" if is_group else "pod"] += 1
+                pods[place.value] += not is_group
+        for entry in self.queue.groups:
+            if entry.place is Place.IN_FLIGHT:
+                pods["pending"] += len(entry.members)
+            else:
+                where = "incomplete" if entry.group is None else entry.place.value
+                pods[where] += len(entry.members)
+        assert +Counter(self.queue.entity_counts()) == +entities
+        assert +Counter(self.queue.counts()) == +pods
+
+    @invariant()
+    def rejections_are_those_of_who_waits(self) -> None:
+        waiting = [
+            queued
+            for place, part in self.queue.pending_pods().items()
+            if place is not Place.IN_FLIGHT
+            for queued in part
+        ]
+        rejections = Counter(plugin for queued in waiting for plugin in queued.rejectors)
+        for plugin in (*rejections, "NodeResourcesFit", "Coscheduling", "GangScheduling"):
+            metric = self.world.cluster.metric(
+                "scheduler_unschedulable_pods", plugin=plugin, profile="bayplan"
+            )
+            assert metric == rejections[plugin], plugin
+
+    @invariant()
+    def only_pods_that_wait_are_nominated(self) -> None:
+        nominator = self.world.cluster.world.nominator
+        for node in nominator.nominated_nodes():
+            for pod in nominator.nominated_pods(node):
+                assert pod.uid in self.queue
+
+    @invariant()
+    def nobody_is_bound_twice(self) -> None:
+        assert all(number == 1 for number in self.api.bindings.values())
+
+    @invariant()
+    def who_waits_for_time_has_a_timer(self) -> None:
+        parts = self.queue.pending_pods()
+        waits = parts[Place.BACKOFF] or parts[Place.UNSCHEDULABLE] or parts[Place.GATED]
+        assert (self.queue.next_timer() is not None) is bool(waits)
+
+    # Choices
+
+    def names(self) -> list[str]:
+        return sorted(self.api.pods)
+
+    def gated(self) -> list[str]:
+        pods = (pod.obj() for pod in self.api.pods.values())
+        return sorted(pod.name for pod in pods if pod.spec.scheduling_gates)
+
+    def one(self, data: st.DataObject, names: list[str]) -> str:
+        return data.draw(st.sampled_from(names))
+
+
+GroupsMachine.TestCase.settings = length(60, steps=50)
+TestGroups = GroupsMachine.TestCase
