@@ -11,10 +11,12 @@ from tests.docs.guide import SOURCES, instance, load
 from tests.workload_groups import gang, show
 
 from bayplan.api.kinds import NAMESPACE
+from bayplan.explain.explanation import explain
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP
 from bayplan.queue.places import Place
 from bayplan.testing import (
+    PROFILE,
     Cluster,
     Json,
     NodeBuilder,
@@ -32,6 +34,7 @@ TESTED = {
     "HomeNodes",
     "QuietNodes",
     "AskForGpus",
+    "CountWaiting",
     "NearSiblings",
     "FewestPods",
     "Licences",
@@ -157,6 +160,17 @@ def test_ask_for_gpus_adds_to_the_message(tmp_path: Path) -> None:
     cluster.add(node("a"))
     assert where(cluster, pod().req({"nvidia.com/gpu": 1})) == ""
     assert cluster.message("p").endswith("GPUs: ask the platform team.")
+
+
+def test_count_waiting_counts_decisions_and_no_questions(tmp_path: Path) -> None:
+    cluster = load(tmp_path, "CountWaiting")
+    cluster.add(node("a"))
+    waiting = pod("p", team="red").req(cpu="100").spec(schedulerName=PROFILE)
+    explain(cluster.framework, cluster.core.placers, waiting.obj())
+    counter, labels = "bayplan_plugin_events_total", {"plugin": "CountWaiting", "name": "red"}
+    assert cluster.metric(counter, **labels) == 0
+    assert where(cluster, waiting) == ""
+    assert cluster.metric(counter, **labels) == 1
 
 
 def test_near_siblings_prefers_the_node_with_more_of_them(tmp_path: Path) -> None:

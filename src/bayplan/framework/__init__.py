@@ -20,6 +20,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.handle import (
     ClusterWriter,
     EventRecorder,
@@ -60,6 +61,7 @@ __all__ = [
     "Code",
     "CycleState",
     "Depends",
+    "Effect",
     "EventRecorder",
     "EventRegistration",
     "FilterFailure",
