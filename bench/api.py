@@ -20,7 +20,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
 from bayplan.client.lanes import Lanes
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 from bayplan.informers.decode import Lines
 from bench.objects import Item
 
@@ -134,7 +134,7 @@ class BulkClient:
         with self._done:
             self._pending += 1
         self._dispatcher.submit(
-            Request(
+            ApiRequest(
                 *(method, path, self._finished, body, Lane.BIND, content),
                 idempotent=method != "POST",
             )

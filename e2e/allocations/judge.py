@@ -20,7 +20,7 @@ from bayplan.api.resource import (
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.devices.codes import DOES_NOT_FIT, ERROR, INVALID_POOLS
 from bayplan.devices.errors import AllocationError, NodeAllocationError
-from bayplan.devices.fleet import Answers, Fleet
+from bayplan.devices.fleet import Fleet, NodeOutcomes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def our_answers(problem: Problem, skipped: list[bool]) -> list[Answer | None]:
     return [by_node.get(node.name) for node in decoded.nodes]
 
 
-def _answer(fleet: Fleet, answers: Answers, node: Node, claims: list[ResourceClaim]) -> Answer:
+def _answer(fleet: Fleet, answers: NodeOutcomes, node: Node, claims: list[ResourceClaim]) -> Answer:
     """One node's answer; where the claims fit, the devices are those of the search for all."""
     row = fleet.nodes.row(node.name)
     assert row is not None

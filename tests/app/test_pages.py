@@ -21,7 +21,7 @@ from bayplan.app.pages import debug_pages, probes
 from bayplan.config import EffectiveConfig, default_configuration, resolve_config
 from bayplan.config.types import Extender
 from bayplan.framework.registry import Registry
-from bayplan.server.pages import Answer, Request
+from bayplan.server.pages import Answer, PageRequest
 from bayplan.telemetry import profile
 
 WRONG = ["Pod: not listed yet", "Node: forbidden"]
@@ -41,12 +41,12 @@ class Process:
         self._pages = debug_pages(lambda: self.config, self.debugger)
 
     def get(self, path: str, **query: str) -> Answer:
-        return self._pages[path].answer(Request("GET", path, query, b""))
+        return self._pages[path].answer(PageRequest("GET", path, query, b""))
 
     def put(self, path: str, body: bytes) -> Answer:
         page = self._pages[path]
         assert "PUT" in page.methods
-        return page.answer(Request("PUT", path, {}, body))
+        return page.answer(PageRequest("PUT", path, {}, body))
 
 
 @pytest.fixture
@@ -73,12 +73,12 @@ def test_a_probe_says_ok_or_all_that_is_wrong(
 ) -> None:
     live, ready = (list, lambda: wrong) if path == "/readyz" else (lambda: wrong, list)
     page = probes(live, ready, lambda: b"up 1\n")[path]
-    assert page.answer(Request("GET", path, {}, b"")) == expected
+    assert page.answer(PageRequest("GET", path, {}, b"")) == expected
 
 
 def test_metrics_are_in_the_prometheus_format() -> None:
     page = probes(list, list, lambda: b"up 1\n")["/metrics"]
-    assert page.answer(Request("GET", "/metrics", {}, b"")) == (
+    assert page.answer(PageRequest("GET", "/metrics", {}, b"")) == (
         200,
         b"up 1\n",
         "text/plain; version=0.0.4; charset=utf-8",

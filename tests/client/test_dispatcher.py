@@ -19,7 +19,7 @@ from bayplan.client import errors
 from bayplan.client.connection import Connection
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.lanes import EVENTS_IN_FLIGHT, Lanes
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 
 
 class Bench:
@@ -36,8 +36,10 @@ class Bench:
         self.dispatcher.start()
         return self.dispatcher
 
-    def request(self, path: str, lane: Lane = Lane.BIND, **fields: Any) -> Request:
-        return Request("POST", path, lambda o: self.outcomes.put((path, o)), b"{}", lane, **fields)
+    def request(self, path: str, lane: Lane = Lane.BIND, **fields: Any) -> ApiRequest:
+        return ApiRequest(
+            "POST", path, lambda o: self.outcomes.put((path, o)), b"{}", lane, **fields
+        )
 
     def submit(self, path: str, lane: Lane = Lane.BIND, **fields: Any) -> None:
         assert self.dispatcher
@@ -114,7 +116,7 @@ def test_events_are_pulled_only_when_nothing_else_waits(bench: Bench) -> None:
     dispatcher = bench.start(max_in_flight=1)
     pulled: list[str] = []
 
-    def source() -> Request | None:
+    def source() -> ApiRequest | None:
         if pulled:
             return None
         pulled.append("event")
@@ -144,10 +146,10 @@ def test_events_leave_room_for_bindings(bench: Bench) -> None:
 
 def test_events_announced_one_by_one_are_gathered_and_go_out_together(bench: Bench) -> None:
     dispatcher = bench.start()
-    waiting: deque[Request] = deque()
+    waiting: deque[ApiRequest] = deque()
     answers: Queue[bool] = Queue()
 
-    def source() -> Request | None:
+    def source() -> ApiRequest | None:
         request = waiting.popleft() if waiting else None
         answers.put(request is not None)
         return request
@@ -292,7 +294,7 @@ def test_a_callback_that_raises_costs_nobody_else(bench: Bench) -> None:
     def explode(_: Outcome) -> None:
         raise ZeroDivisionError
 
-    dispatcher.submit(Request("GET", "/bad", explode))
+    dispatcher.submit(ApiRequest("GET", "/bad", explode))
     bench.submit("/good")
     assert bench.outcome() == ("/good", b"fine")
     assert dispatcher.close(SOON)
@@ -325,7 +327,7 @@ def test_closing_finishes_what_was_submitted(bench: Bench) -> None:
 def test_closing_sends_what_a_callback_submits(bench: Bench) -> None:
     bench.server.script = answer
     dispatcher = bench.start()
-    dispatcher.submit(Request("POST", "/a", lambda _: bench.submit("/b"), b"{}"))
+    dispatcher.submit(ApiRequest("POST", "/a", lambda _: bench.submit("/b"), b"{}"))
     assert dispatcher.close(SOON)
     assert bench.outcome() == ("/b", b"fine")
 
@@ -392,7 +394,7 @@ def test_nothing_is_sent_while_that_is_not_allowed(bench: Bench) -> None:
 def test_one_that_never_started_can_be_closed(server: FaultServer) -> None:
     ended: list[Outcome] = []
     dispatcher = Dispatcher(server.connection())
-    dispatcher.submit(Request("GET", "/a", ended.append))
+    dispatcher.submit(ApiRequest("GET", "/a", ended.append))
     assert dispatcher.close(1)
     assert [type(e) for e in ended] == [errors.Closed]
     assert not dispatcher.alive

@@ -9,28 +9,34 @@ import pycurl
 import pytest
 
 from bayplan.client import errors
-from bayplan.client.errors import Fault, from_curl, from_status
+from bayplan.client.errors import ErrorSource, from_curl, from_status
 
 STATUSES = [
-    pytest.param(400, "BadRequest", errors.Invalid, Fault.REQUEST, id="bad request"),
-    pytest.param(401, "Unauthorized", errors.Unauthorized, Fault.CREDENTIALS, id="unauthorized"),
-    pytest.param(403, "Forbidden", errors.Forbidden, Fault.CREDENTIALS, id="forbidden"),
-    pytest.param(404, "NotFound", errors.NotFound, Fault.STATE, id="not found"),
-    pytest.param(409, "Conflict", errors.Conflict, Fault.STATE, id="conflict"),
-    pytest.param(409, "AlreadyExists", errors.AlreadyExists, Fault.STATE, id="already exists"),
-    pytest.param(410, "Expired", errors.Expired, Fault.STATE, id="expired"),
-    pytest.param(410, "Gone", errors.Expired, Fault.STATE, id="gone"),
-    pytest.param(410, "", errors.Expired, Fault.STATE, id="gone without a reason"),
-    pytest.param(422, "Invalid", errors.Invalid, Fault.REQUEST, id="invalid"),
-    pytest.param(429, "TooManyRequests", errors.TooManyRequests, Fault.SERVER, id="throttled"),
-    pytest.param(500, "InternalError", errors.ServerError, Fault.SERVER, id="internal error"),
-    pytest.param(504, "Timeout", errors.ServerError, Fault.SERVER, id="gateway timeout"),
+    pytest.param(400, "BadRequest", errors.Invalid, ErrorSource.REQUEST, id="bad request"),
+    pytest.param(
+        401, "Unauthorized", errors.Unauthorized, ErrorSource.CREDENTIALS, id="unauthorized"
+    ),
+    pytest.param(403, "Forbidden", errors.Forbidden, ErrorSource.CREDENTIALS, id="forbidden"),
+    pytest.param(404, "NotFound", errors.NotFound, ErrorSource.STATE, id="not found"),
+    pytest.param(409, "Conflict", errors.Conflict, ErrorSource.STATE, id="conflict"),
+    pytest.param(
+        409, "AlreadyExists", errors.AlreadyExists, ErrorSource.STATE, id="already exists"
+    ),
+    pytest.param(410, "Expired", errors.Expired, ErrorSource.STATE, id="expired"),
+    pytest.param(410, "Gone", errors.Expired, ErrorSource.STATE, id="gone"),
+    pytest.param(410, "", errors.Expired, ErrorSource.STATE, id="gone without a reason"),
+    pytest.param(422, "Invalid", errors.Invalid, ErrorSource.REQUEST, id="invalid"),
+    pytest.param(
+        429, "TooManyRequests", errors.TooManyRequests, ErrorSource.SERVER, id="throttled"
+    ),
+    pytest.param(500, "InternalError", errors.ServerError, ErrorSource.SERVER, id="internal error"),
+    pytest.param(504, "Timeout", errors.ServerError, ErrorSource.SERVER, id="gateway timeout"),
 ]
 
 
 @pytest.mark.parametrize(("code", "reason", "expected", "fault"), STATUSES)
 def test_an_answer_becomes_the_error_of_its_reason(
-    code: int, reason: str, expected: type[Any], fault: Fault
+    code: int, reason: str, expected: type[Any], fault: ErrorSource
 ) -> None:
     body = json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "why"})
     error = from_status(body.encode(), code)

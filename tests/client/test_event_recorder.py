@@ -19,7 +19,7 @@ from bayplan.client.event_recorder import (
     EventRecorder,
     cut,
 )
-from bayplan.client.request import Lane, Request
+from bayplan.client.request import ApiRequest, Lane
 from bayplan.testing import make_pod
 
 START_NS = 1_767_323_045_123_456_789  # 2026-01-02T03:04:05.123456789Z
@@ -50,10 +50,10 @@ class Bench:
         subject = make_pod(pod).uid(f"uid-{pod}").obj()
         self.recorder.event(subject, None, "Warning", reason, "Scheduling", note)
 
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ApiRequest]:
         return list(iter(self.recorder.next_request, None))
 
-    def request(self) -> Request:
+    def request(self) -> ApiRequest:
         (request,) = self.requests()
         return request
 
@@ -63,7 +63,7 @@ def bench(server: FaultServer) -> Bench:
     return Bench(server)
 
 
-def body(request: Request) -> dict[str, Any]:
+def body(request: ApiRequest) -> dict[str, Any]:
     assert request.body
     decoded: dict[str, Any] = json.loads(request.body)
     return decoded

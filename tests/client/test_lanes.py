@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from bayplan.client.errors import ApiError, Forbidden, NotFound, ServerError, Timeout, Unreachable
 from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT, LONGEST_PAUSE, Lanes
-from bayplan.client.request import Lane, Request
+from bayplan.client.request import ApiRequest, Lane
 
 BIND, STATUS, EVENT = Lane.BIND, Lane.STATUS, Lane.EVENT
 
@@ -26,8 +26,8 @@ class Clock:
         return self.now
 
 
-def request(lane: Lane = STATUS, path: str = "/", **fields: Any) -> Request:
-    return Request("POST", path, lambda _: None, lane=lane, **fields)
+def request(lane: Lane = STATUS, path: str = "/", **fields: Any) -> ApiRequest:
+    return ApiRequest("POST", path, lambda _: None, lane=lane, **fields)
 
 
 def make(clock: Clock, **settings: Any) -> Lanes:
@@ -47,13 +47,13 @@ def taken(lanes: Lanes) -> list[str]:
     return paths
 
 
-def source(*requests: Request) -> Callable[[], Request | None]:
+def source(*requests: ApiRequest) -> Callable[[], ApiRequest | None]:
     waiting = list(requests)
     return lambda: waiting.pop(0) if waiting else None
 
 
-def patch(path: str, body: bytes) -> Request:
-    return Request("PATCH", path, lambda _: None, body=body, idempotent=True)
+def patch(path: str, body: bytes) -> ApiRequest:
+    return ApiRequest("PATCH", path, lambda _: None, body=body, idempotent=True)
 
 
 def test_patches_of_one_path_go_one_after_the_other(clock: Clock) -> None:
@@ -93,7 +93,7 @@ def test_what_waits_for_a_patch_is_drained_too(clock: Clock) -> None:
 def test_a_deletion_between_patches_of_one_path_holds_nothing_up_for_ever(clock: Clock) -> None:
     lanes = make(clock)
     first, last = patch("/a", b"1"), patch("/a", b"3")
-    deletion = Request("DELETE", "/a", lambda _: None, idempotent=True)
+    deletion = ApiRequest("DELETE", "/a", lambda _: None, idempotent=True)
     for each in (first, deletion, last):
         lanes.put(each)
     for each in (first, deletion, last):
@@ -117,10 +117,10 @@ def test_what_is_drained_before_its_next_try_holds_nothing_up(clock: Clock) -> N
     assert lanes.take() is second
 
 
-class Racing(deque[Request]):
+class Racing(deque[ApiRequest]):
     """A lane to which another thread appends just after it was found to be empty."""
 
-    late: Request | None = None
+    late: ApiRequest | None = None
 
     def __len__(self) -> int:
         length = super().__len__()
@@ -229,7 +229,7 @@ def test_the_event_source_is_asked_when_nothing_else_waits(clock: Clock) -> None
 
 
 def test_events_that_are_announced_are_gathered_for_a_while(clock: Clock) -> None:
-    waiting: list[Request] = []
+    waiting: list[ApiRequest] = []
     lanes = make(clock)
     lanes.set_event_source(lambda: waiting.pop(0) if waiting else None)
     assert taken(lanes) == []
@@ -323,8 +323,8 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
         self.clock = Clock()
         self.lanes = make(self.clock, max_in_flight=3, qps=5.0, burst=2)
         self.put, self.ended = 0, 0
-        self.flying: list[Request] = []
-        self.writes: dict[str, list[Request]] = {"/a": [], "/b": []}
+        self.flying: list[ApiRequest] = []
+        self.writes: dict[str, list[ApiRequest]] = {"/a": [], "/b": []}
 
     @rule(
         method=st.sampled_from(["POST", "PATCH", "DELETE"]),
@@ -333,13 +333,15 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
         idempotent=st.booleans(),
     )
     def submit(self, method: str, path: str, lane: Lane, idempotent: bool) -> None:
-        each = Request(method, path, lambda _: None, lane=lane, idempotent=idempotent, max_tries=3)
+        each = ApiRequest(
+            method, path, lambda _: None, lane=lane, idempotent=idempotent, max_tries=3
+        )
         self.lanes.put(each)
         self.put += 1
         if lane is STATUS:
             self.writes[path].append(each)
 
-    def end(self, each: Request) -> None:
+    def end(self, each: ApiRequest) -> None:
         self.ended += 1
         if each.lane is STATUS:
             self.writes[each.path].remove(each)

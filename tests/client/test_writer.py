@@ -21,7 +21,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Forbidden
 from bayplan.client.http import Http
 from bayplan.client.lanes import Lanes
-from bayplan.client.request import Request
+from bayplan.client.request import ApiRequest
 from bayplan.client.writer import Writer, status_patch
 from bayplan.testing import make_pod
 
@@ -184,9 +184,9 @@ def test_a_binding_that_found_no_connection_is_in_doubt(
 ) -> None:
     monkeypatch.setattr("bayplan.client.retry.FIRST_DELAY", 0.0001)
     submit = bench.dispatcher.submit
-    asked: list[Request] = []
+    asked: list[ApiRequest] = []
 
-    def lookups_only(request: Request) -> None:
+    def lookups_only(request: ApiRequest) -> None:
         asked.append(request)
         if request.method == "POST":
             request.on_done(errors.Unreachable("no connection"))

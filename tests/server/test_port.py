@@ -10,11 +10,11 @@ from tests.server.conftest import Client, Got, Ports, serving, trusting
 
 from bayplan.server import connections
 from bayplan.server.options import PortError
-from bayplan.server.pages import Answer, Page, Pages, Request, text
+from bayplan.server.pages import Answer, Page, PageRequest, Pages, text
 from bayplan.server.port import MOST_BYTES, Port
 
 
-def echo(request: Request) -> Answer:
+def echo(request: PageRequest) -> Answer:
     return text(200, f"{request.method} {dict(request.query)} {request.body.decode()}")
 
 
@@ -26,7 +26,7 @@ def received(connection: socket.socket) -> bytes:
         return b""
 
 
-def broken(_: Request) -> Answer:
+def broken(_: PageRequest) -> Answer:
     raise LookupError("nothing there")
 
 

@@ -19,7 +19,7 @@ from bayplan.api.pod_spec import (
 from bayplan.api.quantity import Amount
 
 
-class ObjectReference(Wire, frozen=True):
+class ClaimReference(Wire, frozen=True):
     """A reference to an object (claimRef)."""
 
     kind: str = ""
@@ -87,7 +87,7 @@ class PersistentVolumeSpec(Wire, frozen=True):
 
     capacity: Resources = {}
     access_modes: tuple[str, ...] = ()
-    claim_ref: ObjectReference | None = None
+    claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None

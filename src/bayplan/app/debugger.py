@@ -40,7 +40,7 @@ _NOT_ENDED = quote(POD.field_selector, safe="")
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedNames:
     """What the API server has: names of nodes, uids of Pods that have not ended."""
 
     nodes: frozenset[str]
@@ -88,16 +88,16 @@ class Debugger:
         Raises:
             concurrent.futures.TimeoutError: that thread did not come to it in ``seconds``.
         """
-        listed: Listed | ApiError
+        listed: ListedNames | ApiError
         try:
             listed = self.listed()
         except ApiError as error:
             listed = error
-        wanted = Report(self, listed)
+        wanted = DumpCommand(self, listed)
         self._inbox.post(wanted)
         return wanted.done.result(seconds)
 
-    def listed(self) -> Listed:
+    def listed(self) -> ListedNames:
         """Ask the API server; any thread but the scheduling one, since this takes a while.
 
         Raises:
@@ -105,7 +105,7 @@ class Debugger:
         """
         nodes = self._items(NODE.path())
         pods = self._items(f"{POD.path()}?fieldSelector={_NOT_ENDED}")
-        return Listed(frozenset(n.name for n in nodes), frozenset(p.uid for p in pods))
+        return ListedNames(frozenset(n.name for n in nodes), frozenset(p.uid for p in pods))
 
     def _items(self, path: str) -> list[PartialMetadata]:
         listed = msgspec.json.decode(self._http.get(path), type=ObjectList[PartialObject])
@@ -144,7 +144,7 @@ class Debugger:
             **{p.name: p.recount() for p in plugins if isinstance(p, SelfCheck)},
         }
 
-    def compare(self, listed: Listed) -> dict[str, list[str]]:
+    def compare(self, listed: ListedNames) -> dict[str, list[str]]:
         """Nodes and Pods that only one side has. A change under way shows here, too."""
         nodes = self._core.world.cache.node_names()
         pods = {p.uid for p in self._core.world.handlers.pods.values()}
@@ -187,7 +187,7 @@ class Compare(Command):
     """SIGUSR2: what the API server has, to be compared with the cache."""
 
     debugger: Debugger = field(repr=False)
-    listed: Listed = field(repr=False)
+    listed: ListedNames = field(repr=False)
 
     def run(self) -> None:
         """See `Debugger.compare`."""
@@ -195,11 +195,11 @@ class Compare(Command):
 
 
 @dataclass(frozen=True)
-class Report(Command):
+class DumpCommand(Command):
     """/debug/dump: every line of a dump, for the thread that answers."""
 
     debugger: Debugger = field(repr=False)
-    listed: Listed | ApiError = field(repr=False)
+    listed: ListedNames | ApiError = field(repr=False)
     done: Future[list[Line]] = field(default_factory=Future, repr=False)
 
     def run(self) -> None:

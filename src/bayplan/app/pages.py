@@ -24,7 +24,7 @@ import structlog
 from bayplan import logs
 from bayplan.app.debugger import Debugger
 from bayplan.config import EffectiveConfig, config_document
-from bayplan.server.pages import HTML, JSON, TEXT, Answer, Page, Pages, Request, text
+from bayplan.server.pages import HTML, JSON, TEXT, Answer, Page, PageRequest, Pages, text
 from bayplan.telemetry import profile
 
 log = structlog.get_logger("port")
@@ -68,10 +68,10 @@ def debug_pages(config: Callable[[], EffectiveConfig], debugger: Debugger) -> Pa
         config: the present one.
         debugger: makes the dump.
     """
-    profiles = Profiles()
+    profiles = Profiler()
 
-    def while_enabled(answer: Callable[[Request], Answer], *methods: str) -> Page:
-        def answered(request: Request) -> Answer:
+    def while_enabled(answer: Callable[[PageRequest], Answer], *methods: str) -> Page:
+        def answered(request: PageRequest) -> Answer:
             if not config().settings.enable_profiling:
                 return text(404, "enableProfiling is false in the configuration")
             return answer(request)
@@ -95,7 +95,7 @@ def _configz(config: EffectiveConfig) -> Answer:
     return Answer(200, msgspec.json.encode({"componentconfig": document}), JSON)
 
 
-def _verbosity(request: Request) -> Answer:
+def _verbosity(request: PageRequest) -> Answer:
     if request.method == "GET":
         return text(200, str(logs.verbosity()))
     try:
@@ -107,13 +107,13 @@ def _verbosity(request: Request) -> Answer:
     return text(200, f"the log level is {level}")
 
 
-class Profiles:
+class Profiler:
     """Takes one profile at a time."""
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: PageRequest) -> Answer:
         """Sample for ``seconds``, and show it as the ``format`` says."""
         form = request.query.get("format", "text")
         if form not in profile.FORMATS:

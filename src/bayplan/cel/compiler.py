@@ -18,7 +18,7 @@ from bayplan.cel.functions.registry import FUNCTIONS
 from bayplan.cel.lexer import located
 from bayplan.cel.library import TYPES
 from bayplan.cel.syntax import (
-    Bind,
+    BindMacro,
     Call,
     Conditional,
     Index,
@@ -92,7 +92,7 @@ class _Compiler:
                 return self.list(node, scope)
             case MapNode():
                 return self.map(node, scope)
-            case Bind():
+            case BindMacro():
                 return self.bind(node, scope)
             case Quantifier() | Transform():
                 return self.comprehension(node, scope)
@@ -222,7 +222,7 @@ class _Compiler:
         self.slots += 1
         return self.slots + 1
 
-    def bind(self, node: Bind, scope: Scope) -> Code:
+    def bind(self, node: BindMacro, scope: Scope) -> Code:
         value = self.node(node.value, scope)
         slot = self.slot()
         variable = comprehensions.bound_variable(slot, value)

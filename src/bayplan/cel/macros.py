@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal as OneOf
 
 from bayplan.cel.syntax import (
-    Bind,
+    BindMacro,
     Call,
     Conditional,
     Literal,
@@ -72,7 +72,7 @@ def expand(call: Call) -> Node:
             name = _simple_name(
                 arguments[0], "cel.bind() variable names must be simple identifiers"
             )
-            return Bind(name, arguments[1], arguments[2], call.position)
+            return BindMacro(name, arguments[1], arguments[2], call.position)
         case "optMap" | "optFlatMap" if count == 2:
             return _optional(call, target)
         case "sortBy" if count == 2:
@@ -109,7 +109,7 @@ def _optional(call: Call, target: Node) -> Node:
     message = f"{call.function}() variable name must be a simple identifier"
     name = _simple_name(call.arguments[0], message)
     at = call.position
-    body: Node = Bind(name, Call("value", target, (), at), call.arguments[1], at)
+    body: Node = BindMacro(name, Call("value", target, (), at), call.arguments[1], at)
     if call.function == "optMap":
         body = Call("optional.of", None, (body,), at)
     none = Call("optional.none", None, (), at)
@@ -124,4 +124,4 @@ def _sort_by(call: Call, target: Node) -> Node:
     elements = Name("@elements", at)
     names = _variables(call.arguments[:1])
     keys = Transform("list", elements, names, None, call.arguments[1], at)
-    return Bind("@elements", target, Call("@sortByAssociatedKeys", elements, (keys,), at), at)
+    return BindMacro("@elements", target, Call("@sortByAssociatedKeys", elements, (keys,), at), at)

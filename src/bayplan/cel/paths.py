@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bayplan.cel.syntax import (
-    Bind,
+    BindMacro,
     Call,
     Conditional,
     Index,
@@ -79,7 +79,7 @@ class _Finder:
                 return self.step(self.place(node.operand, scope), node.field)
             case Index():
                 return self.index(node, scope)
-            case Bind():
+            case BindMacro():
                 value = self.place(node.value, scope)
                 return self.place(node.body, {**scope, node.variable: value})
             case Call(function="@in"):

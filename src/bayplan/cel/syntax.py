@@ -117,7 +117,7 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BindMacro:
     """cel.bind(variable, value, body): the value is computed when it is first used."""
 
     variable: str
@@ -138,5 +138,5 @@ Node: TypeAlias = (
     | MapNode
     | Quantifier
     | Transform
-    | Bind
+    | BindMacro
 )

@@ -23,7 +23,7 @@ from bayplan.cli.explain_text import print_group, print_verdict
 from bayplan.cli.offline import Output
 from bayplan.explain.explanation import explain as explain_pod
 from bayplan.explain.group import GroupExplainer
-from bayplan.simulation import Cluster, ClusterFileError
+from bayplan.simulation import ClusterFileError, LoadedCluster
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
 
@@ -78,7 +78,7 @@ def explain(
     """
     only = _key(pod, namespace)
 
-    def load() -> tuple[Cluster, Core]:
+    def load() -> tuple[LoadedCluster, Core]:
         return offline.load(file, config, plugin_dir, namespace, only, feature_gates, kubeconfig)
 
     if subject is not None:
@@ -100,7 +100,7 @@ def explain(
 
 
 def _explain_group(
-    load: Callable[[], tuple[Cluster, Core]], key: str | None, output: Output
+    load: Callable[[], tuple[LoadedCluster, Core]], key: str | None, output: Output
 ) -> None:
     if key is None:
         raise typer.BadParameter("explain group needs the name of a group", param_hint="NAME")
@@ -147,7 +147,7 @@ def _key(name: str | None, namespace: str) -> str | None:
 
 
 def _explain(
-    cluster: Cluster, core: Core, only: str | None, *, details: bool = False
+    cluster: LoadedCluster, core: Core, only: str | None, *, details: bool = False
 ) -> list[Verdict]:
     groups = _explainer(core)
 
@@ -164,7 +164,7 @@ def _explain(
     return [{**verdict, "runsOn": cluster.runs_on}] if cluster.runs_on else [verdict]
 
 
-def _named(cluster: Cluster, core: Core, key: str) -> Pod:
+def _named(cluster: LoadedCluster, core: Core, key: str) -> Pod:
     pending = next((pod for pod in cluster.pending if pod.key == key), None)
     if pending is not None and pending.spec.scheduler_name in core.profiles:
         return pending

@@ -33,14 +33,14 @@ KubeconfigOption = Annotated[
 _decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object as the API server has it."""
 
     kind: Kind[Any]
     data: msgspec.Raw
 
 
-def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[Listed]:
+def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[ListedObject]:
     """All objects of these kinds.
 
     Raises:
@@ -50,7 +50,7 @@ def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[List
         http = Http(Connection.load(kubeconfig))
         for kind in kinds:
             for data in _of_kind(http, kind):
-                yield Listed(kind, data)
+                yield ListedObject(kind, data)
     except (ApiError, KubeconfigError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(plugins.UNUSABLE) from None

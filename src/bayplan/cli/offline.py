@@ -18,7 +18,13 @@ from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
 from bayplan.config import ConfigError
-from bayplan.simulation import Cluster, ClusterFileError, listed_cluster, load_cluster, offline_core
+from bayplan.simulation import (
+    ClusterFileError,
+    LoadedCluster,
+    listed_cluster,
+    load_cluster,
+    offline_core,
+)
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 
 DEFAULT_PROFILE = "default-scheduler"
@@ -70,7 +76,7 @@ def load(
     as_pending: str | None = None,
     feature_gates: Iterable[str] | None = None,
     kubeconfig: str | None = None,
-) -> tuple[Cluster, Core]:
+) -> tuple[LoadedCluster, Core]:
     """The cluster in the files, or the running cluster, loaded into a core.
 
     Args:
@@ -117,13 +123,13 @@ def reporting() -> Iterator[None]:
         raise typer.Exit(plugins.UNUSABLE) from None
 
 
-def print_notes(cluster: Cluster) -> None:
+def print_notes(cluster: LoadedCluster) -> None:
     """What was left out of the file or is doubtful in it, on stderr."""
     for line in cluster.notes.lines():
         typer.echo(line, err=True)
 
 
-def end(cluster: Cluster, results: Iterable[dict[str, Any]]) -> None:
+def end(cluster: LoadedCluster, results: Iterable[dict[str, Any]]) -> None:
     """End the command: with 1 when Pods are missing in the answer.
 
     Raises:

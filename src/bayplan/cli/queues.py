@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
-from bayplan.cache.queue_tree import Fault
+from bayplan.cache.queue_tree import QueueFault
 from bayplan.cache.queue_tree.report import Amounts, QueueState, states
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
@@ -73,7 +73,7 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     return world
 
 
-def _print(console: Console, found: Iterable[QueueState], faults: Iterable[Fault]) -> None:
+def _print(console: Console, found: Iterable[QueueState], faults: Iterable[QueueFault]) -> None:
     table = Table("queue", "resource", box=None, pad_edge=False)
     for title in ("guaranteed", "limit", "used", "demand", "share", "borrowed", "pending"):
         table.add_column(title, justify="right")
@@ -109,7 +109,7 @@ def _age(state: QueueState) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _plain(state: QueueState, faults: Iterable[Fault]) -> dict[str, Any]:
+def _plain(state: QueueState, faults: Iterable[QueueFault]) -> dict[str, Any]:
     """Amounts in the scheduler's units: milli-CPU, bytes, counts."""
     return {
         "queue": state.name,

@@ -29,7 +29,7 @@ from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
 from bayplan.client.lanes import LONGEST_PAUSE, Lanes, LaneStatistics
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ ENDING = "the scheduler is ending"
 class _Transfer:
     handle: pycurl.Curl
     chunks: list[bytes]
-    request: Request | None = None
+    request: ApiRequest | None = None
     headers: list[str] | None = None
 
 
@@ -76,7 +76,7 @@ class Dispatcher:
         """Begin to send."""
         self._thread.start()
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: ApiRequest) -> None:
         """Send the request when its turn comes; never blocks."""
         with self._lock:
             ended = self._ended
@@ -88,7 +88,7 @@ class Dispatcher:
             self.wake()
 
     def set_event_source(
-        self, source: Callable[[], Request | None], fills_up: Callable[[], bool] = lambda: False
+        self, source: Callable[[], ApiRequest | None], fills_up: Callable[[], bool] = lambda: False
     ) -> None:
         """Ask ``source`` for a request of `Lane.EVENT`, on our thread, whenever there is room.
 
@@ -165,7 +165,7 @@ class Dispatcher:
             self._sleep()
         self._end()
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: ApiRequest) -> None:
         if request.superseded:
             self._finish(request, b"")
             return
@@ -226,13 +226,13 @@ class Dispatcher:
         self._idle.append(transfer)
         self._finish(request, outcome)
 
-    def _finish(self, request: Request, outcome: Outcome) -> None:
+    def _finish(self, request: ApiRequest, outcome: Outcome) -> None:
         if isinstance(outcome, Unauthorized):
             self._connection.forget_credentials()
         if self._lanes.settle(request, outcome):
             self._report(request, outcome)
 
-    def _report(self, request: Request, outcome: Outcome) -> None:
+    def _report(self, request: ApiRequest, outcome: Outcome) -> None:
         try:
             request.on_done(outcome)
         except Exception:

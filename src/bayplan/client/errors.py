@@ -16,7 +16,7 @@ import msgspec
 import pycurl
 
 
-class Fault(StrEnum):
+class ErrorSource(StrEnum):
     """Who has to act before the same call can succeed."""
 
     REQUEST = "request"
@@ -43,7 +43,7 @@ class ApiError(Exception):
         retry_after: seconds that the server asked us to wait, or None.
     """
 
-    fault: ClassVar[Fault] = Fault.SERVER
+    fault: ClassVar[ErrorSource] = ErrorSource.SERVER
     outcome_unknown: ClassVar[bool] = False
     never_sent: ClassVar[bool] = False
 
@@ -60,31 +60,31 @@ class ApiError(Exception):
 class Invalid(ApiError):
     """The server understood that this request can never work (400, 405, 406, 413, 415, 422)."""
 
-    fault = Fault.REQUEST
+    fault = ErrorSource.REQUEST
 
 
 class Unauthorized(ApiError):
     """The credentials are missing, wrong or expired (401)."""
 
-    fault = Fault.CREDENTIALS
+    fault = ErrorSource.CREDENTIALS
 
 
 class Forbidden(ApiError):
     """RBAC or admission says no; the message names verb and resource (403)."""
 
-    fault = Fault.CREDENTIALS
+    fault = ErrorSource.CREDENTIALS
 
 
 class NotFound(ApiError):
     """No such object, or no such API (404)."""
 
-    fault = Fault.STATE
+    fault = ErrorSource.STATE
 
 
 class Conflict(ApiError):
     """The object is in a state that the request does not allow (409)."""
 
-    fault = Fault.STATE
+    fault = ErrorSource.STATE
 
 
 class AlreadyExists(Conflict):
@@ -94,7 +94,7 @@ class AlreadyExists(Conflict):
 class Expired(ApiError):
     """The resource version or continue token is too old; list again (410)."""
 
-    fault = Fault.STATE
+    fault = ErrorSource.STATE
 
 
 class TooManyRequests(ApiError):
@@ -110,14 +110,14 @@ class ServerError(ApiError):
 class Unreachable(ApiError):
     """No connection came about, so the server has not seen the request."""
 
-    fault = Fault.NETWORK
+    fault = ErrorSource.NETWORK
     never_sent = True
 
 
 class ConnectionLost(ApiError):
     """The connection broke before the answer was complete."""
 
-    fault = Fault.NETWORK
+    fault = ErrorSource.NETWORK
     outcome_unknown = True
 
 
@@ -128,7 +128,7 @@ class Timeout(ConnectionLost):
 class Closed(ApiError):
     """The client was closed before the request was sent."""
 
-    fault = Fault.US
+    fault = ErrorSource.US
     never_sent = True
 
 

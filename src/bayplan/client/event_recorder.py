@@ -29,7 +29,7 @@ from bayplan.api.pod import Pod
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import AlreadyExists, ApiError, NotFound
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -152,7 +152,7 @@ class EventRecorder:
             len(self._waiting), now.recorded, now.dropped, now.sent, now.failed, len(self._series)
         )
 
-    def next_request(self) -> Request | None:
+    def next_request(self) -> ApiRequest | None:
         """The next thing to send; for the dispatcher's thread alone."""
         while self._waiting:
             try:
@@ -167,7 +167,7 @@ class EventRecorder:
         self._sweep()
         return self._patch(self._due.popleft()) if self._due else None
 
-    def _record(self, event: _Event) -> Request | None:
+    def _record(self, event: _Event) -> ApiRequest | None:
         key = _key(event)
         series = self._series.get(key)
         if series is None:
@@ -203,11 +203,11 @@ class EventRecorder:
         if refresh:
             self._due.extend(s for s in self._series.values() if s.unsent)
 
-    def _create(self, series: _Series) -> Request:
+    def _create(self, series: _Series) -> ApiRequest:
         body = msgspec.json.encode(self._body(series))
         return self._request("POST", _collection(series.event), body, JSON, self._sent)
 
-    def _patch(self, series: _Series) -> Request:
+    def _patch(self, series: _Series) -> ApiRequest:
         series.unsent = False
         body = msgspec.json.encode({"series": _count(series)})
 
@@ -227,8 +227,8 @@ class EventRecorder:
         body: bytes,
         content_type: str,
         done: Callable[[Outcome], None],
-    ) -> Request:
-        return Request(
+    ) -> ApiRequest:
+        return ApiRequest(
             method,
             path,
             done,

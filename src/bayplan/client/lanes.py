@@ -47,7 +47,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bayplan.client.errors import ApiError, Unreachable
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 from bayplan.client.retry import lookup_delay, retry_delay
 from bayplan.client.throttle import TokenBucket
 
@@ -104,15 +104,15 @@ class Lanes:
         self._may_send = may_send
         self.clock = clock
         self._jitter = jitter
-        self._lanes: tuple[deque[Request], ...] = (deque(), deque(), deque())
+        self._lanes: tuple[deque[ApiRequest], ...] = (deque(), deque(), deque())
         # kube-scheduler has a client of its own for events, each with the configured limits.
         self._limits = TokenBucket(qps, burst), TokenBucket(qps, burst)
         self._limited_until = 0.0
-        self._retries: list[tuple[float, int, Request]] = []
+        self._retries: list[tuple[float, int, ApiRequest]] = []
         self._sequence = itertools.count()
-        self._status_writes: dict[str, deque[Request]] = {}
+        self._status_writes: dict[str, deque[ApiRequest]] = {}
         """By path: that under way, then those that are held back for it."""
-        self._event_source: Callable[[], Request | None] | None = None
+        self._event_source: Callable[[], ApiRequest | None] | None = None
         self._source_fills_up: Callable[[], bool] = lambda: False
         self._ask_source_at = 0.0
         self.counts = LaneStatistics()
@@ -120,7 +120,7 @@ class Lanes:
 
     # From any thread
 
-    def put(self, request: Request) -> None:
+    def put(self, request: ApiRequest) -> None:
         """Append ``request`` to its lane."""
         self._lanes[request.lane].append(request)
 
@@ -133,7 +133,7 @@ class Lanes:
         return sooner
 
     def set_event_source(
-        self, source: Callable[[], Request | None], fills_up: Callable[[], bool] = lambda: False
+        self, source: Callable[[], ApiRequest | None], fills_up: Callable[[], bool] = lambda: False
     ) -> None:
         """Ask ``source`` for a request of `Lane.EVENT` whenever there is room for one.
 
@@ -144,7 +144,7 @@ class Lanes:
 
     # What the dispatcher asks
 
-    def take(self) -> Request | None:
+    def take(self) -> ApiRequest | None:
         """The request to send now, or None where there is none for now."""
         now = self.clock()
         while self._retries and self._retries[0][0] <= now:
@@ -171,7 +171,7 @@ class Lanes:
             return self.take()
         return taken
 
-    def settle(self, request: Request, outcome: Outcome) -> bool:
+    def settle(self, request: ApiRequest, outcome: Outcome) -> bool:
         """End a request in flight; returns whether the outcome is final. If not, retry later."""
         self.counts.in_flight[request.lane] -= 1
         if isinstance(outcome, ApiError):
@@ -229,7 +229,7 @@ class Lanes:
         """Whether nothing waits, is in flight or is to be sent again."""
         return not (any(self.counts.in_flight) or self._retries or any(self._lanes))
 
-    def drop_bindings(self) -> list[Request]:
+    def drop_bindings(self) -> list[ApiRequest]:
         """Remove and return all bindings that are not in flight."""
         dropped = [*self._lanes[Lane.BIND]]
         self._lanes[Lane.BIND].clear()
@@ -238,7 +238,7 @@ class Lanes:
         heapq.heapify(self._retries)
         return dropped
 
-    def drain(self) -> list[Request]:
+    def drain(self) -> list[ApiRequest]:
         """Remove and return everything that is not in flight."""
         drained = [request for _, _, request in self._retries]
         self._retries = []
@@ -286,7 +286,7 @@ class Lanes:
         """
         return len(self._retries) >= EVENTS_IN_FLIGHT
 
-    def _pull_event(self) -> Request | None:
+    def _pull_event(self) -> ApiRequest | None:
         if self._event_source is None or self._retries_are_many():
             return None
         # First the pause, then the question: who announces an event in between shortens it.
@@ -296,7 +296,7 @@ class Lanes:
             self._ask_source_at = 0.0
         return request
 
-    def _retry_delay(self, request: Request, error: ApiError) -> float | None:
+    def _retry_delay(self, request: ApiRequest, error: ApiError) -> float | None:
         if request.must_know:
             return lookup_delay(error, request.tries, self._jitter)
         return retry_delay(

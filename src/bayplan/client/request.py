@@ -1,4 +1,4 @@
-"""Request: what the dispatcher sends, its lane, and the callback for the result."""
+"""ApiRequest: what the dispatcher sends, the lane, and the callback for the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lane(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class ApiRequest:
     """A write, or a read that belongs to one.
 
     Attributes:

@@ -36,7 +36,7 @@ from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
 from bayplan.client.http import Http
-from bayplan.client.request import Lane, Outcome, Request
+from bayplan.client.request import ApiRequest, Lane, Outcome
 
 Done = Callable[[ApiError | None], None]
 """Gets None on success; called on the dispatcher's thread, must be quick."""
@@ -67,7 +67,7 @@ class Writer:
         self._http = http
         self._now = now
         self._lock = threading.Lock()
-        self._status_patches: defaultdict[str, list[Request]] = defaultdict(list)
+        self._status_patches: defaultdict[str, list[ApiRequest]] = defaultdict(list)
         """Those that have not ended, by uid of the Pod."""
 
     def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
@@ -88,7 +88,7 @@ class Writer:
             else:
                 on_done(outcome)
 
-        request = Request("POST", path, done, body, Lane.BIND, repeatable=True)
+        request = ApiRequest("POST", path, done, body, Lane.BIND, repeatable=True)
         with self._lock:
             for patch in self._status_patches.get(pod.uid, ()):
                 patch.superseded = True
@@ -121,7 +121,7 @@ class Writer:
 
         path = f"{_pod_path(pod)}/status"
         kind = STRATEGIC_MERGE_PATCH
-        request = Request("PATCH", path, done, body, Lane.STATUS, kind, idempotent=True)
+        request = ApiRequest("PATCH", path, done, body, Lane.STATUS, kind, idempotent=True)
         with self._lock:
             self._status_patches[pod.uid].append(request)
         self._dispatcher.submit(request)
@@ -155,7 +155,9 @@ class Writer:
             gone = isinstance(outcome, (NotFound, Conflict))
             on_done(None if gone else _error(outcome))
 
-        self._dispatcher.submit(Request("DELETE", path, done, body, Lane.STATUS, idempotent=True))
+        self._dispatcher.submit(
+            ApiRequest("DELETE", path, done, body, Lane.STATUS, idempotent=True)
+        )
 
     def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         """Patch the object at ``path`` and wait; returns the stored object.
@@ -188,7 +190,7 @@ class Writer:
             on_done(_error(outcome))
 
         self._dispatcher.submit(
-            Request("PATCH", path, done, body, Lane.STATUS, content_type, idempotent=True)
+            ApiRequest("PATCH", path, done, body, Lane.STATUS, content_type, idempotent=True)
         )
 
     def read_later(self, path: str, on_answer: Callable[[bytes | None], None]) -> None:
@@ -200,7 +202,7 @@ class Writer:
             else:
                 on_answer(outcome)
 
-        self._dispatcher.submit(Request("GET", path, done, idempotent=True))
+        self._dispatcher.submit(ApiRequest("GET", path, done, idempotent=True))
 
     def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
         """Report success if the binding that ended in ``error`` took effect, else the error."""
@@ -210,7 +212,9 @@ class Writer:
             on_done(None if bound else error)
 
         self._dispatcher.submit(
-            Request("GET", _pod_path(pod), done, lane=Lane.BIND, content_type=JSON, must_know=True)
+            ApiRequest(
+                "GET", _pod_path(pod), done, lane=Lane.BIND, content_type=JSON, must_know=True
+            )
         )
 
 

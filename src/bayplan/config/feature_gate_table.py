@@ -20,7 +20,7 @@ class Stage(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class FeatureGate:
     """One gate.
 
     Attributes:
@@ -185,8 +185,8 @@ _TABLE = (
         """,
     ),
 )
-GATES: Mapping[str, Gate] = {
-    name: Gate(name, stage, default, locked)
+GATES: Mapping[str, FeatureGate] = {
+    name: FeatureGate(name, stage, default, locked)
     for stage, default, locked, names in _TABLE
     for name in names.split()
 }

@@ -22,7 +22,7 @@ from bayplan.api import quantity
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.pod_groups import minimum_of
-from bayplan.cache.queue_tree import Fault, QueueTree
+from bayplan.cache.queue_tree import QueueFault, QueueTree
 from bayplan.cache.queue_tree.report import states
 from bayplan.cache.requests import pod_requests
 
@@ -112,7 +112,7 @@ def queue_statuses(
     return statuses
 
 
-def _condition(fault: Fault | None, previous: Status, now: float) -> dict[str, object]:
+def _condition(fault: QueueFault | None, previous: Status, now: float) -> dict[str, object]:
     reason, message = NO_FAULTS if fault is None else (fault.reason, fault.message)
     condition: dict[str, object] = {
         "type": "Ready",

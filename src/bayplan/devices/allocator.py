@@ -16,14 +16,14 @@ from bayplan.devices.candidates import Needs, NodeDevices, collect
 from bayplan.devices.constraints import Constraint, constraint
 from bayplan.devices.counters import Counters
 from bayplan.devices.errors import AllocationError, NodeAllocationError
-from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, Request
+from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, RequestShape
 from bayplan.devices.result import allocation
-from bayplan.devices.search import Choice, ClaimToAllocate, Search
+from bayplan.devices.search import ClaimToAllocate, DeviceChoice, Search
 from bayplan.devices.selectors import Selectors
 from bayplan.devices.table import DeviceTable
 from bayplan.devices.tally import Tally, tally
 
-Choices = list[list[Choice]]
+Choices = list[list[DeviceChoice]]
 
 
 class Allocator:
@@ -125,7 +125,7 @@ class Allocator:
         devices: NodeDevices,
         claim: ResourceClaim,
         shape: ClaimShape,
-        chosen: Sequence[Choice],
+        chosen: Sequence[DeviceChoice],
     ) -> AllocationResult:
         entries = [self._table.row(int(devices.rows[choice.position])) for choice in chosen]
         shares = [str(uuid.uuid4()) if c.consumed is not None else None for c in chosen]
@@ -134,7 +134,9 @@ class Allocator:
         return allocation(claim, requests, choices, node.name)
 
 
-def _alternative(alternatives: Sequence[Request], chosen: Sequence[Choice]) -> Request:
+def _alternative(
+    alternatives: Sequence[RequestShape], chosen: Sequence[DeviceChoice]
+) -> RequestShape:
     """The alternative that has devices; the first where none has any."""
     return next((c.request for c in chosen if c.request in alternatives), alternatives[0])
 

@@ -67,7 +67,7 @@ class _View:
         return np.array([self.table.traits.values[code].shared for code in traits], np.bool_)
 
 
-class Bounds:
+class SearchBounds:
     """The counts for one search.
 
     Attributes:

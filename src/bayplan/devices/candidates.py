@@ -22,7 +22,7 @@ from bayplan.devices.capacity import CapacityError, Consumption, consumption
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.pools import Pool, device_matches
 from bayplan.devices.quantity import quantity
-from bayplan.devices.requests import ClaimShape, Request
+from bayplan.devices.requests import ClaimShape, RequestShape
 from bayplan.devices.selectors import NO, YES, Mask, Selectors
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.taints import tolerated
@@ -87,7 +87,7 @@ class Needs:
         ]
         self._known = {}
 
-    def of(self, traits: int, request: Request) -> Consumption | None:
+    def of(self, traits: int, request: RequestShape) -> Consumption | None:
         """For a code of traits: amounts by name; None where the device is no candidate.
 
         Raises:
@@ -101,7 +101,7 @@ class Needs:
             raise need
         return need
 
-    def _compute(self, traits: int, request: Request) -> Consumption | CapacityError | None:
+    def _compute(self, traits: int, request: RequestShape) -> Consumption | CapacityError | None:
         try:
             return consumption(self._table.traits.values[traits].capacity, request.capacity)
         except CapacityError as error:
@@ -117,7 +117,12 @@ class Candidates:
     """
 
     def __init__(
-        self, claim: str, request: Request, table: DeviceTable, devices: NodeDevices, mask: Mask
+        self,
+        claim: str,
+        request: RequestShape,
+        table: DeviceTable,
+        devices: NodeDevices,
+        mask: Mask,
     ) -> None:
         self.request = request
         self.count = request.count

@@ -10,17 +10,17 @@ from collections.abc import Set
 from typing import Protocol
 
 from bayplan.api.resource import Device, DeviceAttribute, DeviceConstraint, Typed
-from bayplan.devices.requests import Request
+from bayplan.devices.requests import RequestShape
 from bayplan.devices.table import DeviceRow
 
 
 class Constraint(Protocol):
     """The state of one constraint during one search."""
 
-    def add(self, request: Request, device: DeviceRow) -> bool:
+    def add(self, request: RequestShape, device: DeviceRow) -> bool:
         """Count the device in; False where it would break the constraint."""
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: RequestShape) -> None:
         """Take back the last device that was counted in for ``request``."""
 
 
@@ -38,7 +38,7 @@ class MatchAttribute:
         self._value: Typed | None = None
         self._devices = 0
 
-    def add(self, request: Request, device: DeviceRow) -> bool:
+    def add(self, request: RequestShape, device: DeviceRow) -> bool:
         """See `Constraint`."""
         if not self.covers(request):
             return True
@@ -55,12 +55,12 @@ class MatchAttribute:
         self._devices += 1
         return True
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: RequestShape) -> None:
         """See `Constraint`."""
         if self.covers(request):
             self._devices -= 1
 
-    def covers(self, request: Request) -> bool:
+    def covers(self, request: RequestShape) -> bool:
         """Whether the constraint is about the request."""
         return not self._requests or request.among(self._requests)
 
@@ -73,7 +73,7 @@ class DistinctAttribute:
         self._attribute = attribute
         self._values: list[Typed | None] = []
 
-    def add(self, request: Request, device: DeviceRow) -> bool:
+    def add(self, request: RequestShape, device: DeviceRow) -> bool:
         """See `Constraint`."""
         if self._requests and not request.among(self._requests):
             return True
@@ -86,7 +86,7 @@ class DistinctAttribute:
         self._values.append(value)
         return True
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: RequestShape) -> None:
         """See `Constraint`."""
         if not self._requests or request.among(self._requests):
             self._values.pop()

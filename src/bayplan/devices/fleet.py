@@ -1,9 +1,9 @@
 """Fleet: the answer for all nodes at once, kept until something on a node changes.
 
-The claims of Pods that were made from one template have the same shape, so the answers are kept by
-shape: `Answers.update` looks again only at nodes whose devices, usage or node object changed since
-the last Pod, which after a binding is one. Nodes of the same state (`bayplan.devices.node_states`)
-are searched once.
+The claims of Pods that were made from one template have the same shape, so the outcomes are cached
+by shape: `NodeOutcomes.update` looks again only at nodes whose devices, usage or node object
+changed since the last Pod; after a binding that is one node. Nodes of the same state
+(`bayplan.devices.node_states`) are searched once.
 
 An error is kept as a code without its text, which names the claim: whoever needs the text runs the
 search again on that node. A search that runs out of time ends the update: the nodes whose answer is
@@ -33,7 +33,7 @@ from bayplan.devices.errors import AllocationError, AllocationTimeoutError, Node
 from bayplan.devices.node_states import FAULTY, NO_NODE, NodeStates, View, view_of
 from bayplan.devices.nodes import slice_matches
 from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, class_selectors
-from bayplan.devices.selectors import Selector, Selectors
+from bayplan.devices.selectors import SelectorExpression, Selectors
 from bayplan.devices.table import DeviceRow, DeviceTable
 from bayplan.devices.tally import Tally
 
@@ -62,7 +62,7 @@ _LATE = Outcome(TIMEOUT)
 _KNOWN = {NO_NODE: Outcome(DOES_NOT_FIT), FAULTY: Outcome(ERROR)}
 
 
-class Answers:
+class NodeOutcomes:
     """The outcome on every node for claims of certain shapes.
 
     Attributes:
@@ -205,12 +205,12 @@ class Fleet:
         """The shapes of claims, with their classes as they are now."""
         return tuple([self._shapes.of(claim, self._classes) for claim in claims])
 
-    def answers(self, shapes: Shapes) -> Answers:
+    def answers(self, shapes: Shapes) -> NodeOutcomes:
         """The answers for claims of these shapes, up to date."""
         self._ensure_compact()
         answers = self._answers.pop(shapes, None)
         if answers is None:
-            answers = Answers(self, shapes)
+            answers = NodeOutcomes(self, shapes)
             if len(self._answers) >= _KEPT_SHAPES:
                 del self._answers[next(iter(self._answers))]
         self._answers[shapes] = answers
@@ -308,12 +308,12 @@ class Fleet:
 
     def _start_over(self) -> None:
         """Forget everything that is kept by the codes of the table."""
-        self._answers: dict[Shapes, Answers] = {}
+        self._answers: dict[Shapes, NodeOutcomes] = {}
         self._states: dict[View, NodeStates] = {}
         self._layouts: dict[str, tuple[Mapping[str, str], NodeDevices]] = {}
         self._shared: dict[tuple[str, ...], NodeDevices] = {}
         """By the names of its slices, what nodes reach that have no devices of their own."""
-        self._counts: dict[tuple[Selector, ...], DeviceCounts] = {}
+        self._counts: dict[tuple[SelectorExpression, ...], DeviceCounts] = {}
         self._selectors = Selectors()
         self._allocator = Allocator(
             self.table, self._selectors, self._shapes, self._classes, self._expired, self._counters

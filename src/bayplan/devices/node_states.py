@@ -37,10 +37,10 @@ from bayplan.devices.content import Content
 from bayplan.devices.counters import Counters
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.requests import ClaimShape
-from bayplan.devices.selectors import NO, Selector, Selectors
+from bayplan.devices.selectors import NO, SelectorExpression, Selectors
 from bayplan.devices.table import DeviceTable
 
-View = tuple[tuple[tuple[Selector, ...], ...], tuple[str, ...]]
+View = tuple[tuple[tuple[SelectorExpression, ...], ...], tuple[str, ...]]
 """The selectors of each request, and the attributes that constraints compare; each once."""
 
 NO_NODE, FAULTY = 0, 1

@@ -27,13 +27,13 @@ from bayplan.api.resource import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from bayplan.devices.selectors import Selector
+from bayplan.devices.selectors import SelectorExpression
 
 ClassLookup = Callable[[str], DeviceClass | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class RequestShape:
     """A request, or one alternative of a prioritized list.
 
     Attributes:
@@ -48,7 +48,7 @@ class Request:
     name: str
     parent: str
     device_class: DeviceClass | None
-    selectors: tuple[Selector, ...]
+    selectors: tuple[SelectorExpression, ...]
     take_all: bool
     count: int
     admin_access: bool
@@ -76,7 +76,7 @@ class ClaimShape:
         valid: whether every request names a class that exists.
     """
 
-    requests: tuple[tuple[Request, ...], ...]
+    requests: tuple[tuple[RequestShape, ...], ...]
     constraints: tuple[DeviceConstraint, ...]
     prioritized: bool
     valid: bool
@@ -126,7 +126,7 @@ def _compile(claim: ResourceClaim, classes: ClassLookup) -> ClaimShape:
     )
 
 
-def _alternatives(request: DeviceRequest, classes: ClassLookup) -> tuple[Request, ...]:
+def _alternatives(request: DeviceRequest, classes: ClassLookup) -> tuple[RequestShape, ...]:
     if request.first_available:
         return tuple(
             _request(sub.name, request.name, sub, classes) for sub in request.first_available
@@ -136,9 +136,9 @@ def _alternatives(request: DeviceRequest, classes: ClassLookup) -> tuple[Request
 
 def _request(
     name: str, parent: str, spec: ExactDeviceRequest | DeviceSubRequest, classes: ClassLookup
-) -> Request:
+) -> RequestShape:
     device_class = classes(spec.device_class_name) if spec.device_class_name else None
-    return Request(
+    return RequestShape(
         name,
         parent,
         device_class,
@@ -154,19 +154,21 @@ def _request(
 
 def _selectors(
     spec: ExactDeviceRequest | DeviceSubRequest, device_class: DeviceClass | None
-) -> tuple[Selector, ...]:
+) -> tuple[SelectorExpression, ...]:
     of_class = class_selectors(device_class) if device_class is not None else ()
     return *of_class, *_numbered("", spec.selectors)
 
 
-def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
+def class_selectors(device_class: DeviceClass) -> tuple[SelectorExpression, ...]:
     """The selectors of a class."""
     return _numbered(f"class {device_class.name}", device_class.spec.selectors)
 
 
-def _numbered(owner: str, selectors: Iterable[DeviceSelector]) -> tuple[Selector, ...]:
+def _numbered(owner: str, selectors: Iterable[DeviceSelector]) -> tuple[SelectorExpression, ...]:
     return tuple(
-        Selector(owner, index, selector.cel.expression if selector.cel is not None else "")
+        SelectorExpression(
+            owner, index, selector.cel.expression if selector.cel is not None else ""
+        )
         for index, selector in enumerate(selectors)
     )
 

@@ -15,8 +15,8 @@ from bayplan.api.resource import (
 )
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.nodes import NAME_FIELD
-from bayplan.devices.requests import Request
-from bayplan.devices.search import Choice
+from bayplan.devices.requests import RequestShape
+from bayplan.devices.search import DeviceChoice
 from bayplan.devices.table import DeviceRow
 
 _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
@@ -24,8 +24,8 @@ _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
 
 def allocation(
     claim: ResourceClaim,
-    requests: Sequence[Request],
-    choices: Sequence[tuple[Choice, DeviceRow, str | None]],
+    requests: Sequence[RequestShape],
+    choices: Sequence[tuple[DeviceChoice, DeviceRow, str | None]],
     node_name: str,
 ) -> AllocationResult:
     """The allocation of one claim.
@@ -48,7 +48,7 @@ def allocation(
 
 
 def _device(
-    choice: Choice, entry: DeviceRow, share_id: str | None
+    choice: DeviceChoice, entry: DeviceRow, share_id: str | None
 ) -> DeviceRequestAllocationResult:
     consumed = choice.consumed or {}
     return DeviceRequestAllocationResult(
@@ -66,10 +66,10 @@ def _device(
 
 
 def _configuration(
-    claim: ResourceClaim, requests: Sequence[Request]
+    claim: ResourceClaim, requests: Sequence[RequestShape]
 ) -> Iterable[DeviceAllocationConfiguration]:
     """Each class's once with all its requests, then the claim's own; no names stand for all."""
-    by_class: dict[str, list[Request]] = {}
+    by_class: dict[str, list[RequestShape]] = {}
     for request in requests:
         if request.device_class is not None:
             by_class.setdefault(request.device_class.name, []).append(request)
@@ -85,7 +85,7 @@ def _configuration(
             yield DeviceAllocationConfiguration(_FROM_CLAIM, applies_to, own.opaque)
 
 
-def _all_among(requests: Iterable[Request], names: tuple[str, ...]) -> bool:
+def _all_among(requests: Iterable[RequestShape], names: tuple[str, ...]) -> bool:
     return all(request.among(names) for request in requests)
 
 

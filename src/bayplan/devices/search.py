@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.api.resource import MAX_RESULTS
-from bayplan.devices.bounds import Bounds
+from bayplan.devices.bounds import SearchBounds
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
 from bayplan.devices.capacity import Consumption
 from bayplan.devices.constraints import Constraint
@@ -25,7 +25,7 @@ from bayplan.devices.counters import Counters, draws
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.pools import CounterName, PoolId
 from bayplan.devices.quantity import quantity
-from bayplan.devices.requests import Request
+from bayplan.devices.requests import RequestShape
 from bayplan.devices.table import DeviceState, DeviceTable
 
 _CLOCK_EVERY = 64
@@ -49,14 +49,14 @@ class _TooManyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeviceChoice:
     """One device for one request.
 
     Attributes:
         consumed: what a share consumes; None for a whole device.
     """
 
-    request: Request
+    request: RequestShape
     position: int
     consumed: Consumption | None = None
 
@@ -94,7 +94,7 @@ class Search:
         counters: Counters,
         expired: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.chosen: list[list[Choice]] = [[] for _ in claims]
+        self.chosen: list[list[DeviceChoice]] = [[] for _ in claims]
         self._devices = devices
         self._claims = claims
         self._needs = needs
@@ -104,7 +104,7 @@ class Search:
         states = table.usage_code.codes[devices.rows].tolist()
         self._states: list[DeviceState] = [table.usage_code.values[code] for code in states]
         self._expired = expired
-        self._bounds = Bounds(
+        self._bounds = SearchBounds(
             table,
             devices,
             self._states,
@@ -276,7 +276,7 @@ class Search:
                 shares.consumed[name] = shares.consumed.get(name, 0) + amount.nano
         else:
             self._taken[position] = self._taken.get(position, 0) | 1 << claim
-        self.chosen[claim].append(Choice(wanted.request, position, need if shared else None))
+        self.chosen[claim].append(DeviceChoice(wanted.request, position, need if shared else None))
         self._drew[claim].append(drawn)
 
     def _put_back(self, claim: int, wanted: Candidates) -> int:
@@ -300,7 +300,7 @@ class Search:
         while len(self.chosen[claim]) > length:
             self._put_back(claim, wanted)
 
-    def _is_used(self, claim: int, request: Request, position: int) -> bool:
+    def _is_used(self, claim: int, request: RequestShape, position: int) -> bool:
         taken = self._taken.get(position, 0)
         if request.admin_access:
             return bool(taken >> claim & 1)

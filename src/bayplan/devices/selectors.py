@@ -23,7 +23,7 @@ NO, YES = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class SelectorExpression:
     """One expression and where it stands.
 
     Attributes:
@@ -38,14 +38,14 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SelectorFault:
     """An error of one selector.
 
     Attributes:
         compiling: whether the expression is at fault, rather than the device.
     """
 
-    selector: Selector
+    selector: SelectorExpression
     text: str
     compiling: bool = False
 
@@ -97,8 +97,10 @@ def _evaluate(program: Program, content: Content) -> bool | str:
 class Mask:
     """The joint answer of several selectors: the first that is no or an error decides."""
 
-    def __init__(self, selectors: Sequence[Selector], answers: Sequence[_Answers]) -> None:
-        self.faults: list[Fault] = []
+    def __init__(
+        self, selectors: Sequence[SelectorExpression], answers: Sequence[_Answers]
+    ) -> None:
+        self.faults: list[SelectorFault] = []
         self._selectors = tuple(zip(selectors, answers, strict=True))
         self._by_content: CodeArray = np.zeros(0, np.int32)
 
@@ -116,15 +118,15 @@ class Mask:
     def _judge(self, content: Content) -> int:
         for selector, answers in self._selectors:
             if answers.fault:
-                return self._fault(Fault(selector, answers.fault, compiling=True))
+                return self._fault(SelectorFault(selector, answers.fault, compiling=True))
             answer = answers.of(content)
             if isinstance(answer, str):
-                return self._fault(Fault(selector, answer))
+                return self._fault(SelectorFault(selector, answer))
             if not answer:
                 return NO
         return YES
 
-    def _fault(self, fault: Fault) -> int:
+    def _fault(self, fault: SelectorFault) -> int:
         if fault not in self.faults:
             self.faults.append(fault)
         return -1 - self.faults.index(fault)
@@ -135,9 +137,9 @@ class Selectors:
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answers] = {}
-        self._masks: dict[tuple[Selector, ...], Mask] = {}
+        self._masks: dict[tuple[SelectorExpression, ...], Mask] = {}
 
-    def mask(self, selectors: tuple[Selector, ...]) -> Mask:
+    def mask(self, selectors: tuple[SelectorExpression, ...]) -> Mask:
         """The mask of class and request selectors, in this order."""
         mask = self._masks.get(selectors)
         if mask is None:
@@ -145,7 +147,9 @@ class Selectors:
             mask = self._masks[selectors] = Mask(selectors, answers)
         return mask
 
-    def refusing(self, selectors: tuple[Selector, ...], content: Content) -> Selector | None:
+    def refusing(
+        self, selectors: tuple[SelectorExpression, ...], content: Content
+    ) -> SelectorExpression | None:
         """The first of ``selectors`` that says no; None where none does."""
         for selector in selectors:
             answers = self._of(selector.expression)

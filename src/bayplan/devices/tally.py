@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.devices.candidates import NodeDevices
-from bayplan.devices.requests import Request
+from bayplan.devices.requests import RequestShape
 from bayplan.devices.search import ClaimToAllocate, Obstacle, Search
-from bayplan.devices.selectors import Selector, Selectors
+from bayplan.devices.selectors import SelectorExpression, Selectors
 from bayplan.devices.table import DeviceTable
 
 
@@ -33,10 +33,10 @@ class Tally:
     """
 
     claim: str
-    request: Request
+    request: RequestShape
     nodes: int = 1
     obstacles: Counter[Obstacle | None] = field(default_factory=Counter)
-    refusals: Counter[Selector | None] = field(default_factory=Counter)
+    refusals: Counter[SelectorExpression | None] = field(default_factory=Counter)
     pools: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
@@ -71,7 +71,7 @@ class Tally:
             yield f"{count} {kind} pool{'s' if count > 1 else ''}"
 
 
-def _refusal(selector: Selector | None) -> str:
+def _refusal(selector: SelectorExpression | None) -> str:
     if selector is None:
         return "for other nodes"
     owner = selector.owner or "the request"

@@ -35,7 +35,7 @@ _decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A part of a list; `continue_` is empty for the last one."""
 
     objects: list[Any]
@@ -69,7 +69,7 @@ class ObjectDecoder:
         self._named: set[str] = set()
         self.undecodable = 0
 
-    def page(self, body: bytes) -> Page:
+    def page(self, body: bytes) -> ListPage:
         """One page of a list.
 
         Raises:
@@ -81,7 +81,7 @@ class ObjectDecoder:
             raise ServerError(f"the list of {self._kind} cannot be read: {error}") from error
         decoded = (self._object(item) for item in page.items or ())
         objects = [o for o in decoded if o is not None]
-        return Page(objects, page.metadata.resource_version, page.metadata.continue_)
+        return ListPage(objects, page.metadata.resource_version, page.metadata.continue_)
 
     def event(self, line: bytes) -> Event:
         """One line of a watch.

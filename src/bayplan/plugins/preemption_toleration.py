@@ -31,7 +31,7 @@ MINIMUM = f"{_PREFIX}minimum-preemptable-priority"
 SECONDS = f"{_PREFIX}toleration-seconds"
 
 
-class Toleration(NamedTuple):
+class PriorityClassToleration(NamedTuple):
     """What the Pods of a PriorityClass tolerate.
 
     Attributes:
@@ -51,7 +51,7 @@ class TolerantVictims(LowerPriorityVictims):
     ) -> None:
         super().__init__(counters)
         self._now = now
-        self._tolerations: dict[str, Toleration] = {}
+        self._tolerations: dict[str, PriorityClassToleration] = {}
         objects.on_change(PRIORITY_CLASS, self._changed)
 
     def _changed(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
@@ -81,14 +81,14 @@ class TolerantVictims(LowerPriorityVictims):
         return scheduled is None or scheduled + toleration.seconds > self._now()
 
 
-def toleration_of(priority_class: PriorityClass) -> Toleration | None:
+def toleration_of(priority_class: PriorityClass) -> PriorityClassToleration | None:
     """What the annotations say; None where they are absent, or no numbers."""
     annotations = priority_class.metadata.annotations
     if MINIMUM not in annotations and SECONDS not in annotations:
         return None
     try:
         minimum = int(annotations.get(MINIMUM, priority_class.value + 1))
-        return Toleration(minimum, int(annotations.get(SECONDS, 0)))
+        return PriorityClassToleration(minimum, int(annotations.get(SECONDS, 0)))
     except ValueError:
         return None
 

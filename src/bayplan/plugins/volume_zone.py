@@ -42,7 +42,7 @@ _TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 _STABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
-class Topology(NamedTuple):
+class RequiredLabel(NamedTuple):
     """A label that nodes must have with one of some values."""
 
     key: str
@@ -52,17 +52,17 @@ class Topology(NamedTuple):
 class _Demands(NamedTuple):
     """What the volumes of a Pod demand of its node."""
 
-    topologies: Sequence[Topology]
+    topologies: Sequence[RequiredLabel]
 
 
-def topologies(volume: PersistentVolume) -> list[Topology]:
+def topologies(volume: PersistentVolume) -> list[RequiredLabel]:
     """What the zone and region labels of ``volume`` demand; labels with an empty part do not."""
     demands = []
     for key in _TOPOLOGY_LABELS:
         if key in volume.labels:
             parts = [part.strip() for part in volume.labels[key].split(ZONE_DELIMITER)]
             if all(parts):
-                demands.append(Topology(key, frozenset(parts)))
+                demands.append(RequiredLabel(key, frozenset(parts)))
     return demands
 
 
@@ -83,7 +83,7 @@ class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
         """Collect what the Pod's bound volumes demand; Skip when that is nothing."""
         if not pod.spec.volumes:
             return SKIP
-        demands: list[Topology] = []
+        demands: list[RequiredLabel] = []
         for name in pod.claim_names:
             found = self._demands(pod, name)
             if isinstance(found, Status):
@@ -94,7 +94,7 @@ class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
         state.write(self.name, _Demands(demands))
         return None
 
-    def _demands(self, pod: Pod, claim_name: str) -> list[Topology] | Status:
+    def _demands(self, pod: Pod, claim_name: str) -> list[RequiredLabel] | Status:
         """What the volume of one claim demands, or why nothing can be said."""
         objects = self.handle.objects
         if not claim_name:
@@ -148,7 +148,7 @@ class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
         ]
 
 
-def _meets(demand: Topology, nodes: NodeTable) -> BoolArray:
+def _meets(demand: RequiredLabel, nodes: NodeTable) -> BoolArray:
     """Which rows have the label; a beta label may also be there under its stable name."""
     column = nodes.label(demand.key)
     own = rows_with(column, demand.values)

@@ -10,7 +10,7 @@ JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 
 
-class Request(NamedTuple):
+class PageRequest(NamedTuple):
     """A request that was let through. ``query`` has the last value of each parameter."""
 
     method: str
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 class Page(NamedTuple):
     """A page, and the methods that the page answers."""
 
-    answer: Callable[[Request], Answer]
+    answer: Callable[[PageRequest], Answer]
     methods: tuple[str, ...] = ("GET",)
 
 

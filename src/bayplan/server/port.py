@@ -24,7 +24,7 @@ import structlog
 from bayplan.server.access import Access, Client
 from bayplan.server.connections import ANSWER_SECONDS, Connections
 from bayplan.server.options import PortError
-from bayplan.server.pages import Answer, Pages, Request, text
+from bayplan.server.pages import Answer, PageRequest, Pages, text
 from bayplan.server.tls import ServingContext
 
 log = structlog.get_logger("port")
@@ -194,7 +194,7 @@ class _Exchange(BaseHTTPRequestHandler):
             return text(405, f"only {' and '.join(page.methods)}")
         values = {key: found[-1] for key, found in parse_qs(query, keep_blank_values=True).items()}
         try:
-            return page.answer(Request(self.command, path, values, body))
+            return page.answer(PageRequest(self.command, path, values, body))
         except Exception as error:
             log.exception("Page broke", path=path)
             return text(500, f"{type(error).__name__}: {error}")

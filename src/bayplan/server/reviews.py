@@ -74,8 +74,8 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus
 
 
-class Answers(Generic[T]):
-    """Answers by question, each for a while. Any thread."""
+class ReviewCache(Generic[T]):
+    """Answers by question, each cached for a while. Any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -127,7 +127,7 @@ class TokenReviews:
 
     def __init__(self, http: Http, clock: Callable[[], float] = time.monotonic) -> None:
         self._http = http
-        self._answers = Answers[User | None](clock)
+        self._answers = ReviewCache[User | None](clock)
         # So that nobody who reads our memory finds the tokens of others.
         self._secret = secrets.token_bytes(32)
 
@@ -156,7 +156,7 @@ class AccessReviews:
 
     def __init__(self, http: Http, clock: Callable[[], float] = time.monotonic) -> None:
         self._http = http
-        self._answers = Answers[Verdict](clock)
+        self._answers = ReviewCache[Verdict](clock)
 
     def verdict(self, user: User, verb: str, path: str) -> Verdict:
         """Whether ``user`` may, by the API server's authorization.

@@ -8,14 +8,14 @@ Objects that cannot be used are left out and reported. The only exception is `Cl
 there is nothing left to judge.
 """
 
-from bayplan.simulation.cluster import Cluster, listed_cluster, load_cluster
+from bayplan.simulation.cluster import LoadedCluster, listed_cluster, load_cluster
 from bayplan.simulation.files import ClusterFileError
 from bayplan.simulation.offline import offline_core
 from bayplan.simulation.simulate import simulate
 
 __all__ = [
-    "Cluster",
     "ClusterFileError",
+    "LoadedCluster",
     "listed_cluster",
     "load_cluster",
     "offline_core",

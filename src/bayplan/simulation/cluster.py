@@ -43,7 +43,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass
-class Cluster:
+class LoadedCluster:
     """What a file holds.
 
     Attributes:
@@ -70,7 +70,7 @@ def load_cluster(
     namespace: str = DEFAULT_NAMESPACE,
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
-) -> Cluster:
+) -> LoadedCluster:
     """Read cluster files.
 
     Args:
@@ -104,7 +104,7 @@ def listed_cluster(
     scheduler_name: str | None = None,
     as_pending: str | None = None,
     kinds: Iterable[Kind[object]] = (),
-) -> Cluster:
+) -> LoadedCluster:
     """The cluster of these objects, which an API server has; else as `load_cluster`."""
     notes = Notes()
     with _collector_paused():
@@ -123,13 +123,13 @@ def _cluster(
     scheduler_name: str | None,
     as_pending: str | None,
     watched: Iterable[Kind[object]],
-) -> Cluster:
+) -> LoadedCluster:
     runs_on = _take_off_its_node(objects, as_pending)
     if scheduler_name is not None:
         _adopt_pending(objects, scheduler_name)
     _admit(objects, notes)
     note_dangling(objects, notes)
-    return Cluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
+    return LoadedCluster({kind: _decoded(objects[kind], notes) for kind in watched}, notes, runs_on)
 
 
 @contextmanager

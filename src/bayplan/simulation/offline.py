@@ -15,7 +15,7 @@ from bayplan.app.assembly import Core, Ports, build
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.inbox.messages import Replaced
-from bayplan.simulation.cluster import Cluster
+from bayplan.simulation.cluster import LoadedCluster
 from bayplan.simulation.name_order import NameOrder
 
 
@@ -35,7 +35,7 @@ class NoEvents:
         """See `bayplan.framework.handle.EventRecorder`."""
 
 
-def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) -> Core:
+def offline_core(cluster: LoadedCluster, config: EffectiveConfig, registry: Registry) -> Core:
     """A core whose cache and queue hold ``cluster``.
 
     Time stands still in it. All nodes are looked at, whatever percentageOfNodesToScore says, and
@@ -62,7 +62,7 @@ def offline_core(cluster: Cluster, config: EffectiveConfig, registry: Registry) 
     return core
 
 
-def judged(cluster: Cluster, core: Core) -> list[Pod]:
+def judged(cluster: LoadedCluster, core: Core) -> list[Pod]:
     """The pending Pods that one of the profiles is responsible for; the others are noted."""
     pods = []
     for pod in cluster.pending:

@@ -7,7 +7,7 @@ from tests.queues import queue
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.api.queues import Queue
-from bayplan.cache.queue_tree.structure import Fault, Structure
+from bayplan.cache.queue_tree.structure import QueueFault, Structure
 from bayplan.testing import make_object
 
 SHARED = "spec.namespaceSelector: Pods of 1 namespaces belong to other queues: x to {}"
@@ -163,5 +163,5 @@ def test_of_a_namespace_the_queue_that_says_most_precisely_comes_first(
     structure = Structure([queue("a", "x", created=1, **one), queue("b", "x", created=2, **other)])
     assert structure.name(structure.rows_of("x", {})[0]) == first
     faults = structure.shared_namespaces([make_object(NAMESPACE, "x").obj()])
-    expected = [Fault("b", "NamespaceTaken", SHARED.format("a"))] if is_shared else []
+    expected = [QueueFault("b", "NamespaceTaken", SHARED.format("a"))] if is_shared else []
     assert faults == expected

@@ -1,6 +1,6 @@
 """Queues: the tree of tenants, what each of them uses, waits for, and is entitled to."""
 
-from bayplan.cache.queue_tree.structure import Fault, Structure
+from bayplan.cache.queue_tree.structure import QueueFault, Structure
 from bayplan.cache.queue_tree.tree import (
     NO_QUEUE,
     Charge,
@@ -16,7 +16,7 @@ __all__ = [
     "NO_QUEUE",
     "Charge",
     "Excess",
-    "Fault",
+    "QueueFault",
     "QueueTree",
     "Rows",
     "Structure",

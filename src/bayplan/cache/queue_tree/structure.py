@@ -3,7 +3,7 @@
 A queue has one row. A queue that has children and a namespaceSelector has a second one for its own
 Pods, which stands beside its children (weight 1, nothing guaranteed). So all Pods are of leaves.
 
-An object that is wrong is reported (`Fault`) and used as far as it makes sense:
+An object that is wrong is reported (`QueueFault`) and used as far as it makes sense:
 
 - unknown parent, or a parent that is its own descendant: as if it had no parent;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
@@ -34,7 +34,7 @@ ALWAYS_COUNTED = ("cpu", "memory")
 NAMESPACE_TAKEN = "NamespaceTaken"
 
 
-class Fault(NamedTuple):
+class QueueFault(NamedTuple):
     """What is wrong with a Queue: its name, a reason in one word, and a sentence."""
 
     queue: str
@@ -62,7 +62,7 @@ class Structure:
     """
 
     def __init__(self, queues: Iterable[Queue], resources: Iterable[str] = ()) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[QueueFault] = []
         by_name = {queue.name: queue for queue in sorted(queues, key=_age)}
         parents = {name: self._parent(name, by_name) for name in by_name}
         rows = list(_rows(by_name, parents))
@@ -214,7 +214,7 @@ class Structure:
         labels = {NAME_LABEL: namespace} | dict(labels)
         return [row for row, selects in self._selectors if selects(labels)]
 
-    def shared_namespaces(self, namespaces: Iterable[Namespace]) -> list[Fault]:
+    def shared_namespaces(self, namespaces: Iterable[Namespace]) -> list[QueueFault]:
         """A fault for each queue that selects namespaces of another one."""
         lost: dict[str, tuple[str, str]] = {}
         counts: Counter[str] = Counter()
@@ -229,7 +229,7 @@ class Structure:
                         counts[self.name(row)] += 1
                         break
         return [
-            Fault(
+            QueueFault(
                 name,
                 NAMESPACE_TAKEN,
                 f"spec.namespaceSelector: Pods of {counts[name]} namespaces belong to other "
@@ -239,7 +239,7 @@ class Structure:
         ]
 
     def _fault(self, queue: str, reason: str, message: str) -> None:
-        self.faults.append(Fault(queue, reason, message))
+        self.faults.append(QueueFault(queue, reason, message))
 
 
 class _Row(NamedTuple):

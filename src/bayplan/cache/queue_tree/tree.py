@@ -33,7 +33,7 @@ from bayplan.api.queues import Queue
 from bayplan.api.workloads import Namespace
 from bayplan.cache.cache import Cache
 from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray, fair_shares, needs
-from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Fault, Structure
+from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, QueueFault, Structure
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import Requests, pod_requests
 from bayplan.cache.subscription import Subscription
@@ -177,7 +177,7 @@ class QueueTree:
         self._sums = Sums(Structure(()))
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
-        self._faults: tuple[Fault, ...] = ()
+        self._faults: tuple[QueueFault, ...] = ()
         self._vectors: dict[int, tuple[Requests, Amounts]] = {}
         self._charges: dict[tuple[int, int], Charge] = {}
         """By the row of the leaf and the id of `Charge.requests`."""
@@ -235,13 +235,13 @@ class QueueTree:
         return self._sums
 
     @property
-    def known_faults(self) -> tuple[Fault, ...]:
+    def known_faults(self) -> tuple[QueueFault, ...]:
         """What has come up so far: all but shared namespaces without Pods. Replaced if changed."""
         if self._stale:
             self._count_anew()
         return self._faults
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[QueueFault]:
         """What is wrong with the Queue objects; looks at all namespaces."""
         structure = self.structure
         shared = structure.shared_namespaces(self._objects.all(NAMESPACE))

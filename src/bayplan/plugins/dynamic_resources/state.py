@@ -11,7 +11,7 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.plugins.dynamic_resources.extended import Mapping
 
 if TYPE_CHECKING:
-    from bayplan.devices.fleet import Answers, Shapes
+    from bayplan.devices.fleet import NodeOutcomes, Shapes
 
 
 @dataclass(slots=True)
@@ -28,10 +28,10 @@ class Option:
     claims: list[ResourceClaim]
     shapes: Shapes
     mappings: Sequence[Mapping] = ()
-    answers: Answers | None = None
+    answers: NodeOutcomes | None = None
 
     @property
-    def of_all(self) -> Answers:
+    def of_all(self) -> NodeOutcomes:
         """The answers, which Filter has asked for."""
         assert self.answers is not None
         return self.answers

@@ -21,7 +21,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.queue_tree import NO_QUEUE, Fault, add_amounts
+from bayplan.cache.queue_tree import NO_QUEUE, QueueFault, add_amounts
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -89,7 +89,7 @@ class FairShare(
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._queues, self._objects = handle.queues, handle.objects
-        self._known: Sequence[Fault] = ()
+        self._known: Sequence[QueueFault] = ()
         self._faults: Sequence[ObjectFault] = ()
         self.tenant_turns = QueueTurns(handle.queues, args.attempt_share, args.ageing, handle.now)
         self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
@@ -244,7 +244,7 @@ class FairShare(
             self._known, self._faults = known, [*self._object_faults(known)]
         return self._faults
 
-    def _object_faults(self, known: Sequence[Fault]) -> Iterator[ObjectFault]:
+    def _object_faults(self, known: Sequence[QueueFault]) -> Iterator[ObjectFault]:
         for name, reason, message in known:
             queue = self._objects.get(QUEUE, name)
             if queue is not None:

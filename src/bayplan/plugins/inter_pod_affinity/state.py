@@ -36,7 +36,7 @@ EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
 """Reason codes. Of several reasons to reject a node, the greatest is reported."""
 
 
-class Tally:
+class DomainCounts:
     """Pods per domain of one topology key: the sum of counters, and a correction per world."""
 
     __slots__ = ("counters", "delta", "key")
@@ -59,10 +59,10 @@ class Tally:
             counts = self.by_domain().take(nodes.label(self.key).codes)
         return counts if self.delta is None else counts + self.delta
 
-    def what_if(self, rows: IntArray) -> Tally:
+    def what_if(self, rows: IntArray) -> DomainCounts:
         """The same for a table of only ``rows``, with a correction per row."""
         delta = np.zeros(len(rows), np.int64) if self.delta is None else self.delta[rows]
-        return Tally(self.key, self.counters, delta)
+        return DomainCounts(self.key, self.counters, delta)
 
     def total(self) -> IntArray | int:
         """Pods in all domains: a number, or ``(worlds,)``."""
@@ -70,7 +70,7 @@ class Tally:
         return total if self.delta is None else total + self.delta
 
 
-Tallies = dict[str, Tally]
+Tallies = dict[str, DomainCounts]
 
 
 def tallies(counters: Iterable[DomainCounter]) -> Tallies:
@@ -79,7 +79,7 @@ def tallies(counters: Iterable[DomainCounter]) -> Tallies:
     for counter in counters:
         if counter.total:
             by_key.setdefault(counter.topology_key, []).append(counter)
-    return {key: Tally(key, group) for key, group in by_key.items()}
+    return {key: DomainCounts(key, group) for key, group in by_key.items()}
 
 
 @dataclass
@@ -139,7 +139,7 @@ class AffinityState:
         self._anti = anti
         self._existing = existing
         self._worlds = worlds
-        self._effects: dict[int, list[Tally]] = {}
+        self._effects: dict[int, list[DomainCounts]] = {}
 
     @classmethod
     def of(cls, shape: PodShape, counters: DomainCounters, view: AffinityView) -> AffinityState:
@@ -147,7 +147,7 @@ class AffinityState:
         return cls(
             shape,
             counters,
-            {c.topology_key: Tally(c.topology_key, [c]) for c in view.affinity},
+            {c.topology_key: DomainCounts(c.topology_key, [c]) for c in view.affinity},
             tallies(view.anti),
             tallies(view.matches.anti),
         )
@@ -218,7 +218,7 @@ class AffinityState:
             if tally.delta is not None and nodes.label(tally.key).codes[row] != ABSENT:
                 tally.delta[row] += pods
 
-    def _effects_of(self, other: PodShape) -> list[Tally]:
+    def _effects_of(self, other: PodShape) -> list[DomainCounts]:
         """The tallies that a Pod of shape ``other`` adds one to, as often as it does."""
         labels = self._counters.namespace_labels(other.namespace)
         own_labels = self._counters.namespace_labels(self._shape.namespace)
@@ -231,9 +231,9 @@ class AffinityState:
                 effects.append(self._tally(self._existing, term.topology_key))
         return effects
 
-    def _tally(self, side: Tallies, key: str) -> Tally:
+    def _tally(self, side: Tallies, key: str) -> DomainCounts:
         assert self._worlds is not None
-        return side.setdefault(key, Tally(key, (), np.zeros(self._worlds, np.int64)))
+        return side.setdefault(key, DomainCounts(key, (), np.zeros(self._worlds, np.int64)))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ SYSTEM_CONSTRAINTS = (
 
 
 @dataclass(frozen=True)
-class Selector:
+class SpreadSelector:
     """A label selector with an identity.
 
     Attributes:
@@ -51,7 +51,7 @@ class SpreadConstraint:
     topology_key: str
     max_skew: int
     min_domains: int
-    selector: Selector
+    selector: SpreadSelector
     honor_affinity: bool
     honor_taints: bool
 
@@ -151,23 +151,23 @@ def compile_constraints(
     ]
 
 
-def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
+def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> SpreadSelector:
     keys = constraint.match_label_keys
     return merged({k: labels[k] for k in keys if k in labels}, constraint.label_selector)
 
 
-def merged(equal: Mapping[str, str], selector: LabelSelector | None) -> Selector:
+def merged(equal: Mapping[str, str], selector: LabelSelector | None) -> SpreadSelector:
     """``selector`` and these labels too; no ``selector`` matches nothing, whatever the labels."""
     predicate = label_selector(selector)
     if selector is None:
-        return Selector(content(None), predicate)
+        return SpreadSelector(content(None), predicate)
     empty = not (equal or selector.match_labels or selector.match_expressions)
     predicates = [*(equals(k, v) for k, v in equal.items()), predicate]
-    return Selector(content(equal, selector), all_of(predicates), empty)
+    return SpreadSelector(content(equal, selector), all_of(predicates), empty)
 
 
 def with_selector(
-    constraints: list[SpreadConstraint], selector: Selector
+    constraints: list[SpreadConstraint], selector: SpreadSelector
 ) -> list[SpreadConstraint]:
     """Default constraints with the selector that they lack; none where that selects nothing."""
     return [] if selector.empty else [replace(c, selector=selector) for c in constraints]
@@ -206,7 +206,7 @@ class DefaultSelectors:
         if new is not None and new.spec.selector:
             self._services.setdefault(new.namespace, {})[new.name] = new.spec.selector
 
-    def of(self, shape: PodShape) -> Selector:
+    def of(self, shape: PodShape) -> SpreadSelector:
         """The selector for Pods of ``shape``; empty where nothing selects them."""
         equal = dict(pair for labels in self._selecting(shape) for pair in labels.items())
         owner, name = shape.owner

@@ -91,7 +91,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Selector:
+class CompiledNodeSelector:
     """A compiled NodeSelector: any of its terms."""
 
     terms: tuple[Term, ...]
@@ -111,7 +111,7 @@ class RequiredNodeAffinity:
     """What a Pod demands of its node: spec.nodeSelector and required node affinity."""
 
     labels: tuple[_Condition, ...]
-    affinity: Selector | None
+    affinity: CompiledNodeSelector | None
 
     def mask(self, nodes: NodeTable) -> BoolArray:
         """Which rows match, ``(n,)``."""
@@ -139,14 +139,14 @@ class Preferences:
         return total
 
 
-def compile_selector(spec: NodeSelector, path: str = "") -> Selector:
+def compile_selector(spec: NodeSelector, path: str = "") -> CompiledNodeSelector:
     """Compile a NodeSelector; ``path`` is what its faults begin with."""
     terms = (
         compile_term(t, f"{path}nodeSelectorTerms[{i}]")
         for i, t in enumerate(spec.node_selector_terms)
         if not _is_empty(t)
     )
-    return Selector(tuple(terms))
+    return CompiledNodeSelector(tuple(terms))
 
 
 def required_node_affinity(constraints: SpecPart) -> RequiredNodeAffinity:

@@ -22,7 +22,7 @@ from bayplan.api.storage import TopologySelectorTerm, VolumeNodeAffinity
 from bayplan.cache.node_table import ABSENT, BoolArray, CodedColumn, IntArray, NodeTable
 
 
-class Requirement(NamedTuple):
+class LabelRequirement(NamedTuple):
     """A requirement on one label of a node."""
 
     key: str
@@ -30,7 +30,7 @@ class Requirement(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-Term = tuple[Requirement, ...]
+Term = tuple[LabelRequirement, ...]
 Reach = tuple[Term, ...]
 
 ANYWHERE: Reach = ((),)
@@ -64,7 +64,7 @@ def of_topologies(terms: Iterable[TopologySelectorTerm]) -> Reach:
     if not terms:
         return ANYWHERE
     return tuple(
-        tuple(Requirement(e.key, "In", e.values) for e in term.match_label_expressions)
+        tuple(LabelRequirement(e.key, "In", e.values) for e in term.match_label_expressions)
         for term in terms
         if term.match_label_expressions and all(e.values for e in term.match_label_expressions)
     )
@@ -76,12 +76,12 @@ def of_selector(selector: LabelSelector | None) -> Reach:
         return NOWHERE
     if not all(_is_valid(r, _LABEL_OPERATORS) for r in selector.match_expressions):
         return NOWHERE
-    labels = (Requirement(k, "In", (v,)) for k, v in selector.match_labels.items())
+    labels = (LabelRequirement(k, "In", (v,)) for k, v in selector.match_labels.items())
     return ((*labels, *_term(selector.match_expressions)),)
 
 
 def _term(requirements: Iterable[LabelSelectorRequirement]) -> Term:
-    return tuple(Requirement(r.key, r.operator, r.values) for r in requirements)
+    return tuple(LabelRequirement(r.key, r.operator, r.values) for r in requirements)
 
 
 def _is_valid(requirement: LabelSelectorRequirement, operators: frozenset[str]) -> bool:
@@ -112,7 +112,7 @@ def rows(reach: Reach, nodes: NodeTable) -> BoolArray:
     return reachable
 
 
-def _requirement_rows(requirement: Requirement, nodes: NodeTable) -> BoolArray:
+def _requirement_rows(requirement: LabelRequirement, nodes: NodeTable) -> BoolArray:
     key, operator, values = requirement
     column = nodes.label(key)
     if operator in ("Exists", "DoesNotExist"):
@@ -155,7 +155,7 @@ class FirstReach:
         match reach:
             case ((),):
                 self._anywhere.append(index)
-            case ((Requirement(key, "In", values),),):
+            case ((LabelRequirement(key, "In", values),),):
                 for value in values:
                     self._by_value[key][value].append(index)
             case _:

@@ -25,7 +25,7 @@ _SETS_KEPT = 16
 """Sets of resources for which a plugin keeps columns."""
 
 
-class Spec(Protocol):
+class ResourceSpec(Protocol):
     """A resource in a plugin's args."""
 
     @property
@@ -59,7 +59,7 @@ class ScoredResource:
         return self.devices.added_to(columns, self.name, nodes)
 
 
-def device_offers(specs: Iterable[Spec], handle: InTreeHandle) -> DeviceOffers | None:
+def device_offers(specs: Iterable[ResourceSpec], handle: InTreeHandle) -> DeviceOffers | None:
     """What is needed to score ``specs``: None where no class can stand for any of them."""
     return DeviceOffers(handle) if any(may_have_class(spec.name) for spec in specs) else None
 
@@ -70,7 +70,7 @@ def device_epoch(resources: Iterable[ScoredResource]) -> int:
 
 
 def scored_resources(
-    specs: Iterable[Spec], requests: Exact, devices: DeviceOffers | None
+    specs: Iterable[ResourceSpec], requests: Exact, devices: DeviceOffers | None
 ) -> tuple[ScoredResource, ...]:
     """The resources among ``specs`` that count for a Pod with these ``requests``."""
     every = (

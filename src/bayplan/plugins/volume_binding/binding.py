@@ -21,8 +21,8 @@ from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.api.storage import (
+    ClaimReference,
     CSINode,
-    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
 )
@@ -54,7 +54,7 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
     annotations = volume.metadata.annotations
     if not names(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
         annotations = annotations | {BOUND_BY_CONTROLLER: "yes"}
-    ref = ObjectReference("PersistentVolumeClaim", claim.namespace, claim.name, claim.uid)
+    ref = ClaimReference("PersistentVolumeClaim", claim.namespace, claim.name, claim.uid)
     old = volume.spec.claim_ref
     same = old is not None and (old.namespace, old.name, old.uid) == (
         ref.namespace,
