@@ -1,4 +1,4 @@
-"""Backfill: room is reserved for a group that has waited long; who ends before may use it.
+"""Backfill: reserves room for a group that has waited long; short Pods may use this room.
 
 A large group needs many nodes at once. While small Pods keep coming, some of them run on every node
 at any time: each node that gets free is taken again, and the group waits for ever, whatever its
@@ -185,7 +185,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
     # Reservations
 
     def pod_group_post_filter(self, request: RoomRequest) -> NoRoom:
-        """Reserve room for a group that has waited long. Others may still make room for it."""
+        """Reserve room for a group that has waited long. Later plugins may still make room."""
         if self._waits_long(request.taker):
             reservation = self._plan(request)
             request.effects.append(Reserve(self.name, request.taker, reservation))
@@ -207,7 +207,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         return bool(created) and self._in_tree.now() - min(created) >= self._reserve_after
 
     def _plan(self, request: RoomRequest) -> Reservation | None:
-        """The nodes that the group needs soonest; None where it gets none."""
+        """The nodes with the earliest start for the group; None if no nodes are reserved."""
         taker, nodes, now = request.taker, self._in_tree.nodes, self._in_tree.now()
         self._end_those_over()
         queue = self._queue_of(taker)
@@ -247,14 +247,14 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         return queues.leaf(taker.pods[0]) if queues.active else NO_QUEUE
 
     def _is_held(self, taker: Taker, queue: int) -> bool:
-        """Whether it is not room that the group waits for, but its queue's limit."""
+        """Whether the group waits for its queue's limit, and not for room."""
         queues = self._in_tree.queues
         if queue == NO_QUEUE:
             return False
         return queues.excess(queue, queues.sum_of(taker.pods[: taker.minimum])) is not None
 
     def _end_those_over(self) -> None:
-        """A plan that places members may be undone: it ends nothing."""
+        """Drop reservations that have ended; not in a trial, as placed members may be undone."""
         if self._in_tree.nodes.tentative:
             return
         for uid, reservation in list(self._reservations.items()):

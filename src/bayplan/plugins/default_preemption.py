@@ -1,4 +1,4 @@
-"""DefaultPreemption: evicts Pods of lower priority where that makes room for one that fits nowhere.
+"""DefaultPreemption: evicts Pods of lower priority to make room for a Pod that fits nowhere.
 
 How it does so is `bayplan.preemption`. PodGroupPostFilter makes room for a group.
 """

@@ -64,7 +64,7 @@ class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
     def missing(
         self, key: str, _waiting: Mapping[str, int], _scheduled: Mapping[str, int]
     ) -> Status | None:
-        """The PodGroup itself, or Pods; those that have nodes count, too."""
+        """The missing PodGroup, or the missing Pods; Pods with nodes count as present."""
         pod_group = find_workload_group(self._objects, key)
         if pod_group is None:
             name = key.partition("/")[2]
@@ -76,7 +76,7 @@ class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
         return None
 
     def order(self, queued: QueuedPod) -> tuple[int, int, float, str]:
-        """Priority, then those that were tried more often, then those that came first."""
+        """Priority, then Pods with more attempts, then older Pods."""
         pod = queued.pod
         return -pod.priority, -queued.attempts, queued.timestamp, pod.name
 

@@ -45,7 +45,7 @@ class ImageLocality(Plugin, ScoreNodes, HasEpoch):
         return MAX_NODE_SCORE * (bounded - _LEAST) // (images.most - _LEAST)
 
     def _values(self, pod: Pod) -> dict[str, int]:
-        """What each image counts: its size times the share of nodes that have it."""
+        """The value of each image: the size times the share of nodes with the image."""
         nodes = self.handle.nodes
         rows = {i: nodes.images.sizes(i) for i in pod.shape.constraints.memo(_wanted).images}
         return {
@@ -75,5 +75,5 @@ def _wanted(constraints: SpecPart) -> _Wanted:
 
 
 def _normalized(image: str) -> str:
-    """``image`` as nodes report it, with the tag that is meant when none is given."""
+    """``image`` in the form that nodes report, with the default tag if there is none."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -129,7 +129,7 @@ def _preferences(constraints: SpecPart) -> Preferences:
 
 
 def _named_nodes(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
-    """The nodes that the terms name, each of which must name some; None: any node may match."""
+    """The nodes that the terms name; None if a term names none: then any node may match."""
     named: frozenset[str] | None = None
     for term in terms:
         sets = [

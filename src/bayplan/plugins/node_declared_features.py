@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a Pod that needs a feature of the kubelet goes where it is declared.
+"""NodeDeclaredFeatures: a Pod that needs kubelet features fits on nodes with these features.
 
 Which Pods need which feature is what ``k8s.io/component-helpers/nodedeclaredfeatures`` v0.36 says;
 its other features matter to updates of Pods, not to their placement.

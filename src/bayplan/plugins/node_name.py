@@ -1,4 +1,4 @@
-"""NodeName: a Pod that names its node fits nowhere else.
+"""NodeName: a Pod with a nodeName fits on this node only.
 
 The queue holds no Pod that has a node already, so for all queued Pods of a shape the answer is the
 same, and it may be kept by shape although spec.nodeName is not part of it. PreFilter leaves only

@@ -64,7 +64,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, ScoreNodes):
         nodes: NodeTable,
         feasible: BoolArray,
     ) -> Status | None:
-        """Skip for a Pod that requests none of the resources: it changes no balance."""
+        """Skip for a Pod without requests for the resources, as such a Pod changes no balance."""
         return None if any(r.amount for r in self._scored_of(pod.shape.requests)) else SKIP
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
@@ -83,7 +83,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, ScoreNodes):
         return scored_resources(self._specs, requests.memo(spec_requests), self._devices)
 
     def _epoch(self, pod: Pod) -> int:
-        """Changes when devices do that count for the score; a method of its own where they may."""
+        """Changes with devices of scored resources; is used only where a device may count."""
         return device_epoch(self._scored_of(pod.shape.requests))
 
 

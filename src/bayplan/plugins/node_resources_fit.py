@@ -117,7 +117,7 @@ class NodeResourcesFit(
         return self._classes.epoch + device_epoch(self._scored_of(pod.shape.requests))
 
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
-        """Everything that a node lacks; unresolvable where it is too small."""
+        """All resources that the node lacks; unresolvable where the node is too small."""
         needs = self._needs_of(pod.shape.requests)
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
@@ -170,7 +170,7 @@ class NodeResourcesFit(
         return Hint.QUEUE if more else Hint.SKIP
 
     def events_to_register(self) -> list[EventRegistration]:
-        """A Pod that goes or shrinks, a node that is new or has more to offer."""
+        """Pods deleted or scaled down; nodes added or with more allocatable."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
         freed = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)
@@ -188,7 +188,7 @@ def _needs(requests: SpecPart) -> Needs:
 
 
 def _too_small(needs: Needs) -> int:
-    """The bit for a node that is too small; at most the 63rd, so that codes are not negative."""
+    """The bit for a node that is too small; at most the 63rd, so codes stay positive."""
     return 1 << len(needs) + 1
 
 

@@ -41,7 +41,7 @@ class NodeUnschedulable(Plugin, FilterNodes, EnqueueExtensions):
         return _REASON
 
     def events_to_register(self) -> list[EventRegistration]:
-        """A node that can be used now, or a toleration that the Pod got."""
+        """A node that became schedulable, or a new toleration of the Pod."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
         return [EventRegistration(node, _uncordoned), EventRegistration(own, _own_toleration)]

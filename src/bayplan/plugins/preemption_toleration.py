@@ -44,7 +44,7 @@ class PriorityClassToleration(NamedTuple):
 
 
 class TolerantVictims(LowerPriorityVictims):
-    """Pods of lower priority, without those that tolerate the preemptor."""
+    """Pods of lower priority, without Pods that tolerate the preemptor."""
 
     def __init__(
         self, counters: DomainCounters, objects: ObjectStore, now: Callable[[], float]
@@ -65,7 +65,7 @@ class TolerantVictims(LowerPriorityVictims):
         return not self._tolerations
 
     def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
-        """Those of lower priority that do not tolerate ``pod``."""
+        """The Pods of lower priority that do not tolerate ``pod``."""
         lower = super().evictable(state, pod, on_node)
         if not self._tolerations:
             return lower
@@ -94,7 +94,7 @@ def toleration_of(priority_class: PriorityClass) -> PriorityClassToleration | No
 
 
 def _scheduled_at(pod: Pod) -> float | None:
-    """When the Pod got its node, seconds since the epoch; None where that is not known yet."""
+    """When the Pod got its node, seconds since the epoch; None if not known yet."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled":
             since = condition.last_transition_time

@@ -58,7 +58,7 @@ class TaintToleration(Plugin, FilterNodes, PreScore, ScoreNodes, EnqueueExtensio
         return pod.shape.constraints.memo(_discouragements).of(nodes.taints)
 
     def events_to_register(self) -> list[EventRegistration]:
-        """A node that lost the taint, or a toleration that the Pod got."""
+        """A node whose taints have changed, or a new toleration of the Pod."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         own = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
         return [EventRegistration(node, _taints_gone), EventRegistration(own)]

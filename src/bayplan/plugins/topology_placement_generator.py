@@ -78,7 +78,7 @@ class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
         return Hint.SKIP if value is None or same else Hint.QUEUE
 
     def events_to_register(self) -> list[EventRegistration]:
-        """A node that comes into a domain; a Pod of the group that leaves its node."""
+        """A node added to a domain; a Pod of the group deleted from its node."""
         node = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         left = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
         return [

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that only one node may hold, and claims that only one Pod may use.
+"""VolumeRestrictions: disks for one node at a time, and claims for one Pod at a time.
 
 - A legacy GCE, AWS, iSCSI or RBD disk keeps a Pod from nodes where another Pod has it, unless both
   only read (AWS: always).
@@ -125,7 +125,7 @@ def _add(counter: Counter[Any], key: Any, sign: int) -> None:
 
 
 class _State:
-    """The Pod's ReadWriteOncePod claims and how many uses of them stand in its way.
+    """The Pod's ReadWriteOncePod claims, and the number of other users of these claims.
 
     `conflicts` is one number for the whole cluster, or ``(m,)``: one per world of a what-if table.
     """

@@ -1,4 +1,4 @@
-"""VolumeZone: a Pod goes where the zone and region labels of its volumes say they are.
+"""VolumeZone: a Pod goes to nodes in the zone and region of its volumes.
 
 Only PersistentVolumes that carry such labels constrain; nodes without any zone or region label are
 taken to be in the only zone there is.
@@ -149,7 +149,7 @@ class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
 
 
 def _meets(demand: RequiredLabel, nodes: NodeTable) -> BoolArray:
-    """Which rows have the label; a beta label may also be there under its stable name."""
+    """The rows with the label, for a beta label also under the stable name."""
     column = nodes.label(demand.key)
     own = rows_with(column, demand.values)
     stable = _STABLE.get(demand.key)

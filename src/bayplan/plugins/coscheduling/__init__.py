@@ -78,7 +78,7 @@ class Coscheduling(
             self._incomplete.look()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold a Pod back while its group gives up its nodes."""
+        """Hold a Pod back while its group gives up nodes."""
         return None if self._incomplete is None else self._incomplete.hold(pod)
 
     def key_of(self, pod: Pod) -> str:
@@ -90,7 +90,7 @@ class Coscheduling(
         return self._groups.find(key, self._levels_of)
 
     def _levels_of(self, label: str) -> tuple[str, ...]:
-        """The configuration's, else those of the first Topology by name that has the label."""
+        """The configured levels, else the levels of the first Topology, by name, with the label."""
         if label in self._levels:
             return self._levels
         for topology in sorted(self._objects.all(TOPOLOGY), key=lambda t: t.key):
@@ -124,7 +124,7 @@ class Coscheduling(
         return -queued.pod.priority, queued.pod.key
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, bool, float, str]:
-        """Priority, then the group's creation or, once it was tried, its last failure; its name.
+        """Priority, then the group's creation or (after an attempt) last failure; then the name.
 
         Pods without which those of their group that run are of no use come first.
         """
@@ -142,7 +142,7 @@ class Coscheduling(
         return self.sort_key(a) < self.sort_key(b)
 
     def events_to_register(self) -> list[EventRegistration]:
-        """What a group waits for that gathers, or that lacks minResources or a topology."""
+        """Events for groups that gather, and for groups rejected by minResources or a topology."""
         any_change = Action.ADD | Action.UPDATE_OTHER | Action.DELETE
         mine = HintIndex(self._index_keys, _object_keys)
         asks_for_level = HintIndex(self._index_keys, lambda _old, _new: (_LEVEL,))

@@ -69,7 +69,7 @@ class IncompleteGroups:
         """By group, the uids of what was evicted."""
 
     def hold(self, pod: Pod) -> Status | None:
-        """Hold a Pod back until all that was evicted of its group has left."""
+        """Hold a Pod back until all evicted Pods of its group have left."""
         if not self._leaving:
             return None
         key = self._groups.key_of(pod)
@@ -103,7 +103,7 @@ class IncompleteGroups:
         self._told = {key: told for key, told in self._told.items() if key in self._since}
 
     def _waiting(self) -> Mapping[str, list[Pod]]:
-        """By group that has Pods on nodes, those that wait for one and have no gates."""
+        """By group with Pods on nodes, the Pods without a node and without scheduling gates."""
         waiting: dict[str, list[Pod]] = defaultdict(list)
         for pod in self._handle.queued.waiting_pods():
             spec = pod.spec

@@ -1,4 +1,4 @@
-"""DynamicResources: a Pod goes where the devices are that its ResourceClaims ask for.
+"""DynamicResources: a Pod goes to a node with the devices for its ResourceClaims.
 
 - PreEnqueue keeps a Pod out of the queue until its claims exist.
 - PreFilter sorts the claims: allocated already, or to be allocated.
@@ -157,7 +157,7 @@ class DynamicResources(
         return None
 
     def filter_nodes(self, state: CycleState, _pod: Pod, nodes: NodeTable) -> Integers:
-        """Whether the claims get their devices, and those that have some can be used."""
+        """Whether claims can get devices, and allocated devices can be used, on each node."""
         mine = state.get(self.name, PodDevices)
         if mine is None:
             return np.zeros(len(nodes), np.int8)
@@ -190,7 +190,7 @@ class DynamicResources(
         return codes
 
     def _usable(self, claim: ResourceClaim, nodes: NodeTable) -> BoolArray:
-        """Which nodes can use the devices that ``claim`` has."""
+        """The nodes from which the devices of ``claim`` can be used."""
         allocation = claim.status.allocation
         assert allocation is not None
         nowhere = np.zeros(len(nodes), np.bool_)
@@ -241,7 +241,7 @@ class DynamicResources(
         return Status.error(f"node {late}: timed out trying to allocate devices")
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
-        """Take its devices from a claim that is of no use where the Pod may go.
+        """Deallocate a claim whose devices cannot be used on a node possible for the Pod.
 
         When another plugin's PreFilter ended the cycle before ours, our state is missing, which
         kube-scheduler reports as an error; no PostFilter plugin after this one runs then.
@@ -319,7 +319,7 @@ class DynamicResources(
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, _node_name: str) -> None:
-        """Give back devices that were taken, and leave the claims that the Pod was written into."""
+        """Give back the devices, and remove the Pod from the consumers of its claims."""
         mine = state.get(self.name, PodDevices)
         if mine is None:
             return
@@ -379,7 +379,7 @@ class DynamicResources(
 
 
 def _by_option(mine: PodDevices, nodes: NodeTable, answers: Sequence[Integers]) -> Integers:
-    """Per node of ``nodes`` the answer for its option, 0 where it has none; a copy.
+    """Per node of ``nodes`` the answer for the node's option, 0 for none; a copy.
 
     ``answers`` are per option, by row of the live table.
     """

@@ -76,7 +76,7 @@ def bind_claim(
 
 
 def read_claim(writer: ClusterWriter, claim: ResourceClaim, when: str) -> ResourceClaim:
-    """The claim as it is stored now; errors say ``when`` it is read. On workers only.
+    """The claim as stored now; errors contain ``when``. On workers only.
 
     Raises:
         BindError: it cannot be read, or is another one of that name.
@@ -127,7 +127,7 @@ def wait_outcome(error: BindError) -> str:
 
 
 def create_claim(writer: ClusterWriter, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Create a claim that existed in memory; the API server names it. On workers only.
+    """Create a claim that existed in memory only; the API server chooses the name. On workers only.
 
     Raises:
         BindError: it cannot be created.
@@ -154,7 +154,7 @@ def create_claim(writer: ClusterWriter, claim: ResourceClaim, pod: Pod) -> Resou
 def name_claim(
     writer: ClusterWriter, claim: ResourceClaim, pod: Pod, mappings: Iterable[Mapping]
 ) -> None:
-    """Tell in the Pod's status which claim serves its extended resources. On workers only.
+    """Write the claim for extended resources into the Pod's status. On workers only.
 
     Raises:
         BindError: it cannot be told.
@@ -174,7 +174,7 @@ def name_claim(
 
 
 def unprotect_patch(claim: ResourceClaim) -> bytes:
-    """The patch that takes the finalizer away, so that a deletion takes effect at once."""
+    """The patch to remove the finalizer, so that a deletion takes effect at once."""
     gone = {"uid": claim.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     return msgspec.json.encode({"metadata": gone})
 

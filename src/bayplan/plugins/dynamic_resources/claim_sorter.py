@@ -1,4 +1,4 @@
-"""Sorts the claims of a Pod before Filter: which have devices, and which are to get some where."""
+"""Sorts the claims of a Pod before Filter: claims with devices, and claims to be allocated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClaimSorter:
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)
 
     def sort(self, pod: Pod) -> PodDevices | Status | None:
-        """The claims of the Pod; None where it has none, a status where it cannot have them."""
+        """The claims of the Pod; None for no claims, a status if the claims cannot be used."""
         resources, others = self._extended_resources(pod)
         if not pod.spec.resource_claims and not resources:
             return None
@@ -56,14 +56,14 @@ class ClaimSorter:
         return mine
 
     def claims(self, pod: Pod) -> list[ResourceClaim] | Status:
-        """The claims that the Pod names, or why it has to wait for one."""
+        """The claims named by the Pod, or why the Pod has to wait for one."""
         try:
             return pod_claims(pod, self._tracker.claim)
         except ClaimNotReadyError as error:
             return Status.unresolvable(str(error))
 
     def _extended_resources(self, pod: Pod) -> tuple[list[str], list[str]]:
-        """The extended resources that the Pod asks for: those a class stands for, the others."""
+        """The requested extended resources: the ones with a device class, and the others."""
         if not self._classes or not pod.shape.requests.memo(_names_that_may_have_class):
             return [], []
         amounts = pod_requests(pod).amounts
@@ -72,7 +72,7 @@ class ClaimSorter:
         return backed, [name for name in names if name not in backed]
 
     def _lacking(self, resources: list[str]) -> BoolArray | None:
-        """Rows that lack one of ``resources``, which NodeResourcesFit may be told to ignore."""
+        """Rows without one of ``resources``, as NodeResourcesFit may ignore these resources."""
         if not resources:
             return None
         amounts = (node.status.allocatable if node else {} for node in self._handle.nodes.nodes)

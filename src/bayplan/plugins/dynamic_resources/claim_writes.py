@@ -41,7 +41,7 @@ class ClaimWrites:
     # Scheduling thread: does not wait
 
     def delete(self, claim: ResourceClaim) -> None:
-        """Delete a claim that was made for extended resources, and its finalizer before."""
+        """Delete a claim made for extended resources; the finalizer is removed first."""
         writer = self._handle.writer
 
         def done(error: Exception | None) -> None:
@@ -91,7 +91,7 @@ class ClaimWrites:
     # Binding worker
 
     def store(self, mine: PodDevices, index: int, pod: Pod) -> None:
-        """Store one claim, unless it says already that the Pod uses it.
+        """Store one claim, unless the Pod is a consumer in the stored claim already.
 
         A claim that said so when the attempt began may have been left since, by the end of an
         earlier attempt: it is read again.

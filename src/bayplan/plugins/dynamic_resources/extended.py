@@ -1,4 +1,4 @@
-"""Extended resources backed by devices: the claim that is made for a Pod that names a resource.
+"""Extended resources backed by devices: the claim made for a Pod's extended resources.
 
 On a node that offers none of a resource by itself, and if a DeviceClass stands for it, the Pod gets
 devices of that class, through a claim that the scheduler makes. The claim depends on the node: it
@@ -39,7 +39,7 @@ class Mapping:
 def special_claim(
     pod: Pod, resources: Iterable[str], classes: DeviceClasses
 ) -> tuple[ResourceClaim, list[Mapping]]:
-    """The claim for the devices behind ``resources``, and who uses which request of it."""
+    """The claim for the devices behind ``resources``, and the containers of each request."""
     requests: list[DeviceRequest] = []
     mappings: list[Mapping] = []
     for resource in sorted(resources):
@@ -92,7 +92,7 @@ class _Resource:
         yield from self._lasting.values()
 
     def _largest_of(self, containers: Iterable[tuple[int, Container]]) -> DeviceRequest | None:
-        """The request that serves all short-lived containers; their mappings are to it."""
+        """The request for all short-lived containers; their mappings name this request."""
         made = []
         for index, container in containers:
             later = [request for i, request in self._lasting.items() if i >= index]

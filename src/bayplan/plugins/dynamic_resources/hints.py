@@ -1,4 +1,4 @@
-"""Which changes may make a Pod that DynamicResources rejected schedulable."""
+"""Events after which a Pod rejected by DynamicResources may become schedulable."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Hints:
         return _queue_if(mine and (old is None or old.status != new.status))
 
     def claim_made(self, _pod: Pod, _old: Pod, new: Pod) -> Hint:
-        """The Pod now names the claims that were made for it."""
+        """Whether all claims made for the Pod are named in its status now."""
         try:
             pod_claims(new, self._lookup)
         except ClaimNotReadyError:
@@ -62,7 +62,7 @@ class Hints:
 
 
 def _pod_keys(pod: Pod) -> list[str]:
-    """The claims that it names, and its uid, which claims made for it name."""
+    """The keys of the named claims, and the Pod's uid: claims made for the Pod name this uid."""
     named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
     return [pod.uid, *(f"{pod.namespace}/{name}" for name in named if name is not None)]
 

@@ -1,4 +1,4 @@
-"""The ResourceClaims of a Pod, or why it has to wait for one of them."""
+"""The ResourceClaims of a Pod, or why the Pod has to wait for one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
 
 
 def names_claim(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether the Pod names the claim, as far as it is known which one was made for it."""
+    """Whether the Pod names the claim, in the spec or in the status."""
     if pod.namespace != claim.namespace:
         return False
     named = {entry.resource_claim_name for entry in pod.spec.resource_claims}

@@ -1,4 +1,4 @@
-"""InterPodAffinity: Pods that want to be near other Pods, or far from them.
+"""InterPodAffinity: Pods are placed near other Pods, or far from other Pods.
 
 Filter honours required terms, the incoming Pod's own and the anti-affinity of Pods on nodes. Score
 adds up the weights of preferred terms of both sides, and of required affinity of Pods on nodes. All
@@ -89,7 +89,7 @@ class InterPodAffinity(
     # Filter
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
-        """Skip a Pod that has no required terms and that no Pod's anti-affinity is about."""
+        """Skip a Pod without required terms, if no Pod's anti-affinity selects the Pod."""
         if not self._concerns(pod):
             return SKIP
         terms = pod.shape.memo(shape_terms)
@@ -169,7 +169,7 @@ class InterPodAffinity(
     # Queueing hints
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Pods that come, go or get other labels; nodes that come or get other labels."""
+        """Pods added, deleted or with new labels; nodes added or with new labels."""
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
         nodes = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return [
@@ -197,7 +197,7 @@ class InterPodAffinity(
         return bool(terms) and len(self._meaning(terms, pod)) == len(terms)
 
     def _meaning(self, terms: Sequence[PodTerm], pod: Pod | None) -> set[PodTerm]:
-        """Those of ``terms`` that mean ``pod``."""
+        """The ``terms`` that select ``pod``."""
         if pod is None:
             return set()
         labels = self._counters.namespace_labels(pod.namespace)

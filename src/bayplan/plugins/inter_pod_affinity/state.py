@@ -188,7 +188,7 @@ class AffinityState:
         return unmet
 
     def _first_of_group(self) -> BoolArray:
-        """Whether no Pod matches: a Pod that its own terms mean may then start a group."""
+        """Whether no Pod matches: a Pod selected by its own terms may then be the first."""
         return np.asarray(sum(tally.total() for tally in self._affinity.values()) == 0)
 
     def _means_itself(self) -> bool:
@@ -219,7 +219,7 @@ class AffinityState:
                 tally.delta[row] += pods
 
     def _effects_of(self, other: PodShape) -> list[DomainCounts]:
-        """The tallies that a Pod of shape ``other`` adds one to, as often as it does."""
+        """The counts to which a Pod of shape ``other`` adds one, with repetitions."""
         labels = self._counters.namespace_labels(other.namespace)
         own_labels = self._counters.namespace_labels(self._shape.namespace)
         effects = list(self._affinity.values()) if self._all_mean(other) else []

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: no more volumes of a CSI driver on a node than its CSINode says it takes.
+"""NodeVolumeLimits: at most as many volumes of a CSI driver on a node as the CSINode allows.
 
 And no volume on a node without its driver, where the CSIDriver asks for that with
 ``preventPodSchedulingIfMissing``.
@@ -184,7 +184,7 @@ class NodeVolumeLimits(Plugin, PreFilter, Selective, FilterNodes, PodMoves, Enqu
         return self._attached.claimed(claim, migrated=migrated)
 
     def _look_for_drivers(self, mine: _State, pod: Pod) -> None:
-        """Find the nodes that miss a driver which has to be there.
+        """Find the nodes without a driver that must be installed.
 
         Nodes without a CSINode have no driver at all, but in-tree volumes are not migrated there.
         """

@@ -307,7 +307,7 @@ def _volume_name(attachment: VolumeAttachment) -> str:
 
 
 def _discard(index: dict[Any, Any], key: Any, member: Any) -> None:
-    """Take ``member`` out of the set or dict at ``key``, and that too once it is empty."""
+    """Remove ``member`` from the set or dict at ``key``, and an empty one from ``index``."""
     members = index.get(key)
     if members is None:
         return

@@ -180,7 +180,7 @@ class PodTopologySpread(
     # Queueing hints
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Pods that come, go, get other labels or tolerations; nodes that come, go or change."""
+        """Pods added, deleted, with new labels or tolerations; nodes added, deleted or changed."""
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
         own = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT

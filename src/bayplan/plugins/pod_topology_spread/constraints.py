@@ -56,7 +56,7 @@ class SpreadConstraint:
     honor_taints: bool
 
     def pods(self, shape: PodShape) -> PodSelection:
-        """The Pods that count for a Pod of ``shape``: of its namespace, not terminating."""
+        """The Pods that count for a Pod of ``shape``: in the same namespace, not terminating."""
         matches = self.selector.matches
         countable = frozenset[str]() if self.selector.empty else frozenset({shape.namespace})
         return PodSelection(
@@ -69,7 +69,7 @@ class SpreadConstraint:
     def domains(
         self, shape: PodShape, requires: tuple[str, ...], absent_as: str | None = None
     ) -> DomainSpec:
-        """The domains whose Pods count, on nodes that its inclusion policies let count.
+        """The domains that count, restricted to nodes admitted by the inclusion policies.
 
         Args:
             shape: the incoming Pod's shape, for its node affinity and tolerations.
@@ -169,7 +169,7 @@ def merged(equal: Mapping[str, str], selector: LabelSelector | None) -> SpreadSe
 def with_selector(
     constraints: list[SpreadConstraint], selector: SpreadSelector
 ) -> list[SpreadConstraint]:
-    """Default constraints with the selector that they lack; none where that selects nothing."""
+    """Default constraints with ``selector`` filled in; none for an empty selector."""
     return [] if selector.empty else [replace(c, selector=selector) for c in constraints]
 
 

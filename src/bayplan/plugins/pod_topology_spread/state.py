@@ -295,7 +295,7 @@ class ScoreState:
 
 
 def _by_domain(spread: Spread, weight: float) -> FloatArray:
-    """What a node gets for its domain; nothing where it lacks the key."""
+    """The score of a node in each domain; 0 without the key."""
     scores = spread.counter.by_domain().astype(np.float64)
     scores *= weight
     scores += spread.constraint.max_skew - 1

@@ -1,4 +1,4 @@
-"""The PersistentVolumeClaims of a Pod: their names, whose they are, and which class they ask for.
+"""The PersistentVolumeClaims of a Pod: names, owners and storage classes.
 
 Shared by the volume plugins. Texts are those of the API machinery, since they end up in messages.
 """
@@ -33,7 +33,7 @@ def claim_uses(pod: Pod) -> list[ClaimUse]:
 
 
 def _claim_volumes(constraints: SpecPart) -> tuple[str | None, ...]:
-    """Per volume that stands for a claim: its name if it is a generic ephemeral one, or None."""
+    """Per volume with a claim: its name if the volume is generic ephemeral, or None."""
     return tuple(
         v.name if v.persistent_volume_claim is None else None
         for v in constraints.spec.volumes

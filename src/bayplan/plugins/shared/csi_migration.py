@@ -29,7 +29,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 
 class TranslationError(ValueError):
-    """An in-tree volume that its CSI driver has no equivalent for."""
+    """An in-tree volume without an equivalent in its CSI driver."""
 
 
 class CsiVolume(NamedTuple):
@@ -135,7 +135,7 @@ def _find(source: Volume | PersistentVolumeSpec) -> _Plugin | None:
 
 
 def provisioner_driver(provisioner: str) -> str | None:
-    """The CSI driver that provisions for ``provisioner``; None when its volumes do not count."""
+    """The CSI driver that provisions for ``provisioner``; None if the volumes do not count."""
     if provisioner in _NOT_COUNTED:
         return None
     plugin = _BY_NAME.get(provisioner)

@@ -55,7 +55,7 @@ class CsiNodes:
         return self._drivers.holds(driver)
 
     def migrated(self, plugin: str) -> BoolArray:
-        """Which nodes have handed the in-tree ``plugin`` over to its CSI driver."""
+        """The nodes where the in-tree ``plugin`` is migrated to a CSI driver."""
         return self._migrated.holds(plugin)
 
     @property

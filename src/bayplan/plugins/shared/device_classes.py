@@ -23,7 +23,7 @@ def may_have_class(resource: str) -> bool:
 
 
 class DeviceClasses:
-    """Classes by the extended resource that they stand for; shared by all plugins.
+    """Classes by extended resource; shared by all plugins.
 
     Attributes:
         epoch: changes whenever the answers may have.

@@ -1,4 +1,4 @@
-"""DeviceOffers: the devices that nodes offer as an extended resource, for its score.
+"""DeviceOffers: the devices of nodes behind an extended resource, for scores.
 
 Where a node itself offers none of a resource, and a DeviceClass stands for it, the devices that the
 class accepts are what the node offers, and those in use are what is taken of it.
@@ -18,7 +18,7 @@ Columns = tuple[IntArray, IntArray]
 
 
 class DeviceOffers:
-    """For the plugins that score resources which a class may stand for."""
+    """The offers for plugins that score resources with a device class."""
 
     def __init__(self, handle: InTreeHandle) -> None:
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)

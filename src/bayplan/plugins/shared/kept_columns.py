@@ -24,7 +24,7 @@ Rows = slice | IntArray | int
 
 
 class KeptColumns(ABC):
-    """Columns of one table; a subclass says which, and computes them."""
+    """Columns of one table; a subclass names and computes the columns."""
 
     def __init__(self) -> None:
         self._table: NodeTable | None = None
@@ -41,7 +41,7 @@ class KeptColumns(ABC):
 
     @abstractmethod
     def take(self, rows: IntArray) -> Self:
-        """Columns of these rows; those that Pods change are left to `update`."""
+        """Columns of these rows; columns that depend on Pods are left to `update`."""
 
     def copy(self) -> Self:
         """A shallow copy; `copy.copy` takes five times as long."""

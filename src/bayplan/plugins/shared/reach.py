@@ -71,7 +71,7 @@ def of_topologies(terms: Iterable[TopologySelectorTerm]) -> Reach:
 
 
 def of_selector(selector: LabelSelector | None) -> Reach:
-    """The reach of a CSIStorageCapacity: its nodeTopology; without one it is out of reach."""
+    """The reach of a CSIStorageCapacity: the nodeTopology; without one there is no reach."""
     if selector is None:
         return NOWHERE
     if not all(_is_valid(r, _LABEL_OPERATORS) for r in selector.match_expressions):

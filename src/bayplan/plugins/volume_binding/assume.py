@@ -86,7 +86,7 @@ class Volumes:
     def candidates(
         self, class_name: str, claims: Iterable[PersistentVolumeClaim]
     ) -> list[PersistentVolume]:
-        """Volumes of a StorageClass that name no claim, then those that name one of ``claims``.
+        """Volumes of a StorageClass without a claim, then volumes with one of ``claims``.
 
         Each kind is in the order in which its volumes were first seen to be so. A volume that is
         assumed to be another claim's is among them until that is written.

@@ -50,7 +50,7 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """``volume`` as it will be once it is bound to ``claim``; itself when it is so already."""
+    """``volume`` as bound to ``claim``; the same object if already bound."""
     annotations = volume.metadata.annotations
     if not names(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
         annotations = annotations | {BOUND_BY_CONTROLLER: "yes"}
@@ -72,7 +72,7 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
 
 
 def selected_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """``claim`` as it will be once its volume is being made for ``node_name``."""
+    """``claim`` with ``node_name`` selected for provisioning."""
     annotations = claim.metadata.annotations | {SELECTED_NODE: node_name}
     replace = msgspec.structs.replace
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations))

@@ -1,4 +1,4 @@
-"""FoundVolumes: for one Pod and every node, which volumes its claims would get, or why none.
+"""FoundVolumes: for one Pod and every node, the volumes for the Pod's claims, or why none.
 
 Bound claims must have a volume that the node can reach. Unbound ones of a class that waits for the
 first consumer get an existing volume or, failing that, one that the class's provisioner can make
@@ -45,7 +45,7 @@ _REASONS = {
 
 @dataclass
 class PodVolumeClaims:
-    """A Pod's claims: bound ones, and those for which a node must be chosen first."""
+    """A Pod's claims: bound ones, and claims that are bound after a node is selected."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -113,7 +113,7 @@ class FoundVolumes:
     # Bound claims
 
     def _check_bound(self, claims: Sequence[PersistentVolumeClaim]) -> list[tuple[BoolArray, int]]:
-        """Judge claims in order, each only where those before it fit; returns rows with errors."""
+        """Check bound claims in order; a later claim only where all earlier ones fit."""
         failed: list[tuple[BoolArray, int]] = []
         fits: BoolArray = np.ones(len(self.nodes), np.bool_)
         for claim in claims:
@@ -132,7 +132,7 @@ class FoundVolumes:
     def _check_migrated(
         self, volume: PersistentVolume, fits: BoolArray, failed: list[tuple[BoolArray, int]]
     ) -> BoolArray:
-        """An in-tree volume; where its plugin has moved to CSI it is reached as a CSI one."""
+        """Check an in-tree volume; where its plugin has migrated, check the CSI volume."""
         plugin = plugin_of(volume.spec)
         assert plugin is not None
         moved = self._csi_nodes.migrated(plugin)
@@ -175,7 +175,7 @@ class FoundVolumes:
             here = self._provision(claim, here & (chosen == NO_VOLUME), here)
 
     def _selected_rows(self) -> BoolArray:
-        """Rows of the node that was selected for claims which are being provisioned already."""
+        """Rows of the node selected for claims that are being provisioned already."""
         here = np.ones(len(self.nodes), np.bool_)
         for claim in self._selected:
             only = np.zeros(len(self.nodes), np.bool_)

@@ -1,4 +1,4 @@
-"""Which changes of storage objects may make a Pod that VolumeBinding rejected schedulable."""
+"""Events of storage objects after which a Pod rejected by VolumeBinding may fit."""
 
 from __future__ import annotations
 

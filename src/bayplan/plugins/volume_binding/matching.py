@@ -109,7 +109,7 @@ def _smallest(
 
 
 def _usable(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> list[int]:
-    """Which volumes are free for ``claim``, or its own already, and of its kind."""
+    """The volumes that ``claim`` can use: free or reserved for the claim, and of the right kind."""
     wanted = claim.spec
     least = size(wanted.resources.requests)
     mode, attributes = wanted.volume_mode or _FILESYSTEM, wanted.volume_attributes_class_name or ""

@@ -44,12 +44,12 @@ class Tasks:
             self._tasks.pop(task.pod.uid, None)
 
     def pod_added(self, _row: int, pod: Pod) -> None:
-        """It counts on its node (again)."""
+        """The Pod counts on its node (again)."""
         if (task := self._of(pod)) is not None:
             task.pod_changed(gone=False)
 
     def pod_removed(self, row: int, pod: Pod) -> None:
-        """It no longer counts, unless the table only moves it because its node has changed."""
+        """The Pod no longer counts, unless the table re-adds the Pod after a change of the node."""
         if (task := self._of(pod)) is not None:
             task.pod_changed(gone=pod.uid not in self._nodes.pods[row])
 
