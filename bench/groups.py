@@ -32,7 +32,6 @@ from rich.table import Table
 
 from bayplan.api.kinds import KINDS, NODE, POD
 from bayplan.app.assembly import Core
-from bayplan.attempt.plan import Plan
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import REQUIRED_TOPOLOGY, SUB_GROUP_LABEL, SUB_GROUPS
 from bayplan.config import parse_config
@@ -241,10 +240,9 @@ def _plan_all(core: Core) -> float:
         group, framework = entry.group, core.profiles[entry.profile]
         assert group is not None
         started = process_time()
-        outcome = planner.plan(framework, group, entry.pods, dry_run=True)
+        plan = planner.plan(framework, group, entry.pods)
         seconds += process_time() - started
-        if isinstance(outcome, Plan):
-            planner.drop(outcome)
+        planner.drop(plan)
     return seconds
 
 

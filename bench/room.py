@@ -24,9 +24,10 @@ from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.outcome import Placement
-from bayplan.attempt.plan import GroupRejection
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.decide.group import deciding_group
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.room import Room
 from bayplan.inbox.messages import Changed, Replaced
 from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
 from bench.core import PROFILE_LINES
@@ -79,18 +80,17 @@ def measure(nodes: int, running: int, case: Case, *, profile: bool = False) -> F
     cluster = full_cluster(nodes, -(-running // nodes), running)
     pods = group(cluster, case)
     world, framework = cluster.world, cluster.framework
-    planner, rooms = cluster.core.placers.planner, cluster.core.placers.rooms
+    placers = cluster.core.placers
     (entry,) = world.queue.groups
     asked = entry.group
     assert asked is not None
 
-    def search() -> GroupRejection:
-        outcome = planner.plan(framework, asked, pods, dry_run=True)
-        assert isinstance(outcome, GroupRejection)
-        return rooms.make_room(framework, asked, pods, outcome, dry_run=True)
+    def search() -> Room:
+        with deciding_group(placers, framework, asked, pods) as decision:
+            assert decision.room is not None, decision.rejection
+            return decision.room
 
-    rejection = search()  # imports, first answers
-    assert rejection.room is not None, rejection.sentence
+    room = search()  # imports, first answers
     if profile:
         with cProfile.Profile() as profiler:
             search()
@@ -100,12 +100,12 @@ def measure(nodes: int, running: int, case: Case, *, profile: bool = False) -> F
         started = process_time()
         search()
         times.append(process_time() - started)
-    nodes_of = rejection.room.nodes
+    nodes_of = room.nodes
     alone = another_pod(cluster, [])
     for pod in pods:
         world.nominator.nominate(pod, nodes_of.get(pod.uid, ""))
     beside, changed = another_pod(cluster, []), another_pod(cluster, pods[:1])
-    return Figures(min(times) * 1000, len(rejection.room.victims), alone, beside, changed)
+    return Figures(min(times) * 1000, len(room.victims), alone, beside, changed)
 
 
 def another_pod(cluster: Cluster, again: list[Pod]) -> float:

@@ -23,7 +23,7 @@ from tests.workload_groups import members as gang_members
 from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.attempt.room import Request
+from bayplan.groups.room import Request
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, Fit, needs_of
 from bayplan.preemption.gangs import Gangs
@@ -92,13 +92,10 @@ class World:
 
     def request(self) -> Request:
         """The group, and the means to try out who could go."""
-        cycle, cache = self.cluster.scheduler._groups, self.cluster.cache
-        group = cache.groups.find("default/g")
+        group = self.cluster.cache.groups.find("default/g")
         assert group is not None
         return Request(
-            cache,
-            self.cluster.world.nominator,
-            cycle._planner,
+            self.cluster.core.placers.planner,
             self.cluster.framework,
             group,
             [pod.obj() for pod in self.pods],

@@ -1,49 +1,57 @@
-"""The cycle of a group: one plan for all of its Pods, and what becomes of their bindings.
+"""The cycle of a group: one decision for all of its Pods, and what becomes of their bindings.
 
-`Scheduler` comes here with a group in place of a Pod. The plan (`bayplan.attempt.group`) stands or
-falls as a whole. Its Pods are then bound like any others, but meet at a `Barrier` between PreBind
-and Bind; how their bindings end is told to `ended`. When the last one has:
+`Scheduler` comes here with a group in place of a Pod. The decision (`bayplan.decide.group`) is
+made for all Pods at once. A group that does not fit goes back to the queue, and its report says
+why. Pods with nodes are bound like any others; those of a group that stands or falls as a whole
+meet at a `Barrier` between PreBind and Bind. How their bindings end is told to `ended`.
 
-- one at least is bound: the group has begun. A Pod that could not be bound goes singly from now on.
-- none is: the group goes back to the queue, and backs off.
+What happens to the Pods without a node, and at the end, depends on the group's policy:
+
+- `Collects.UNTIL_BEGUN`: when the last binding has ended and one at least is bound, the group has
+  begun. A Pod that is not bound goes singly from now on. If none is, the group backs off.
+- `Collects.ALWAYS`: the other Pods are tried again at once, as a group; a Pod whose binding fails
+  comes back to the queue by itself. Answers to ``podGroupCycle`` and
+  ``submitPodGroupAlgorithmResult`` in kube-scheduler's ``schedule_one_podgroup.go``, which lets no
+  Pods wait for each other after Permit.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
-from bayplan.attempt.group import refusal_of
-from bayplan.attempt.group_report import Domains, GroupReport, reason_of
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.placers import Placers
-from bayplan.attempt.plan import GroupRejection, Plan
-from bayplan.attempt.workload_group import Placed
+from bayplan.attempt.report import Report
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
+from bayplan.cache.group_policy import Collects, Words
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
-from bayplan.framework.room import Room
+from bayplan.decide.group import deciding_group
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
+from bayplan.groups import words_label
+from bayplan.groups.decision import GroupDecision, GroupRejection
+from bayplan.groups.kubernetes_report import KubernetesGroupReport
+from bayplan.groups.label_report import LabelGroupReport
+from bayplan.groups.placers import Placers
 from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
-from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
 
 GATHERING_SECONDS = 5.0
 """How long a group gathers before anybody is told that Pods are missing."""
+
+Bindings = list[tuple[QueuedPod, Binding]]
 
 
 @dataclass
@@ -52,9 +60,8 @@ class _Flight:
 
     entry: QueuedGroup
     framework: Framework
+    decision: GroupDecision
     started: float
-    minimum: int = 0
-    domains: Domains = field(default_factory=dict)
     bindings: dict[str, Binding] = field(default_factory=dict)
     bound: int = 0
     failure: str = ""
@@ -70,94 +77,112 @@ class GroupCycle:
         queue: SchedulingQueue,
         placers: Placers,
         binder: Binder,
-        report: GroupReport,
         effects: Effects,
-        instrument: Instrument,
+        report: Report,
+        label_report: LabelGroupReport,
+        kubernetes_report: KubernetesGroupReport,
         clock: Callable[[], float],
     ) -> None:
         self._cache, self._queue = cache, queue
-        self._planner, self._rooms = placers.planner, placers.rooms
+        self._placers = placers
         self._binder = binder
-        self._report = report
         self._effects = effects
-        self._instrument = instrument
+        self._report, self._label_report = report, label_report
+        self._reports: Mapping[Words, LabelGroupReport | KubernetesGroupReport] = {
+            Words.EVENT: label_report,
+            Words.CONDITION: kubernetes_report,
+        }
         self._clock = clock
         self._flights: dict[Barrier, _Flight] = {}
         self._next_look = 0.0
         self._forgotten = 0
 
-    def schedule(
-        self, entry: QueuedGroup, framework: Framework, started: float
-    ) -> list[tuple[QueuedPod, Binding]]:
+    def schedule(self, entry: QueuedGroup, framework: Framework, started: float) -> Bindings:
         """One attempt to place one group; returns what is to be bound, nothing where it failed."""
-        group = entry.group
-        pods = [pod for pod in entry.pods if not self._cache.is_assumed(pod.uid)]
-        counts = Counter(sub_group_of(pod.shape) for pod in pods)
-        if group is None or group.short(counts):
+        group, pods = entry.group, self._pods(entry)
+        if group is None or self._is_short(group, pods):
             self._queue.group_rejected(entry, (), (entry.plugin.name,))
             return []
-        if logs.enabled(3):
-            log.info("Attempting to schedule group", v=3, group=entry.key, pods=len(pods))
-        outcome = self._plan(framework, group, pods)
-        self._instrument.group_planned(time.perf_counter() - started)
-        if isinstance(outcome, GroupRejection):
-            self._fail(entry, framework, outcome)
+        report = self._reports[group.policy.words]
+        report.begins(entry, len(pods))
+        with deciding_group(self._placers, framework, group, pods, acting=True) as decision:
+            decision.keep()
+        self._effects.carry_out(framework, decision.effects)
+        self._skip(entry, framework, decision)
+        if not entry.members:
+            self._queue.group_placed(entry)
             return []
-        barrier = Barrier(len(outcome.members), self._clock() + self._patience(entry))
-        flight = self._flights[barrier] = _Flight(
-            entry, framework, started, group.minimum, outcome.domains
-        )
-        return self._bindings(flight, barrier, outcome)
+        if not decision.fits:
+            self._take_back(entry, framework, decision, started)
+            return []
+        report.decided(entry, framework, decision, started)
+        report.tell(entry, framework, decision)
+        return self._take_off(entry, framework, decision, started)
 
-    def _plan(
-        self, framework: Framework, group: Group, pods: Sequence[Pod]
-    ) -> Plan | GroupRejection:
-        """The plan, or why there is none and what was done about it."""
-        nominator = self._queue.nominator
-        refusal = refusal_of(framework, group, pods)
-        if refusal is not None:
-            return self._rooms.make_room(framework, group, pods, refusal)
-        nominated = nominator.nominations(pods)
-        outcome = self._planner.plan(framework, group, pods)
-        if isinstance(outcome, GroupRejection):
-            nominator.nominate_all(nominated)
-            return self._rooms.make_room(framework, group, pods, outcome)
-        return outcome
+    def _pods(self, entry: QueuedGroup) -> list[Pod]:
+        """The Pods to decide about; counts the attempt where it is one of each member."""
+        if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
+            return [pod for pod in entry.pods if not self._cache.is_assumed(pod.uid)]
+        for member in entry.members.values():
+            member.attempts += 1
+        return [m.pod for m in sorted(entry.members.values(), key=entry.plugin.order)]
 
-    def take_off(
-        self,
-        entry: QueuedGroup,
-        framework: Framework,
-        placed: Sequence[Placed],
-        started: float,
-        *,
-        together: bool,
-    ) -> list[tuple[QueuedPod, Binding]]:
-        """The bindings of these members of a PodGroup of Kubernetes, whose cycle is over by that.
+    def _is_short(self, group: Group, pods: list[Pod]) -> bool:
+        """Whether Pods have gone since the group was let in, which cannot be tried without them."""
+        if group.policy.collects is Collects.ALWAYS:
+            return False
+        return bool(group.short(Counter(sub_group_of(pod.shape) for pod in pods)))
 
-        With ``together`` they meet at a barrier; one that fails comes back to the queue by itself.
-        """
-        flight = _Flight(entry, framework, started)
-        plan = Plan(
-            tuple(each.member for each in placed), tuple(each.placement for each in placed), ()
-        )
-        if not together or len(placed) == 1:
-            return self._bindings(flight, None, plan)
-        barrier = Barrier(len(placed), self._clock() + entry.plugin.timeout)
-        self._flights[barrier] = flight
-        return self._bindings(flight, barrier, plan)
+    def _skip(self, entry: QueuedGroup, framework: Framework, decision: GroupDecision) -> None:
+        """Members that are being deleted, about which nothing was decided, need no node."""
+        if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
+            return
+        decided = {pod.uid for pod in decision.pods}
+        uids = [uid for uid in entry.members if uid not in decided]
+        for queued in self._queue.pop_members(entry, uids):
+            self._report.skipped(queued.pod, framework.name)
+            self._queue.done(queued.uid)
+
+    def _take_back(
+        self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
+    ) -> None:
+        """The group goes back to the queue; say why, and nominate its Pods where room is made."""
+        report = self._reports[entry.plugin.policy.words]
+        report.decided(entry, framework, decision, started)
+        plugins = decision.rejectors
+        if decision.status.rejected:
+            plugins |= {entry.plugin.name}
+        leaving = None if decision.room is None else decision.room.leaving
+        place = self._queue.group_rejected(entry, decision.samples, plugins, leaving)
+        if place is not Place.OUTSIDE:
+            report.tell(entry, framework, decision)
+
+    def _take_off(
+        self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
+    ) -> Bindings:
+        """The bindings of the Pods with nodes; all others are tried again, or wait for these."""
+        flight = _Flight(entry, framework, decision, started)
+        barrier = None
+        if decision.together:
+            barrier = Barrier(len(decision.placed), self._clock() + self._patience(entry))
+            self._flights[barrier] = flight
+        bindings = self._bindings(flight, barrier)
+        if entry.plugin.policy.collects is Collects.ALWAYS:
+            self._queue.group_placed(entry)
+        return bindings
 
     def _patience(self, entry: QueuedGroup) -> float:
         group = entry.group
         return (group and group.timeout) or entry.plugin.timeout
 
-    def _bindings(
-        self, flight: _Flight, barrier: Barrier | None, plan: Plan
-    ) -> list[tuple[QueuedPod, Binding]]:
-        uids = [member.pod.uid for member in plan.members]
-        popped = self._queue.pop_members(flight.entry, uids)
+    def _bindings(self, flight: _Flight, barrier: Barrier | None) -> Bindings:
+        placed = flight.decision.placed
+        popped = self._queue.pop_members(flight.entry, [one.member.pod.uid for one in placed])
+        counts = flight.entry.plugin.policy.collects is Collects.UNTIL_BEGUN
         started = []
-        for queued, member, placement in zip(popped, plan.members, plan.placements, strict=True):
+        for queued, one in zip(popped, placed, strict=True):
+            queued.attempts += counts
+            member, placement = one.member, one.placement
             binding = Binding(
                 member.pod, member.framework, member.state, member.waits, started=flight.started
             )
@@ -201,18 +226,15 @@ class GroupCycle:
             self._close(flight)
 
     def _close(self, flight: _Flight) -> None:
-        entry, profile = flight.entry, flight.framework.name
-        if entry.plugin.workload_api:
+        """Every binding has ended."""
+        entry, decision = flight.entry, flight.decision
+        if entry.plugin.policy.collects is Collects.ALWAYS:
             return
         if flight.bound:
             self._queue.group_ended(entry)
-            seconds = time.perf_counter() - flight.started
-            self._instrument.group_attempt(profile, "scheduled", "Scheduled", seconds)
-            self._report.scheduled(
-                entry, profile, flight.bound, flight.minimum, flight.domains, flight.failure
+            self._label_report.scheduled(
+                entry, flight.framework, decision, flight.bound, flight.failure, flight.started
             )
-            if logs.enabled(2):
-                log.info("Successfully bound group", v=2, group=entry.key, pods=flight.bound)
             return
         sentence = f"Failed: {flight.failure}"
         message = f"the group {entry.key} could not be bound: {flight.failure}"
@@ -221,31 +243,8 @@ class GroupCycle:
             pods = tuple(entry.pods[:1])
             plugins = frozenset({flight.rejector})
             rejection = GroupRejection(sentence, message, plugins=plugins, pods=pods)
-        self._fail(entry, flight.framework, rejection)
-
-    def _fail(self, entry: QueuedGroup, framework: Framework, rejection: GroupRejection) -> None:
-        self._effects.carry_out(framework, rejection.effects)
-        failed = rejection.reason is Reason.SCHEDULER_ERROR
-        result = "error" if failed else "unschedulable"
-        reason = reason_of(rejection.sentence)
-        self._instrument.group_attempt(framework.name, result, reason, 0.0)
-        if failed:
-            log.error("Error scheduling group; retrying", group=entry.key, err=rejection.sentence)
-        elif logs.enabled(2):
-            text = "Unable to schedule group; no fit; waiting"
-            log.info(text, v=2, group=entry.key, err=rejection.sentence)
-        plugins = set() if failed else {entry.plugin.name, *rejection.plugins}
-        leaving = None if rejection.room is None else rejection.room.leaving
-        place = self._queue.group_rejected(entry, rejection.pods, plugins, leaving)
-        if place is not Place.OUTSIDE:
-            self._nominate(entry, rejection.room)
-            self._report.failed(entry, framework.name, rejection)
-
-    def _nominate(self, entry: QueuedGroup, room: Room | None) -> None:
-        """The room is for these Pods, and what they were nominated to before is not."""
-        nodes = room.nodes if room is not None else {}
-        for uid, queued in entry.members.items():
-            self._queue.nominator.nominate(queued.pod, nodes.get(uid, ""))
+        failed = words_label.rejected(decision.group, entry.pods, rejection)
+        self._take_back(entry, flight.framework, failed, flight.started)
 
     # Time
 
@@ -266,7 +265,7 @@ class GroupCycle:
                     self._binder.fail_group(list(flight.bindings.values()), Status.error(text))
         if len(self._queue.groups) and self._clock() >= self._next_look:
             self._next_look = self._clock() + 1.0
-            self._report.gathering(self._long_gathering())
+            self._label_report.gathering(self._long_gathering())
             self._end_nominations()
 
     def _why_not_ready(self, barrier: Barrier, flight: _Flight, any_gone: bool) -> str:
@@ -290,7 +289,7 @@ class GroupCycle:
         nominated = [pod for pod in pods if nominator.nominated_node(pod.uid)]
         for pod in nominated:
             nominator.remove(pod.uid)
-        self._report.nominations_ended(nominated)
+        self._label_report.nominations_ended(nominated)
 
     def _long_gathering(self) -> list[tuple[QueuedGroup, str]]:
         latest = self._clock() - GATHERING_SECONDS

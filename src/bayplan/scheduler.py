@@ -27,18 +27,18 @@ import structlog
 from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
-from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.outcome import Reason, Rejection
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report
-from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.group_cycle import GroupCycle
+from bayplan.groups.kubernetes_report import KubernetesGroupReport
+from bayplan.groups.label_report import LabelGroupReport
+from bayplan.groups.placers import Placers
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import (
     Activate,
@@ -59,7 +59,6 @@ from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
-from bayplan.workload_group_cycle import WorkloadGroupCycle
 from bayplan.world import World
 
 log = structlog.get_logger("scheduler")
@@ -88,8 +87,8 @@ class Scheduler:
         inbox: Inbox,
         binder: Binder,
         report: Report,
-        group_report: GroupReport,
-        group_statuses: GroupStatusWriter,
+        label_report: LabelGroupReport,
+        kubernetes_report: KubernetesGroupReport,
         object_report: ObjectReport,
         effects: Effects,
         instrument: Instrument,
@@ -108,20 +107,11 @@ class Scheduler:
             world.queue,
             placers,
             binder,
-            group_report,
             effects,
-            instrument,
-            clock,
-        )
-        self._workload_groups = WorkloadGroupCycle(
-            world.cache,
-            world.queue,
-            placers,
-            self._groups,
             report,
-            group_statuses,
-            effects,
-            instrument,
+            label_report,
+            kubernetes_report,
+            clock,
         )
         self._instrument = instrument
         self._clock = clock
@@ -251,8 +241,7 @@ class Scheduler:
         self.pulse.step(pod)
         framework = self.profiles.frameworks[pod.spec.scheduler_name]
         if isinstance(queued, QueuedGroup):
-            cycle = self._workload_groups if queued.plugin.workload_api else self._groups
-            for popped, binding in cycle.schedule(queued, framework, started):
+            for popped, binding in self._groups.schedule(queued, framework, started):
                 self._start(popped, binding)
             return
         if self._skip(framework, pod):

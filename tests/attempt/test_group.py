@@ -7,11 +7,11 @@ import pytest
 from tests.core_harness import Cluster, uid_of
 from tests.groups import group_cluster, members, nodes
 
-from bayplan.attempt.group import Planner
-from bayplan.attempt.group_search import GroupSearch
-from bayplan.attempt.placers import Placers
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
+from bayplan.groups.fill import Fill
+from bayplan.groups.placers import Placers
+from bayplan.groups.planner import Planner
 
 
 def placers(cluster: Cluster) -> Placers:
@@ -36,10 +36,10 @@ def rows(cluster: Cluster, *names: str) -> BoolArray:
     return np.array([name in names for name in cluster.nodes.names])
 
 
-def search(cluster: Cluster, *, dry_run: bool = True) -> GroupSearch:
+def search(cluster: Cluster, *, acting: bool = False) -> Fill:
     """A search for Pods, beside the one of the scheduler."""
     beside = placers(cluster)
-    return GroupSearch(cluster.framework, beside.selector, beside.commit, dry_run=dry_run)
+    return Fill(cluster.framework, beside.selector, beside.commit, beside.nominator, acting=acting)
 
 
 def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_trace() -> None:
@@ -53,20 +53,21 @@ def test_a_search_within_a_domain_uses_no_other_node_and_is_undone_without_a_tra
     assert [cluster.world.cache.pod(pod.uid) is not None for pod in pods] == [True, False, False]
     found.undo()
     assert cluster.nodes.requested("cpu").sum() == 0
-    assert found.placements == []
+    assert found.placed == []
 
 
-@pytest.mark.parametrize(("dry_run", "kept"), [(True, [3, 2]), (False, [0, 0])])
+@pytest.mark.parametrize(("acting", "kept"), [(False, [3, 2]), (True, [0, 0])])
 def test_the_nodes_that_were_as_good_are_kept_to_explain_only(
-    dry_run: bool, kept: list[int]
+    acting: bool, kept: list[int]
 ) -> None:
     cluster = group_cluster()
     cluster.add(*nodes(3))
-    found = search(cluster, dry_run=dry_run)
+    found = search(cluster, acting=acting)
     found.run([builder.obj() for builder in members("g", 2)])
-    assert [len(placement.best) for placement in found.placements] == kept
-    assert [len(placement.fit.feasible) > 0 for placement in found.placements] == [dry_run] * 2
-    assert [placement.feasible for placement in found.placements] == [3, 3]
+    placements = [placed.placement for placed in found.placed]
+    assert [len(placement.best) for placement in placements] == kept
+    assert [len(placement.fit.feasible) > 0 for placement in placements] == [not acting] * 2
+    assert [placement.feasible for placement in placements] == [3, 3]
 
 
 def test_a_search_for_no_more_than_so_many_leaves_the_others_untried() -> None:

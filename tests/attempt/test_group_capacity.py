@@ -10,8 +10,7 @@ from tests.attempt.test_group import group, planner, search
 from tests.groups import group_cluster, members, nodes, pod_group, show
 from tests.scripted import scripted
 
-from bayplan.attempt.group_capacity import MOST_KINDS, GroupCapacity
-from bayplan.attempt.plan import GroupRejection
+from bayplan.groups.capacity import MOST_KINDS, GroupCapacity
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 SAME = {"matchLabels": {"app": "a"}}
@@ -104,8 +103,8 @@ def test_a_group_that_cannot_fit_is_rejected_before_any_of_it_is_placed() -> Non
     cluster.add(*nodes(3))
     show(cluster, pod_group("g", minMember=100))
     pods = [pod.spec(schedulerName="bayplan").obj() for pod in members("g", 100)]
-    outcome = planner(cluster).plan(cluster.framework, group(cluster, "g"), pods, dry_run=True)
-    assert isinstance(outcome, GroupRejection)
+    outcome = planner(cluster).plan(cluster.framework, group(cluster, "g"), pods).rejection
+    assert outcome is not None
     assert outcome.sentence == "NoRoom: at most 12 of 100 fit, short by cpu"
     assert outcome.plugins == {"NodeResourcesFit"}
     assert asked == []

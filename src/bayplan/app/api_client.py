@@ -43,7 +43,7 @@ class PodStatusWriter:
         self._writer.patch_pod_status(pod, condition, nominated, done)
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
+        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
 
         def done(error: ApiError | None) -> None:
             if error is not None and not isinstance(error, NotFound):

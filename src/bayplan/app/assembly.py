@@ -15,13 +15,9 @@ from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.apply.effects import Effects
-from bayplan.attempt.group_report import GroupReport
 from bayplan.attempt.object_report import ObjectReport
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import Report, StatusWriter
-from bayplan.attempt.room import HeldPodRequest
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
-from bayplan.attempt.workload_group_report import GroupStatusWriter
 from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.config.feature_gates import FeatureGates
@@ -45,6 +41,10 @@ from bayplan.framework.registry import Registry
 from bayplan.framework.runtime import Framework
 from bayplan.framework.text import error_text
 from bayplan.framework.what_if import WhatIf
+from bayplan.groups.kubernetes_report import GroupStatusWriter, KubernetesGroupReport
+from bayplan.groups.label_report import LabelGroupReport
+from bayplan.groups.placers import Placers
+from bayplan.groups.room import HeldPodRequest
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.profiles import Profiles, close
@@ -73,7 +73,7 @@ class NoGroupStatuses:
     """Writes no conditions of PodGroups."""
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
+        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
 
 
 def _binding_workers() -> Executor:
@@ -163,15 +163,16 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.extenders,
         ports.instrument,
     )
+    report, nominator = Report(ports.events, ports.statuses), world.nominator
     scheduler = Scheduler(
         world,
         make_profiles(config, registry, world, placers, ports),
         placers,
         ports.inbox,
         binder,
-        Report(ports.events, ports.statuses),
-        GroupReport(ports.events, ports.statuses),
-        ports.group_statuses,
+        report,
+        LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
+        KubernetesGroupReport(report, ports.group_statuses, nominator, ports.instrument),
         ObjectReport(ports.events, ports.clock),
         Effects(ports.inbox),
         ports.instrument,
@@ -334,7 +335,7 @@ def _policy(
 
 def _gates(framework: Framework) -> list[PreEnqueue]:
     """The PreEnqueue plugins; that of PodGroups of Kubernetes is asked about a group as a whole."""
-    whole = {plugin.name for plugin in framework.plugins.grouping if plugin.workload_api}
+    whole = {source.name for source in framework.plugins.grouping if source.policy.gates_whole}
     return [gate for gate in framework.lifecycle.gates() if gate[0] not in whole]
 
 

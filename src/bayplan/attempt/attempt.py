@@ -15,7 +15,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.attempt import levels
+from bayplan.attempt import homes
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser, Selection
 from bayplan.framework.cycle_state import CycleState
@@ -65,7 +65,7 @@ def _select_by_group(
     framework: Framework, selector: NodeChooser, state: CycleState, pod: Pod
 ) -> Selection:
     """In the first of its group's domains where it fits; else what the last one says."""
-    *preferred, last = levels.of_members(framework, selector.nodes, pod)
+    *preferred, last = homes.of_members(framework, selector.nodes, pod)
     for domain in preferred:
         probe = CycleState(timed=state.timed, domain=domain)
         selection = selector.select(framework, probe, pod)

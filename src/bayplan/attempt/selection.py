@@ -97,6 +97,10 @@ class NodeChooser:
         """Whether there are any extenders."""
         return bool(self._extenders)
 
+    def pick(self, count: int) -> int:
+        """Index of one of so many equally good choices, which are in the order of their names."""
+        return random.randrange(count) if self._tie_break is pick_at_random else 0
+
     def by_rows_alone(self, framework: Framework, pod: Pod) -> RowAnswers | None:
         """See `NodeSearch`; None also where extenders, a sample or a backoff of nodes decide."""
         if self._extenders or self._backoff or framework.percentage < 100:

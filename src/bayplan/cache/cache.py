@@ -232,6 +232,11 @@ class Cache:
 
     # Trials
 
+    @property
+    def in_trial(self) -> bool:
+        """Whether changes are hypothetical; see `trial`."""
+        return self._trial is not None
+
     @contextmanager
     def trial(self) -> Iterator[Trial]:
         """Until the end of the ``with`` block, changes of Pods are tried out; see `Trial`.

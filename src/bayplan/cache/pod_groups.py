@@ -16,6 +16,7 @@ from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
+from bayplan.cache.group_policy import KUBERNETES, LABEL, GroupPolicy
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.sub_groups import (
     GroupTopology,
@@ -40,6 +41,8 @@ class Group(SubGroup, frozen=True, kw_only=True):
         created: seconds since the epoch; None where the object does not say.
         fault: what its object says that cannot be; "" for nothing.
         subject: the object that events about the group are about; None for one of its Pods.
+        policy: in what it differs from groups of other sources.
+        pod_group: the object, of a PodGroup of Kubernetes.
     """
 
     key: str
@@ -49,6 +52,8 @@ class Group(SubGroup, frozen=True, kw_only=True):
     created: float | None = None
     fault: str = ""
     subject: ObjectReference | None = None
+    policy: GroupPolicy = LABEL
+    pod_group: WorkloadPodGroup | None = None
 
 
 def label_key(shape: PodShape) -> str:
@@ -79,7 +84,7 @@ def minimum_of(pod_group: PodGroup) -> int:
 
 
 def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
-    """What a PodGroup of Kubernetes asks for, as far as the two APIs have it in common."""
+    """What a PodGroup of Kubernetes asks for."""
     created = pod_group.metadata.creation_timestamp
     since = None if created is None else created.timestamp()
     key = pod_group.topology_key
@@ -90,6 +95,8 @@ def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
         topology=GroupTopology(required=key, levels=(key,)) if key else None,
         whole=pod_group.is_one_unit,
         created=since,
+        policy=KUBERNETES,
+        pod_group=pod_group,
     )
 
 

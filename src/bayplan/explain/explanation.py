@@ -13,7 +13,6 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Placement, Rejection
-from bayplan.attempt.placers import Placers
 from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
@@ -25,6 +24,7 @@ from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.runtime import Framework
 from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.groups.placers import Placers
 
 Verdict = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Explain a group: its present Pods, and the plan for these Pods or the reason for none.
 
-It runs the scheduler's planner (for a PodGroup of Kubernetes, its attempt) as a dry run and drops
-the plan, so nothing changes. The result is plain data; empty keys are left out.
+The scheduler's own decision about the group is made and dropped, so nothing changes. The result is
+plain data; empty keys are left out.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.group import refusal_of
-from bayplan.attempt.placers import Placers
-from bayplan.attempt.plan import GroupRejection, Plan
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.workload_group_report import condition_text
-from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.cache.group_policy import KUBERNETES, Words
+from bayplan.cache.pod_groups import workload_group_key
+from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.framework.room import Room
+from bayplan.groups.decision import GroupDecision
+from bayplan.groups.placers import Placers
+from bayplan.groups.words_kubernetes import condition_text, failures
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.world import World
@@ -31,9 +32,7 @@ class GroupExplainer:
 
     def __init__(self, profiles: Profiles, world: World, placers: Placers) -> None:
         self._profiles, self._cache, self._groups = profiles, world.cache, world.queue.groups
-        self._planner, self._rooms = placers.planner, placers.rooms
-        self._attempts, self._workload_rooms = placers.attempts, placers.workload_rooms
-        self._nominator = world.nominator
+        self._placers = placers
         self._verdicts: dict[str, Verdict] = {}
 
     def of_pod(self, pod: Pod) -> Verdict:
@@ -63,7 +62,7 @@ class GroupExplainer:
         entries = [
             entry
             for entry in self._groups
-            if entry.key == key and entry.plugin.workload_api is is_workload
+            if entry.key == key and (entry.plugin.policy is KUBERNETES) is is_workload
         ]
         for entry in entries:
             verdict |= self._of_entry(entry)
@@ -102,62 +101,54 @@ class GroupExplainer:
         profile = self._profiles.get(members[0].spec.scheduler_name)
         if not waiting or profile is None:
             return {}
-        if not any(plugin.workload_api for plugin in profile.plugins.grouping):
+        if not any(source.policy is KUBERNETES for source in profile.plugins.grouping):
             text = f"the profile {profile.name} does not place PodGroups of Kubernetes"
             return {"message": f"{text} (the feature gate GenericWorkload, GangScheduling)"}
         return {"message": _NONE_LEFT}
 
     def _of_entry(self, entry: QueuedGroup) -> Verdict:
         if entry.uid not in self._verdicts:
-            planned = self._attempted if entry.plugin.workload_api else self._planned
-            with self._nominator.rehearsal(entry.pods):
-                self._verdicts[entry.uid] = planned(entry)
+            self._verdicts[entry.uid] = self._verdict(entry)
         return self._verdicts[entry.uid]
 
-    def _attempted(self, entry: QueuedGroup) -> Verdict:
-        """Of a PodGroup of Kubernetes."""
-        pod_group, missing = find_workload_group(self._cache.objects, entry.key), entry.gathering()
-        verdict: Verdict = {"members": [pod.key for pod in entry.pods]}
-        if pod_group is not None:
-            verdict["minimum"] = pod_group.minimum
-        if missing is not None or pod_group is None:
-            return verdict | {"message": missing.message if missing is not None else ""}
-        if not entry.pods:
-            return verdict | {"message": _NONE_LEFT}
-        framework = self._profiles[entry.profile]
-        untried, done = self._workload_rooms.dry_run(framework, pod_group, entry.pods)
-        failures = {pod.key: rejection for pod, rejection in done.failures(untried.status)}
-        verdict["rejected"] = {key: cut_note(r.message) for key, r in failures.items()}
-        faults = (raised(rejection.fault) for rejection in failures.values())
-        verdict |= next((fault for fault in faults if fault), {})
-        if done.status.ok:
-            members = [placed.member.pod for placed in done.placed]
-            verdict["plan"] = {pod.key: pod.node_name for pod in members}
-            self._attempts.undo(done)
-        else:
-            verdict["message"] = condition_text(done.status)
-        return verdict | _room(done.room, entry.pods)
-
-    def _planned(self, entry: QueuedGroup) -> Verdict:
+    def _verdict(self, entry: QueuedGroup) -> Verdict:
         group, pods, missing = entry.group, entry.pods, entry.gathering()
         verdict: Verdict = {"members": [pod.key for pod in pods]}
         if group is not None:
             verdict["minimum"] = group.minimum
         if missing is not None or group is None:
             return verdict | {"message": missing.message if missing is not None else ""}
+        if not pods:
+            return verdict | {"message": _NONE_LEFT}
         framework = self._profiles[entry.profile]
-        refusal = refusal_of(framework, group, pods)
-        outcome = refusal or self._planner.plan(framework, group, pods, dry_run=True)
-        if isinstance(outcome, GroupRejection):
-            outcome = self._rooms.make_room(framework, group, pods, outcome, dry_run=True)
-            return verdict | _rejection(outcome, pods)
-        self._planner.drop(outcome)
-        return verdict | _plan(outcome)
+        with deciding_group(self._placers, framework, group, pods) as decision:
+            render = _kubernetes if group.policy.words is Words.CONDITION else _label
+            return verdict | render(decision) | _room(decision.room, pods)
 
 
-def _rejection(rejection: GroupRejection, pods: Iterable[Pod]) -> Verdict:
-    verdict: Verdict = {"message": rejection.sentence} | raised(rejection.fault)
-    return verdict | _room(rejection.room, pods)
+def _kubernetes(decision: GroupDecision) -> Verdict:
+    rejections = {pod.key: rejection for pod, rejection in failures(decision)}
+    verdict: Verdict = {"rejected": {key: cut_note(r.message) for key, r in rejections.items()}}
+    faults = (raised(rejection.fault) for rejection in rejections.values())
+    verdict |= next((fault for fault in faults if fault), {})
+    if decision.fits:
+        return verdict | {"plan": _plan(decision)}
+    return verdict | {"message": condition_text(decision.status)}
+
+
+def _label(decision: GroupDecision) -> Verdict:
+    rejection = decision.rejection
+    if rejection is not None:
+        return {"message": rejection.sentence} | raised(rejection.fault)
+    verdict: Verdict = {"plan": _plan(decision), "left": [pod.key for pod in decision.left]}
+    domains = {name: {"level": d.level, "value": d.value} for name, d in decision.domains.items()}
+    if domain := domains.pop("", None):
+        verdict["domain"] = domain
+    return verdict | {"subGroups": dict(sorted(domains.items()))}
+
+
+def _plan(decision: GroupDecision) -> dict[str, str]:
+    return {member.pod.key: member.pod.node_name for member in decision.members}
 
 
 def _room(room: Room | None, pods: Iterable[Pod]) -> Verdict:
@@ -165,14 +156,3 @@ def _room(room: Room | None, pods: Iterable[Pod]) -> Verdict:
         return {}
     nominated = {pod.key: room.nodes[pod.uid] for pod in pods if pod.uid in room.nodes}
     return {"victims": [pod.key for pod in room.victims], "nominated": nominated}
-
-
-def _plan(plan: Plan) -> Verdict:
-    verdict: Verdict = {
-        "plan": {member.pod.key: member.pod.node_name for member in plan.members},
-        "left": [pod.key for pod in plan.left],
-    }
-    domains = {name: {"level": d.level, "value": d.value} for name, d in plan.domains.items()}
-    if domain := domains.pop("", None):
-        verdict["domain"] = domain
-    return verdict | {"subGroups": dict(sorted(domains.items()))}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
+from bayplan.cache.group_policy import GroupPolicy
 from bayplan.cache.pod_groups import Group
 from bayplan.framework.interface import QueuedPod
 from bayplan.framework.points import Named
@@ -13,19 +14,17 @@ from bayplan.framework.status import Status
 
 
 @runtime_checkable
-class GroupsPods(Named, Protocol):
+class GroupSource(Named, Protocol):
     """A plugin by which groups of Pods are placed together. In-tree only.
 
     Attributes:
-        workload_api: whether its groups are PodGroups of Kubernetes, placed in kube-scheduler's
-            way (`bayplan.workload_group_cycle`): Pods beyond the minimum, and those that come
-            later, wait with their group, too; a Pod that is held back holds its group back.
+        policy: in what its groups differ from those of other sources.
         inferred: the kinds of owners whose Pods are groups although no object says so.
         timeout: seconds that members may take to get ready, where their group does not say.
         backoff: least seconds between two attempts of a group.
     """
 
-    workload_api: ClassVar[bool]
+    policy: ClassVar[GroupPolicy]
     inferred: Collection[str]
     timeout: float
     backoff: float

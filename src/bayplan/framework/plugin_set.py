@@ -14,12 +14,13 @@ from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 from bayplan.api.pod import Pod
+from bayplan.cache.group_policy import Collects
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.effects import Effect
 from bayplan.framework.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
-from bayplan.framework.groups import AdmitsGroups, GroupsPods, LooksAround
+from bayplan.framework.groups import AdmitsGroups, GroupSource, LooksAround
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.object_faults import FindsFaults
 from bayplan.framework.points import (
@@ -197,8 +198,10 @@ class PluginSet:
         self.bounding: tuple[BoundsCopies, ...] = tuple(
             p for p in self.filter if isinstance(p, BoundsCopies)
         )
-        grouping = [p for p in self.all if isinstance(p, GroupsPods)]
-        self.grouping = tuple(sorted(grouping, key=lambda p: not p.workload_api))
+        grouping = [p for p in self.all if isinstance(p, GroupSource)]
+        self.grouping = tuple(
+            sorted(grouping, key=lambda p: p.policy.collects is not Collects.ALWAYS)
+        )
         self.turns = next((p.tenant_turns for p in self.all if isinstance(p, TakesTurns)), None)
         self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
         self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))

@@ -1,9 +1,9 @@
 """GangScheduling: Pods of one PodGroup of Kubernetes are placed together, as kube-scheduler does.
 
 The plugin switches such groups on, and says when a group can be tried. A group is one entry of the
-queue (`bayplan.queue.groups`) and has a cycle of its own (`bayplan.workload_group_cycle`), in which
-all members get nodes before any of them is bound; so it needs no Permit, where kube-scheduler makes
-members wait for each other.
+queue (`bayplan.queue.groups`) with one cycle for all members (`bayplan.group_cycle`), which get
+nodes before any of them is bound; so the plugin needs no Permit, where kube-scheduler makes members
+wait for each other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from bayplan.api.kinds import WORKLOAD_POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.group_policy import KUBERNETES, GroupPolicy
 from bayplan.cache.pod_groups import (
     Group,
     find_workload_group,
@@ -28,7 +29,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import GroupSource
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, PreEnqueue
@@ -38,11 +39,11 @@ PATIENCE = 300.0
 """Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
 
 
-class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
+class GangScheduling(Plugin, GroupSource, PreEnqueue, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
     kinds = (WORKLOAD_POD_GROUP,)
-    workload_api: ClassVar[bool] = True
+    policy: ClassVar[GroupPolicy] = KUBERNETES
     inferred: Collection[str] = ()
     timeout = PATIENCE
     backoff = 0.0
@@ -53,11 +54,11 @@ class GangScheduling(Plugin, GroupsPods, PreEnqueue, EnqueueExtensions):
         self._members = handle.members
 
     def key_of(self, pod: Pod) -> str:
-        """See `bayplan.framework.groups.GroupsPods`."""
+        """See `bayplan.framework.groups.GroupSource`."""
         return workload_group_key(pod)
 
     def find(self, key: str) -> Group | None:
-        """See `bayplan.framework.groups.GroupsPods`."""
+        """See `bayplan.framework.groups.GroupSource`."""
         pod_group = find_workload_group(self._objects, key)
         return None if pod_group is None else of_workload_group(pod_group)
 

@@ -6,8 +6,9 @@ that its Pods wait together under one entry of the queue, a `QueuedGroup`. The s
 sub-group: the Pods of one that has lost all that had nodes wait together again. Scheduling thread
 only.
 
-PodGroups of Kubernetes are different (`GroupsPods.workload_api`): their Pods always wait together,
-whether others have nodes or not, and one that a PreEnqueue plugin holds back holds the group back.
+The policy of a group (`bayplan.cache.group_policy`) may say otherwise: that its Pods always wait
+together, whether others have nodes or not, or that a Pod that a PreEnqueue plugin holds back holds
+the group back.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from bayplan.api.pod import Pod
+from bayplan.cache.group_policy import Collects
 from bayplan.cache.sub_groups import sub_group_of
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import GroupSource
 from bayplan.framework.status import Status
 from bayplan.queue.queued_group import QueuedGroup, group_uid
 from bayplan.queue.queued_pod import QueuedPod
@@ -33,7 +35,7 @@ class QueuedGroups:
     """
 
     def __init__(
-        self, plugins: Mapping[str, Sequence[GroupsPods]], key_of: Callable[[Pod], str]
+        self, plugins: Mapping[str, Sequence[GroupSource]], key_of: Callable[[Pod], str]
     ) -> None:
         self._plugins = plugins
         self._key_of = key_of
@@ -43,7 +45,7 @@ class QueuedGroups:
         """By group and sub-group, the uids of Pods with a node."""
         self._held: dict[str, dict[str, Status]] = {}
 
-    def adopt(self, plugins: Mapping[str, Sequence[GroupsPods]]) -> None:
+    def adopt(self, plugins: Mapping[str, Sequence[GroupSource]]) -> None:
         """By profile, these plugins have Pods placed together from now on; no entry is left."""
         self._plugins = plugins
         self._held.clear()
@@ -63,9 +65,12 @@ class QueuedGroups:
         if not self._plugins or isinstance(queued, QueuedGroup):
             return False
         plugin, key = self.group_of(queued.pod)
-        return plugin is not None and (plugin.workload_api or self.gathers(plugin, key, queued.pod))
+        if plugin is None:
+            return False
+        always = plugin.policy.collects is Collects.ALWAYS
+        return always or self.gathers(plugin, key, queued.pod)
 
-    def group_of(self, pod: Pod) -> tuple[GroupsPods | None, str]:
+    def group_of(self, pod: Pod) -> tuple[GroupSource | None, str]:
         """The plugin that has the Pod placed with others, and the key of its group."""
         for plugin in self._plugins.get(pod.shape.spec.scheduler_name, ()):
             if key := plugin.key_of(pod):
@@ -76,7 +81,7 @@ class QueuedGroups:
         """Whether a Pod of the group has a node."""
         return key in self._bound
 
-    def gathers(self, plugin: GroupsPods, key: str, pod: Pod) -> bool:
+    def gathers(self, plugin: GroupSource, key: str, pod: Pod) -> bool:
         """Whether no Pod of the group, or of a sub-group that ``pod`` is in, has a node yet."""
         bound = self._bound.get(key)
         if bound is None:
@@ -96,7 +101,9 @@ class QueuedGroups:
         if not self._bound or not self._plugins:
             return False
         plugin, key = self.group_of(queued.pod)
-        if plugin is None or plugin.workload_api or key not in self._bound:
+        if plugin is None or key not in self._bound:
+            return False
+        if plugin.policy.collects is Collects.ALWAYS:
             return False
         group = plugin.find(key)
         name = sub_group_of(queued.pod.shape)
@@ -115,7 +122,9 @@ class QueuedGroups:
         if entry is None:
             plugin, key = self.group_of(queued.pod)
             assert plugin is not None
-            entry = QueuedGroup(key, queued.pod, plugin, now, partial(self._scheduled, key))
+            always = plugin.policy.collects is Collects.ALWAYS
+            scheduled = dict if always else partial(self._scheduled, key)
+            entry = QueuedGroup(key, queued.pod, plugin, now, scheduled)
             entry.held = self._held.get(entry.uid, {})
             if queued.consecutive_errors_count:
                 entry.continue_backoff(queued)
@@ -130,7 +139,7 @@ class QueuedGroups:
         if not self._plugins or isinstance(queued, QueuedGroup):
             return None
         plugin, key = self.group_of(queued.pod)
-        if plugin is None or not plugin.workload_api:
+        if plugin is None or not plugin.policy.gates_whole:
             return None
         uid = group_uid(plugin, key, queued.pod)
         held = self._held.setdefault(uid, {})

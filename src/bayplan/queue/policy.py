@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import GroupSource
 from bayplan.framework.turns import Turns
 from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import Key
@@ -31,7 +31,7 @@ class QueuePolicy:
     hints: HintTable
     pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
     settings: QueueSettings = field(default_factory=QueueSettings)
-    groups: Mapping[str, Sequence[GroupsPods]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[GroupSource]] = field(default_factory=dict)
     inferred_groups: Collection[str] = ()
     turns: Turns | None = None
 

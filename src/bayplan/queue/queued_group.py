@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
-from bayplan.framework.groups import GroupsPods
+from bayplan.framework.groups import GroupSource
 from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
 from bayplan.queue.places import Place
@@ -54,7 +54,7 @@ class QueuedGroup(QueuedPod):
         self,
         key: str,
         pod: Pod,
-        plugin: GroupsPods,
+        plugin: GroupSource,
         now: float,
         scheduled: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
@@ -123,7 +123,7 @@ class QueuedGroup(QueuedPod):
         missing = self.plugin.missing(self.key, self._waiting, self.scheduled())
         if missing is not None:
             return missing.by(self.plugin.name)
-        if len(self._priorities) > 1 and not self.plugin.workload_api:
+        if len(self._priorities) > 1 and not self.plugin.policy.refuses_mixed:
             listed = " and ".join(map(str, sorted(self._priorities)))
             text = f"UnequalPriorities: its Pods have the priorities {listed}; they need the same"
             return Status.unresolvable(text).by(self.plugin.name)
@@ -149,10 +149,10 @@ class QueuedGroup(QueuedPod):
         return any(other.shape is pod.shape for other in (self.pod, *self.also_rejected))
 
 
-def group_uid(plugin: GroupsPods, key: str, pod: Pod) -> str:
+def group_uid(plugin: GroupSource, key: str, pod: Pod) -> str:
     """The uid of the entry of the group of ``pod``; no Pod has one like it.
 
     Pods of several profiles are apart, unless it is for the group's cycle to refuse them.
     """
-    profile = "" if plugin.workload_api else pod.shape.spec.scheduler_name
+    profile = "" if plugin.policy.refuses_mixed else pod.shape.spec.scheduler_name
     return f"group {plugin.name} {profile} {key}"

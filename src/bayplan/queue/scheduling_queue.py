@@ -22,6 +22,7 @@ import structlog
 
 from bayplan import logs
 from bayplan.api.pod import Pod
+from bayplan.cache.group_policy import Collects
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscription
 from bayplan.framework.cluster_events import ClusterEvent
@@ -500,7 +501,7 @@ class SchedulingQueue:
     def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
         """A Pod that waits with its group has changed, perhaps to belong to another one."""
         entry = self.groups.entry_of(old)
-        if entry is not None and entry.plugin.workload_api:
+        if entry is not None and entry.plugin.policy.collects is Collects.ALWAYS:
             # Its group never changes, and nothing can hold it back that did not before.
             self._replace(queued, new)
             entry.add_member(queued)
@@ -530,7 +531,7 @@ class SchedulingQueue:
             self._ask_gate(entry)
             if entry.gating_plugin:
                 self._places.move(entry, Place.GATED, "PodDelete")
-        elif entry.plugin.workload_api:
+        elif entry.plugin.policy.collects is Collects.ALWAYS:
             self._let_group_in(entry, "PodDelete")
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
@@ -547,7 +548,6 @@ class SchedulingQueue:
         popped = [member for uid in uids if (member := entry.drop_member(uid)) is not None]
         now = self._clock()
         for queued in popped:
-            queued.attempts += not entry.plugin.workload_api
             if queued.initial_attempt_timestamp is None:
                 queued.initial_attempt_timestamp = entry.initial_attempt_timestamp or now
             self._places.pop_grouped(queued)
@@ -557,7 +557,11 @@ class SchedulingQueue:
         """A Pod has its node: if it is of a group, that has begun, and others go singly."""
         if self.groups.bound(pod):
             entry = self.groups.entry_of(pod)
-            if entry is None or entry.plugin.workload_api or entry.place is Place.IN_FLIGHT:
+            if (
+                entry is None
+                or entry.plugin.policy.collects is Collects.ALWAYS
+                or entry.place is Place.IN_FLIGHT
+            ):
                 return
             for queued in [m for m in entry.members.values() if not self.groups.holds(m)]:
                 self._part(queued)

@@ -18,18 +18,19 @@ from typing import Any
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Member
-from bayplan.attempt.group import refusal_of
 from bayplan.attempt.outcome import Placement, Rejection
-from bayplan.attempt.plan import GroupRejection
 from bayplan.attempt.report import cut_note, skip_note
-from bayplan.attempt.workload_group_report import condition_text
-from bayplan.cache.pod_groups import find_workload_group
+from bayplan.cache.group_policy import Collects, Words
+from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
+from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
 from bayplan.framework.faults import AttemptFault
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
+from bayplan.groups.decision import GroupDecision
+from bayplan.groups.words_kubernetes import condition_text, failures
 from bayplan.queue.active import ActiveQueue
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
@@ -91,13 +92,14 @@ def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
     for place, pod in enumerate(sorted(pods, key=_created)):
         plugin, key = groups.group_of(pod)
         entry = groups.entry_of(pod)
-        if plugin is not None and plugin.workload_api and plugin.find(key) is not None:
+        always = plugin is not None and plugin.policy.collects is Collects.ALWAYS
+        if plugin is not None and always and plugin.find(key) is not None:
             # Pods that are held back hold their group back, so they are in it, too.
             if key not in together:
                 together[key] = QueuedGroup(key, pod, plugin, _created(pod))
                 yield together[key]
             together[key].members[pod.uid] = QueuedPod(pod, place)
-        elif entry is None or pod.uid not in entry.members or entry.plugin.workload_api:
+        elif entry is None or pod.uid not in entry.members or always:
             queued = QueuedPod(pod, _created(pod))
             queued.completes_group = groups.lacks(queued)
             yield queued
@@ -117,8 +119,6 @@ class _Simulation:
         self._core = core
         self._evict = evict
         self._placers = core.placers
-        self._planner, self._rooms = core.placers.planner, core.placers.rooms
-        self._attempts = core.placers.attempts
         self._order = NameOrder()
 
     def run(self, pods: list[Pod]) -> list[Result]:
@@ -129,9 +129,7 @@ class _Simulation:
             line.add(entry)
         results = []
         while (queued := line.pop()) is not None:
-            if isinstance(queued, QueuedGroup) and queued.plugin.workload_api:
-                results += self._place_workload_group(queued)
-            elif isinstance(queued, QueuedGroup):
+            if isinstance(queued, QueuedGroup):
                 placed, left = self._place_group(queued)
                 results += placed
                 for pod in left:
@@ -140,30 +138,74 @@ class _Simulation:
                 results.append(self.place(queued.pod))
         return results
 
-    def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], tuple[Pod, ...]]:
-        """The results of its Pods, and the Pods left over for single attempts."""
-        missing, group = entry.gathering(), entry.group
-        if missing is not None or group is None:
-            message = missing.message if missing is not None else ""
-            return [self._held(entry, member.pod, message) for member in entry.members.values()], ()
-        framework, more = self._core.profiles[entry.profile], Result()
-        refusal = refusal_of(framework, group, entry.pods)
-        outcome = refusal or self._planner.plan(framework, group, entry.pods, dry_run=True)
-        if isinstance(outcome, GroupRejection):
-            outcome = self._rooms.make_room(framework, group, entry.pods, outcome, dry_run=True)
-            more, room = raised(outcome.fault), outcome.room
-            if room is not None and room.victims:
-                more["victims"] = sorted(pod.key for pod in room.victims)
-                if self._take_away(more["victims"]):
-                    outcome = self._planner.plan(framework, group, entry.pods, dry_run=True)
-        if isinstance(outcome, GroupRejection):
-            results = [self._held(entry, pod, outcome.sentence) for pod in entry.pods]
-            return [{**result, **more} for result in results], ()
+    def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], list[Pod]]:
+        """The results of its Pods, and those Pods that go on singly."""
+        pods = self._pods(entry)
+        waits, group = self._why_it_waits(entry, pods), entry.group
+        if waits is not None or group is None:
+            return [self._held(entry, m.pod, waits or "") for m in entry.members.values()], []
+        framework = self._core.profiles[entry.profile]
+        decision = self._decide_group(framework, group, pods)
+        victims = decision.room.victims if decision.room is not None else ()
+        first = decision
+        if victims and self._take_away([pod.key for pod in victims]):
+            decision = self._decide_group(framework, group, pods, make_room=False)
+        if group.policy.words is Words.CONDITION:
+            return self._told(entry, pods, decision, first), []
+        more = raised(first.rejection.fault) if first.rejection is not None else Result()
+        if victims:
+            more["victims"] = sorted(pod.key for pod in victims)
+        if decision.rejection is not None:
+            sentence = decision.rejection.sentence
+            return [{**self._held(entry, pod, sentence), **more} for pod in pods], []
         results = []
-        for member, placement in zip(outcome.members, outcome.placements, strict=True):
-            results.append({"pod": member.pod.key, "group": entry.key, "node": None, **more})
-            self._placed(results[-1], member, placement)
-        return results, outcome.left
+        for placed in decision.placed:
+            results.append({"pod": placed.member.pod.key, "group": entry.key, "node": None, **more})
+            self._placed(results[-1], placed.member, placed.placement)
+        return results, decision.left
+
+    def _decide_group(
+        self, framework: Framework, group: Group, pods: list[Pod], *, make_room: bool = True
+    ) -> GroupDecision:
+        """The decision; who is placed stays."""
+        with deciding_group(self._placers, framework, group, pods, make_room=make_room) as decision:
+            decision.keep()
+        return decision
+
+    def _pods(self, entry: QueuedGroup) -> list[Pod]:
+        if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
+            return entry.pods
+        return [member.pod for member in sorted(entry.members.values(), key=entry.plugin.order)]
+
+    def _why_it_waits(self, entry: QueuedGroup, pods: list[Pod]) -> str | None:
+        """Why the group cannot be tried; None where it can."""
+        if entry.plugin.policy.gates_whole:
+            profiles = self._core.profiles
+            holders = (gate_status(profiles[pod.spec.scheduler_name], pod) for pod in pods)
+            holder = next((status for status in holders if status is not None), None)
+            return None if holder is None else f"held back by {holder.plugin}: {holder.message}"
+        missing = entry.gathering()
+        return None if missing is None else missing.message
+
+    def _told(
+        self, entry: QueuedGroup, pods: list[Pod], decision: GroupDecision, first: GroupDecision
+    ) -> list[Result]:
+        """The results of the Pods of a PodGroup of Kubernetes, in the order of the tries.
+
+        ``first`` is the decision before anybody was taken away.
+        """
+        results = {pod.uid: self._held(entry, pod, "") for pod in pods}
+        if not decision.pods:
+            return [{**result, "podGroup": {"name": entry.key}} for result in results.values()]
+        outcome: Result = {"name": entry.key, "condition": condition_text(decision.status)}
+        victims = first.room.victims if first.room is not None else ()
+        if evicted := sorted(pod.key for pod in victims if pod.deleted is None):
+            outcome["victims"] = evicted
+        for pod, rejection in failures(decision):
+            results[pod.uid]["message"] = cut_note(rejection.message)
+        for placed in decision.placed if decision.fits else ():
+            self._placed(results[placed.member.pod.uid], placed.member, placed.placement)
+        return [{**result, "podGroup": outcome} for result in results.values()]
 
     def _take_away(self, victims: Collection[str]) -> bool:
         """Let these Pods, by their names, be gone, if they are to be evicted."""
@@ -172,34 +214,6 @@ class _Simulation:
             for pod in [pod for pod in cache.pods() if pod.key in victims]:
                 cache.remove(pod.uid)
         return self._evict
-
-    def _place_workload_group(self, entry: QueuedGroup) -> list[Result]:
-        """The results of the Pods of a PodGroup of Kubernetes, in the order of the attempt."""
-        key, cache = entry.key, self._core.world.cache
-        members = sorted(entry.members.values(), key=entry.plugin.order)
-        pods = [member.pod for member in members]
-        holders = (gate_status(self._core.profiles[pod.spec.scheduler_name], pod) for pod in pods)
-        if holder := next((status for status in holders if status is not None), None):
-            text = f"held back by {holder.plugin}: {holder.message}"
-            return [self._held(entry, pod, text) for pod in pods]
-        pod_group = find_workload_group(cache.objects, key)
-        assert pod_group is not None
-        framework = self._core.profiles[entry.profile]
-        results = {pod.uid: self._held(entry, pod, "") for pod in pods}
-        if not entry.pods:
-            return [{**result, "podGroup": {"name": key}} for result in results.values()]
-        untried, done = self._placers.workload_rooms.dry_run(framework, pod_group, pods)
-        victims = done.room.victims if done.room is not None else ()
-        if victims and self._take_away([pod.key for pod in victims]):
-            untried = done = self._attempts.run(framework, pod_group, entry.pods, dry_run=True)
-        outcome: Result = {"name": key, "condition": condition_text(done.status)}
-        if evicted := sorted(pod.key for pod in victims if pod.deleted is None):
-            outcome["victims"] = evicted
-        for pod, rejection in done.failures(untried.status):
-            results[pod.uid]["message"] = cut_note(rejection.message)
-        for placed in done.placed if done.status.ok else ():
-            self._placed(results[placed.member.pod.uid], placed.member, placed.placement)
-        return [{**result, "podGroup": outcome} for result in results.values()]
 
     def _held(self, entry: QueuedGroup, pod: Pod, message: str) -> Result:
         message = cut_note(message) if pod.deleted is None else skip_note(pod)

@@ -131,7 +131,7 @@ class Recorder:
         self.nominated.append((pod.name, nominated))
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.attempt.workload_group_report.GroupStatusWriter`."""
+        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
         self.group_conditions.append((pod_group.name, condition))
 
 

@@ -2,7 +2,7 @@
 
 The plugin switches groups on, and orders the queue. What it does not do is make members wait in
 Permit: a group is one entry of the queue (`bayplan.queue.groups`) and gets one plan for all of its
-members (`bayplan.attempt.group`), so that nothing is held before the whole of it fits.
+members (`bayplan.decide.group`), so that nothing is held before the whole of it fits.
 
 Name, arguments and order of the queue are those of scheduler-plugins; a Pod without a group keeps
 the place that PrioritySort gives it. There is one addition: Pods that a group lacks which has begun
@@ -19,6 +19,7 @@ from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, 
 from bayplan.api.meta import Object
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import PodGroup
+from bayplan.cache.group_policy import LABEL, GroupPolicy
 from bayplan.cache.inferred_groups import OWNERS, owner_of, says_something_about
 from bayplan.cache.pod_groups import Group, only_itself
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
@@ -31,7 +32,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.groups import GroupsPods, LooksAround
+from bayplan.framework.groups import GroupSource, LooksAround
 from bayplan.framework.handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey, QueueLess
@@ -45,12 +46,12 @@ _ROOM, _LEVEL = "minResources", "topology"
 
 
 class Coscheduling(
-    Plugin, GroupsPods, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions
+    Plugin, GroupSource, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions
 ):
     """Places the Pods of a PodGroup together."""
 
     kinds = (POD_GROUP, TOPOLOGY)
-    workload_api: ClassVar[bool] = False
+    policy: ClassVar[GroupPolicy] = LABEL
 
     def __init__(self, args: CoschedulingArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -82,11 +83,11 @@ class Coscheduling(
         return None if self._incomplete is None else self._incomplete.hold(pod)
 
     def key_of(self, pod: Pod) -> str:
-        """See `bayplan.framework.groups.GroupsPods`."""
+        """See `bayplan.framework.groups.GroupSource`."""
         return self._groups.key_of(pod)
 
     def find(self, key: str) -> Group | None:
-        """See `bayplan.framework.groups.GroupsPods`."""
+        """See `bayplan.framework.groups.GroupSource`."""
         return self._groups.find(key, self._levels_of)
 
     def _levels_of(self, label: str) -> tuple[str, ...]:

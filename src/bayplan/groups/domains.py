@@ -1,11 +1,11 @@
-"""Levels: the topology domains in which a group may be placed, the best one first.
+"""Domains: the nodes of which one set has to hold a group or a part of it, the best one first.
 
 A level is a node label, such as that of the zone or the rack. Its domains are the nodes that have
 the same value, an empty one too; `LiveNodeTable.label` has them as a column of codes. A group, and
 each sub-group of it, may require one domain of a level for all of its Pods, or prefer one
 (`bayplan.cache.sub_groups.GroupTopology`).
 
-`DomainSearch` tries one level after the other: the preferred one, then those above it, up to the
+`LevelSearch` tries one level after the other: the preferred one, then those above it, up to the
 required one; without that, all nodes at last. Within a level it tries the domains that hold the
 whole group, the tightest first, so that large domains stay free for large groups; then those that
 hold its minimum, the roomiest first. Which hold it is a bound (`GroupCapacity`): a domain may turn
@@ -17,25 +17,20 @@ An example: a group of 6, minimum 4, that prefers racks of 8, 6, 5 and 3 free pl
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.api.pod import Pod
-from bayplan.attempt.group_capacity import GroupCapacity
 from bayplan.cache.node_table import BoolArray, CodeArray, IntArray, NodeTable
-from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import (
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     GroupTopology,
     SubGroup,
-    sub_group_of,
 )
-from bayplan.framework.runtime import Framework
+from bayplan.framework.placements import GroupPlacement
+from bayplan.groups.capacity import GroupCapacity
 
 MOST_TRIES = 8
 """Domains of one level that are tried for one group or sub-group."""
@@ -65,6 +60,14 @@ class Domain(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.level} {shown(self.value)}"
+
+
+def of_placement(level: str, placement: GroupPlacement) -> Domain:
+    """The nodes of a placement, as a domain of the ``level`` that the group names."""
+    if placement.everywhere:
+        return Domain("", "", None, 0, 0)
+    codes = np.where(placement.rows, 0, -1).astype(np.int32)
+    return Domain(level, placement.name, codes, 0, 0)
 
 
 def shown(value: str) -> str:
@@ -153,63 +156,3 @@ def _codes(nodes: NodeTable, level: str, within: BoolArray | None) -> CodeArray 
     if within is None:
         return codes
     return np.where(within, 0 if codes is None else codes, -1).astype(np.int32)
-
-
-def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[BoolArray | None]:
-    """For a Pod whose group has begun: the rows to look at, one after the other; None for all.
-
-    The domains that most Pods of its group, and most of its sub-group, are in, by their levels.
-    """
-    key = framework.groups.key_of(pod) if framework.plugins.grouping else ""
-    group = _group(framework, key) if key else None
-    if group is None:
-        yield None
-        return
-    choices = [
-        list(_of_part(nodes, part.topology, framework.groups.nodes_of(key, part)))
-        for part in group.path(sub_group_of(pod.shape))
-        if part.topology is not None
-    ]
-    for masks in product(*choices):
-        limits = [mask for mask in masks if mask is not None]
-        yield np.logical_and.reduce(limits) if limits else None
-
-
-def _group(framework: Framework, key: str) -> Group | None:
-    """Only the plugin knows which hierarchy the levels of its groups belong to."""
-    groups = (plugin.find(key) for plugin in framework.plugins.grouping if not plugin.workload_api)
-    return next((group for group in groups if group is not None), None)
-
-
-def _of_part(
-    nodes: NodeTable, topology: GroupTopology, members: Mapping[str, int]
-) -> Iterator[BoolArray | None]:
-    """The domains of most of ``members``, Pods by node; None for all nodes."""
-    found = False
-    for level in topology.steps:
-        mask = _of_most(nodes, level, members) if level else None
-        if mask is not None or not level:
-            found = True
-            yield mask
-    if not found:
-        yield None
-
-
-def home(nodes: NodeTable, level: str, members: Mapping[str, int]) -> int | None:
-    """The code of the domain that has most of ``members``, Pods by node; None for none."""
-    codes = nodes.label(level).codes
-    counts: Counter[int] = Counter()
-    for name, number in members.items():
-        row = nodes.row(name)
-        if row is not None and codes[row] >= 0:
-            counts[codes.item(row)] += number
-    return min(counts, key=lambda code: (-counts[code], code)) if counts else None
-
-
-def _of_most(nodes: NodeTable, level: str, members: Mapping[str, int]) -> BoolArray | None:
-    """The domain that has most of ``members``, Pods by node; None where none has a domain."""
-    code = home(nodes, level, members)
-    if code is None:
-        return None
-    most: BoolArray = nodes.label(level).codes == code
-    return most

@@ -1,7 +1,7 @@
-"""DomainSearch: places a group and all of its sub-groups, each in a domain of its own.
+"""LevelSearch: places a group and all of its sub-groups, each in a domain of its own.
 
 A group is a tree (`bayplan.cache.sub_groups`). To *place* a part of it is to find a domain within
-that of its parent (`bayplan.attempt.levels`), and there to place first the parts below it, then as
+that of its parent (`bayplan.groups.domains`), and there to place first the parts below it, then as
 many of its other Pods as its minimum needs. At the end as many more Pods come along as fit, each in
 the domain of its sub-group. A group without sub-groups is one part.
 
@@ -24,19 +24,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
-from bayplan.attempt import group_reasons, levels
-from bayplan.attempt.commit import Commit
-from bayplan.attempt.group_capacity import GroupCapacity
-from bayplan.attempt.group_search import GroupSearch, Told
-from bayplan.attempt.levels import Domain
+from bayplan.attempt import homes
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.plan import GroupRejection
-from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup, sub_group_of
 from bayplan.framework.runtime import Framework
+from bayplan.groups import domains as levels
+from bayplan.groups import words_label
+from bayplan.groups.capacity import GroupCapacity
+from bayplan.groups.decision import GroupRejection
+from bayplan.groups.domains import Domain
+from bayplan.groups.fill import Fill, Rejected
 
 LEAST_ATTEMPTS = 4_000
 """About half a second's work."""
@@ -47,37 +47,31 @@ Rows = BoolArray | None
 """(n,) the rows that may be used; None for all."""
 
 
-class DomainSearch:
+class LevelSearch:
     """One search. What it has taken when `run` returns is the caller's to undo.
 
     Args:
         framework: the profile of the Pods.
-        selector: chooses their nodes.
-        commit: has them count there.
+        fill: places them.
         cache: the nodes, and where Pods of groups are.
         group: what is asked for.
         pods: of the group, in the order in which they are tried.
-        dry_run: see `CycleState`.
 
     Attributes:
-        taken: has the Pods that were placed.
         domains: by part, the domain that it is in, where its topology has limited it to one.
     """
 
     def __init__(
         self,
         framework: Framework,
-        selector: NodeChooser,
-        commit: Commit,
+        fill: Fill,
         cache: Cache,
         group: Group,
         pods: Sequence[Pod],
-        *,
-        dry_run: bool,
     ) -> None:
         self._framework, self._group = framework, group
         self._nodes, self._groups = cache.nodes, cache.groups
-        self.taken = GroupSearch(framework, selector, commit, dry_run=dry_run)
+        self._fill = fill
         self.domains: dict[str, Domain] = {}
         self._rows: dict[str, Rows] = {}
         self._plugins: set[str] = set()
@@ -96,35 +90,30 @@ class DomainSearch:
         plugins = self._plugins.union(rejection.plugins, capacity.plugins)
         return replace(rejection, plugins=plugins, pods=capacity.pods or rejection.pods)
 
-    def left(self) -> list[Pod]:
-        """The Pods that were not placed."""
-        pods = [pod for pods in self._pods.values() for pod in pods]
-        return self._not_placed(pods)
-
     def _not_placed(self, pods: Iterable[Pod]) -> list[Pod]:
-        placed = {member.pod.uid for member in self.taken.members}
+        placed = {placed.member.pod.uid for placed in self._fill.placed}
         return [pod for pod in pods if pod.uid not in placed]
 
     def _place(self, parts: Sequence[SubGroup], within: Rows) -> GroupRejection | None:
         """Place all of these beside each other, the first one first, or nothing."""
         if not parts:
             return None
-        mark, why = len(self.taken.members), None
+        mark, why = len(self._fill.placed), None
         for first in parts:
             rest = [part for part in parts if part is not first]
-            fits, attempts = False, self.taken.attempts
-            for failure in self._fill_each(first, within):
+            fits, attempts = False, self._fill.attempts
+            for failure in self._place_in_each(first, within):
                 fits |= failure is None
                 rejection = failure or self._place(rest, within)
                 if rejection is None:
                     return None
-                self.taken.undo(mark)
+                self._fill.undo(mark)
                 why = why or rejection
                 if rejection.reason is Reason.SCHEDULER_ERROR:
                     return rejection
-                if rest and self.taken.attempts > self._most_attempts:
+                if rest and self._fill.attempts > self._most_attempts:
                     return why
-            if fits or self.taken.attempts == attempts:
+            if fits or self._fill.attempts == attempts:
                 break
         return why
 
@@ -141,7 +130,7 @@ class DomainSearch:
         pods = [pod for below in part.walk() for pod in self._pods[below.name]]
         return GroupCapacity(self._framework, pods)
 
-    def _fill_each(self, part: SubGroup, within: Rows) -> Iterator[GroupRejection | None]:
+    def _place_in_each(self, part: SubGroup, within: Rows) -> Iterator[GroupRejection | None]:
         """Place one part in one of its domains after the other.
 
         Yields:
@@ -155,7 +144,7 @@ class DomainSearch:
             domains = self._domains(part, level, capacity, within)
             enough = [domain for domain in domains if domain.holds >= part.minimum]
             for domain in enough[: levels.MOST_TRIES]:
-                rejection = self._fill(part, domain)
+                rejection = self._place_in(part, domain)
                 if rejection is None:
                     placed = True
                     yield None
@@ -173,12 +162,12 @@ class DomainSearch:
         domains = levels.domains(self._nodes, level, capacity, within)
         if not part.begun or not level:
             return domains
-        home = levels.home(self._nodes, level, self._groups.nodes_of(self._group.key, part))
+        home = homes.home(self._nodes, level, self._groups.nodes_of(self._group.key, part))
         return [domain for domain in domains if home is None or domain.code == home]
 
-    def _fill(self, part: SubGroup, domain: Domain) -> GroupRejection | None:
+    def _place_in(self, part: SubGroup, domain: Domain) -> GroupRejection | None:
         """Place one part in this domain, or nothing."""
-        mark = len(self.taken.members)
+        mark = len(self._fill.placed)
         rows = domain.rows
         rejection = self._place(self._hardest_first(part.parts, rows), rows)
         if rejection is not None:
@@ -188,18 +177,18 @@ class DomainSearch:
             self.domains[part.name] = domain
         else:
             self.domains.pop(part.name, None)
-        told: list[Told] = []
+        rejected: list[Rejected] = []
         for below in part.walk():
             most = None
             if part is not self._group:
-                most = part.minimum - (len(self.taken.members) - mark)
+                most = part.minimum - (len(self._fill.placed) - mark)
             pods = self._not_placed(self._pods[below.name])
-            told += self.taken.run(pods, self._rows[below.name], most)
-        placed = len(self.taken.members) - mark
+            rejected += self._fill.run(pods, self._rows[below.name], most)
+        placed = len(self._fill.placed) - mark
         if placed >= part.minimum:
             return None
-        self.taken.undo(mark)
-        return group_reasons.too_few_nodes(self._group, part, placed, told)
+        self._fill.undo(mark)
+        return words_label.too_few_nodes(self._group, part, placed, rejected)
 
     def _why_not(
         self,
@@ -212,7 +201,7 @@ class DomainSearch:
         self._plugins.update(*(rejection.plugins for _, rejection in tried))
         group, level = self._group, part.topology.required if part.topology is not None else ""
         if level:
-            return group_reasons.no_domain(group, part, level, domains, tried, capacity)
+            return words_label.no_domain(group, part, level, domains, tried, capacity)
         if tried and not tried[-1][0].level:
             return tried[-1][1]
-        return group_reasons.too_few_copies(group, part, capacity, domains[0].rows)
+        return words_label.too_few_copies(group, part, capacity, domains[0].rows)

@@ -1,21 +1,56 @@
-"""The sentences that say why a group has no plan; their first word is the event's reason."""
+"""What is said of a group of the label: a sentence for the event, a message for each Pod.
+
+The first word of a sentence is the reason of the event.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.group_capacity import GroupCapacity
-from bayplan.attempt.levels import Domain, shown
 from bayplan.attempt.outcome import Reason, Rejection
-from bayplan.attempt.plan import GroupRejection
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup
+from bayplan.framework.room import NoRoom, Room
 from bayplan.framework.status import Status
+from bayplan.groups.capacity import GroupCapacity
+from bayplan.groups.decision import GroupDecision, GroupRejection
+from bayplan.groups.domains import Domain, shown
 
 _INSUFFICIENT = "Insufficient "
+
+
+def rejected(group: Group, pods: Sequence[Pod], rejection: GroupRejection) -> GroupDecision:
+    """The decision about a group that was rejected; nothing of the group counts anywhere."""
+    failed = rejection.reason is Reason.SCHEDULER_ERROR
+    status = (Status.error if failed else Status.unschedulable)(rejection.sentence)
+    return GroupDecision(group, tuple(pods), status, rejection=rejection)
+
+
+def with_room(rejection: GroupRejection, answer: Room | NoRoom) -> GroupRejection:
+    """The rejection with what a plugin says that was asked for room."""
+    if isinstance(answer, Room):
+        message = f"{rejection.message}; others are leaving to make room"
+        return replace(rejection, sentence=answer.sentence, message=message)
+    if not answer.sentence:
+        return rejection
+    sentence = f"{rejection.sentence.removesuffix('.')}. Preemption: {answer.sentence}"
+    return replace(rejection, sentence=sentence)
+
+
+def failures(decision: GroupDecision) -> Iterator[tuple[Pod, Rejection]]:
+    """Why each Pod of a rejected group comes back: all for the same reason."""
+    rejection = decision.rejection
+    if rejection is None:
+        return
+    nodes = decision.room.nodes if decision.room is not None else {}
+    for pod in decision.pods:
+        nominated = nodes.get(pod.uid, "")
+        yield pod, Rejection(rejection.reason, rejection.message, nominated=nominated)
 
 
 def short_by(names: Sequence[str]) -> str:
@@ -63,20 +98,20 @@ def too_few_copies(
 
 
 def too_few_nodes(
-    group: Group, part: SubGroup, placed: int, told: Sequence[tuple[Pod, Rejection]]
+    group: Group, part: SubGroup, placed: int, rejected: Sequence[tuple[Pod, Rejection]]
 ) -> GroupRejection:
-    """Only ``placed`` Pods of a part of the group got nodes; what others were ``told``."""
-    for pod, rejection in told:
+    """Only ``placed`` Pods of a part of the group got nodes; why others have none."""
+    for pod, rejection in rejected:
         if rejection.reason is Reason.SCHEDULER_ERROR:
             return failed(group, pod, rejection)
-    rejections = [rejection for _, rejection in told]
+    rejections = [rejection for _, rejection in rejected]
     short = short_by(_insufficient(rejections))
-    first = "".join(f". {pod.key}: {rejection.message}" for pod, rejection in told[:1])
+    first = "".join(f". {pod.key}: {rejection.message}" for pod, rejection in rejected[:1])
     return GroupRejection(
         f"NoRoom: {placed} of {part.minimum}{_of(part)} fit{short}{first}",
         f"{_named(group, part)} does not fit at once{short}",
         plugins=frozenset().union(*(r.unschedulable_plugins for r in rejections)),
-        pods=tuple(pod for pod, _ in told),
+        pods=tuple(pod for pod, _ in rejected),
         fit=placed,
     )
 

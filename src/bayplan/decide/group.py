@@ -1,0 +1,182 @@
+"""Deciding about a group: check, limits, search, Permit, and room where there is none.
+
+The scheduler's group cycle, ``simulate`` and ``explain`` ask `deciding_group` and nothing else.
+What each does with a decision differs. The steps:
+
+1. Check that the Pods can be one group.
+2. Ask the limits of tenants about the whole minimum, before any Pod is tried.
+3. Search nodes, by the policy of the group (`bayplan.groups.planner`), and ask Permit.
+4. If the group does not fit, ask PodGroupPostFilter plugins for room. Each may have the group
+   planned as if some Pods were gone; what it wants done is an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+
+import structlog
+from msgspec.structs import replace
+
+from bayplan.api.pod import Pod
+from bayplan.cache.group_policy import Words
+from bayplan.cache.pod_groups import Group
+from bayplan.config.points import Point
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.room import NoRoom, Room, RoomRequest
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import SUCCESS, Code, Status
+from bayplan.framework.text import error_text
+from bayplan.groups import words_kubernetes, words_label
+from bayplan.groups.decision import GroupDecision, GroupRejection
+from bayplan.groups.placers import Placers
+
+log = structlog.get_logger("groups")
+
+_DEVICES = "deallocation and deletion of ResourceClaims completed"
+"""What DynamicResources says of each group without constraints, whether it has claims or not."""
+
+
+@contextmanager
+def deciding_group(
+    placers: Placers,
+    framework: Framework,
+    group: Group,
+    pods: Sequence[Pod],
+    *,
+    acting: bool = False,
+    make_room: bool = True,
+) -> Iterator[GroupDecision]:
+    """Decides about the Pods of a group for the length of a ``with`` block.
+
+    At its end all is as before (nodes, what plugins reserved, nominations, where the next sample of
+    nodes begins), unless `GroupDecision.keep` was called. Never raises. Scheduling thread only.
+
+    Args:
+        placers: the scheduler's.
+        framework: the profile.
+        group: what is asked for.
+        pods: the Pods that need nodes, at least every minimum, in the order of the tries.
+        acting: whether this is the scheduling cycle; see `bayplan.groups.fill.Fill`.
+        make_room: whether PodGroupPostFilter plugins are asked where the group does not fit.
+    """
+    kept = False
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+
+    nominations = placers.nominator.nominations(pods)
+    sample_start = placers.selector.sampler.start
+    decision = _decide(placers, framework, group, pods, acting=acting)
+    if not decision.fits:
+        placers.nominator.nominate_all(nominations)
+        if make_room:
+            decision = _with_room(placers, framework, decision, acting=acting)
+    try:
+        yield replace(decision, keep=keep)
+    finally:
+        if not kept:
+            placers.planner.drop(decision)
+            placers.nominator.nominate_all(nominations)
+            placers.selector.sampler.start = sample_start
+
+
+def _decide(
+    placers: Placers, framework: Framework, group: Group, pods: Sequence[Pod], *, acting: bool
+) -> GroupDecision:
+    if group.policy.refuses_mixed:
+        fault = words_kubernetes.invalid(group, pods, placers.planner.scheduled(group))
+        if fault:
+            return GroupDecision(group, tuple(pods), Status.error(fault))
+        pods = [pod for pod in pods if pod.deleted is None]
+        if not pods:
+            return GroupDecision(group, (), SUCCESS)
+    decision = _over_limit(placers, framework, group, pods)
+    if decision is None:
+        decision = placers.planner.plan(framework, group, pods, acting=acting)
+    return replace(decision, searched_at=perf_counter())
+
+
+def _over_limit(
+    placers: Placers, framework: Framework, group: Group, pods: Sequence[Pod]
+) -> GroupDecision | None:
+    """Why no nodes are sought for the group at all; None where nothing is against that."""
+    minimum = pods[: placers.planner.needed(group)]
+    for plugin in framework.plugins.admitting:
+        status = plugin.admit_group(group, minimum)
+        if status is not None and status.rejected:
+            if group.policy.words is Words.CONDITION:
+                return words_kubernetes.not_admitted(group, plugin.name, status, pods)
+            rejection = words_label.not_admitted(group, plugin.name, status, minimum)
+            return words_label.rejected(group, pods, rejection)
+    return None
+
+
+# Room
+
+
+def _with_room(
+    placers: Placers, framework: Framework, decision: GroupDecision, *, acting: bool
+) -> GroupDecision:
+    """Find out whose eviction makes room for a rejected group, and say so. Never raises."""
+    if decision.status.code is not Code.UNSCHEDULABLE:
+        return decision
+    decision = replace(decision, untried=decision.status)
+    request = placers.room_request(framework, decision, acting=acting)
+    try:
+        answers = _ask(framework, request)
+    except AttemptFault as fault:
+        return _broken(decision, str(fault))
+    except Exception as exc:
+        # What a plugin hands out may break wherever it is looked at.
+        log.exception("making room broke", group=decision.group.key)
+        return _broken(decision, error_text(exc))
+    decision = replace(decision, effects=tuple(request.effects))
+    if decision.rejection is not None:
+        return _label_room(decision, decision.rejection, answers[-1] if answers else NoRoom())
+    return _kubernetes_room(framework, decision, answers)
+
+
+def _ask(framework: Framework, request: RoomRequest) -> list[Room | NoRoom]:
+    """What the plugins answer, in their order, up to the first room or final answer."""
+    plugins, answers = framework.plugins, list[Room | NoRoom]()
+    for plugin in plugins.pod_group_post_filter:
+        point, method = Point.POD_GROUP_POST_FILTER, plugin.pod_group_post_filter
+        answer = plugins.ask((Room, NoRoom), plugin, point, method, request)
+        answers.append(answer)
+        if isinstance(answer, Room) or answer.final:
+            break
+    return answers
+
+
+def _broken(decision: GroupDecision, text: str) -> GroupDecision:
+    if decision.rejection is not None:
+        return _label_room(decision, decision.rejection, NoRoom(text))
+    return replace(decision, status=Status.error(text))
+
+
+def _label_room(
+    decision: GroupDecision, rejection: GroupRejection, answer: Room | NoRoom
+) -> GroupDecision:
+    room = answer if isinstance(answer, Room) else None
+    return replace(decision, rejection=words_label.with_room(rejection, answer), room=room)
+
+
+def _kubernetes_room(
+    framework: Framework, decision: GroupDecision, answers: Sequence[Room | NoRoom]
+) -> GroupDecision:
+    """As ``RunPodGroupPostFilterPlugins`` and ``applyPodGroupPostFilterResult``."""
+    texts = []
+    pod_group = decision.group.pod_group
+    constraints = None if pod_group is None else pod_group.spec.scheduling_constraints
+    if framework.placements is None or constraints is None:
+        texts += [_DEVICES for plugin in framework.plugins.all if plugin.name == "DynamicResources"]
+    texts += [f"pod group preemption: {a.sentence}" if a.sentence else "" for a in answers]
+    decides = [a for a in answers[-1:] if isinstance(a, Room) or a.final]
+    room = next((a for a in decides if isinstance(a, Room)), None)
+    text = texts[-1] if decides else ", ".join(text for text in texts if text)
+    status = decision.status
+    status = Status(status.code, (*status.reasons, text), status.plugin)
+    return replace(decision, status=status, room=room)

@@ -1,0 +1,112 @@
+"""The report on a PodGroup of Kubernetes: its condition, and an event and condition on each Pod.
+
+The condition PodGroupInitiallyScheduled says whether the group was placed once, and never goes back
+from True. Reasons and messages are those of ``updatePodGroupCondition`` in kube-scheduler's
+``pkg/scheduler/schedule_one_podgroup.go``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import structlog
+
+from bayplan import logs
+from bayplan.api.meta import Condition
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.attempt.outcome import Reason
+from bayplan.attempt.report import Report
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import Status
+from bayplan.groups.decision import GroupDecision
+from bayplan.groups.words_kubernetes import failures, reason_of
+from bayplan.queue.nominator import Nominator
+from bayplan.queue.queued_group import QueuedGroup
+from bayplan.telemetry.instrument import Instrument
+
+log = structlog.get_logger("groups")
+
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+
+
+class GroupStatusWriter(Protocol):
+    """Writes a PodGroup's condition to the API server, later, and reports trouble."""
+
+    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+        """The condition comes without its transition time."""
+
+
+class KubernetesGroupReport:
+    """Conditions, events, metrics and logs about PodGroups of Kubernetes."""
+
+    def __init__(
+        self,
+        report: Report,
+        statuses: GroupStatusWriter,
+        nominator: Nominator,
+        instrument: Instrument,
+    ) -> None:
+        self._report, self._statuses = report, statuses
+        self._nominator, self._instrument = nominator, instrument
+
+    def begins(self, entry: QueuedGroup, _pods: int) -> None:
+        """An attempt to place the group begins."""
+        if logs.enabled(3):
+            log.info("Attempting to schedule pod group", v=3, podGroup=entry.key)
+
+    def decided(
+        self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
+    ) -> None:
+        """Count the decision, for the group and for each Pod without a node."""
+        if decision.searched_at is not None:
+            self._instrument.workload_group_planned(decision.searched_at - started)
+        seconds = time.perf_counter() - started
+        for pod, rejection in failures(decision):
+            failed = rejection.reason is Reason.SCHEDULER_ERROR
+            result = "error" if failed else "unschedulable"
+            self._instrument.attempt(pod, framework.name, result, seconds)
+        self._instrument.workload_group_attempt(framework.name, _result(decision), seconds)
+        status = decision.status
+        if not (status.ok or status.rejected):
+            log.error("Error scheduling pod group", podGroup=entry.key, err=status.message)
+        elif logs.enabled(2):
+            text = "Unable to schedule a pod group"
+            if status.ok:
+                text = "Successfully scheduled a pod group"
+            placed, err = len(decision.members), status.message
+            log.info(text, v=2, podGroup=entry.key, scheduledPods=placed, err=err)
+
+    def tell(self, entry: QueuedGroup, framework: Framework, decision: GroupDecision) -> None:
+        """Say of each Pod why it has no node, and of the group what came of the attempt."""
+        for pod, rejection in failures(decision):
+            if rejection.nominated is not None:
+                self._nominator.nominate(pod, rejection.nominated)
+            self._report.failed(pod, framework.name, rejection)
+        if decision.group.pod_group is not None:
+            self._publish(entry, decision.group.pod_group, decision.status)
+
+    def _publish(self, entry: QueuedGroup, pod_group: WorkloadPodGroup, status: Status) -> None:
+        """Write the condition, unless it says so already."""
+        condition = Condition(
+            type=INITIALLY_SCHEDULED,
+            status="True" if status.ok else "False",
+            reason=reason_of(status),
+            message=status.message,
+            observed_generation=pod_group.metadata.generation,
+        )
+        said = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
+        if said is not None and said.status == "True":
+            return
+        text = f"{condition.status} {condition.reason} {condition.message}"
+        if entry.told != text:
+            entry.told = text
+            self._statuses.patch_group(pod_group, condition)
+
+
+def _result(decision: GroupDecision) -> str:
+    if decision.status.ok:
+        return "scheduled"
+    if not decision.status.rejected:
+        return "error"
+    return "unschedulable" if decision.room is None else "waiting_on_preemption"

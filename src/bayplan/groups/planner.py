@@ -1,0 +1,147 @@
+"""Planner: nodes for all Pods of a group, or why there are none.
+
+Two searches, chosen by the policy of the group, place Pods in the same way (`bayplan.groups.fill`):
+`LevelSearch` and `PlacementSearch`. A search that does not reach every minimum is undone within the
+same call, so no group ever holds a part of what it needs while others are tried. Most groups that
+do not fit are known not to before anything is placed (`GroupCapacity`).
+
+Who makes room for a group calls `Planner.plan` in a trial without the victims, and then
+`Planner.drop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from bayplan.api.pod import Pod
+from bayplan.api.quantity import shown
+from bayplan.attempt.commit import Commit
+from bayplan.attempt.selection import NodeChooser
+from bayplan.cache.cache import Cache
+from bayplan.cache.group_policy import Search
+from bayplan.cache.pod_groups import Group
+from bayplan.framework.placements import PodGroupInfo
+from bayplan.framework.runtime import Framework
+from bayplan.framework.status import SUCCESS, Status
+from bayplan.groups import domains, words_label
+from bayplan.groups.decision import GroupDecision
+from bayplan.groups.fill import Fill
+from bayplan.groups.level_search import LevelSearch
+from bayplan.groups.placement_search import UNSCHEDULABLE, PlacementSearch
+from bayplan.queue.nominator import Nominator
+
+
+class Planner:
+    """Makes plans. Scheduling thread only.
+
+    Attributes:
+        cache: the nodes, and the Pods that count on them.
+        nominator: Pods nominated to nodes.
+        commit: has Pods count on nodes.
+        selector: chooses the nodes.
+    """
+
+    def __init__(
+        self, cache: Cache, nominator: Nominator, commit: Commit, selector: NodeChooser
+    ) -> None:
+        self.cache, self.nominator = cache, nominator
+        self.commit, self.selector = commit, selector
+
+    def plan(
+        self, framework: Framework, group: Group, pods: Sequence[Pod], *, acting: bool = False
+    ) -> GroupDecision:
+        """Place ``pods``, which are at least every minimum, in their order. Never raises.
+
+        The members of a group that fits count until `drop`. See `deciding_group` for ``acting``.
+        """
+        fill = Fill(framework, self.selector, self.commit, self.nominator, acting=acting)
+        if group.policy.search is Search.PLACEMENTS:
+            return self._on_placements(framework, fill, group, pods)
+        return self._on_levels(framework, fill, group, pods)
+
+    def drop(self, plan: GroupDecision) -> None:
+        """The plan is not bound: none of its Pods counts any more."""
+        self.commit.undo(plan.members)
+
+    def scheduled(self, group: Group) -> list[Pod]:
+        """The Pods of the group that have nodes and count towards its minimum."""
+        if group.policy.search is Search.PLACEMENTS:
+            return self.cache.members.scheduled(group.key)
+        return []
+
+    def needed(self, group: Group) -> int:
+        """As many more Pods have to get nodes at once; at least one."""
+        return max(group.minimum - len(self.scheduled(group)), 1)
+
+    # By levels
+
+    def _on_levels(
+        self, framework: Framework, fill: Fill, group: Group, pods: Sequence[Pod]
+    ) -> GroupDecision:
+        if short := self._short_room(group):
+            return words_label.rejected(
+                group, pods, words_label.no_min_resources(group, short, pods)
+            )
+        if fault := domains.fault(self.cache.nodes, group):
+            return words_label.rejected(group, pods, words_label.bad_topology(group, fault, pods))
+        search = LevelSearch(framework, fill, self.cache, group, pods)
+        rejection = search.run()
+        if rejection is not None:
+            return words_label.rejected(group, pods, rejection)
+        refusal = self.commit.permit(fill.members)
+        if refusal is not None:
+            fill.undo()
+            return words_label.rejected(group, pods, words_label.refused(group, refusal, pods))
+        placed = tuple(fill.placed)
+        return GroupDecision(
+            group, tuple(pods), SUCCESS, placed, tried=len(pods), domains=search.domains
+        )
+
+    def _short_room(self, group: Group) -> list[str]:
+        """MinResources that all nodes in use together do not have free."""
+        nodes = self.cache.nodes
+        usable = nodes.exists & ~nodes.unschedulable if group.room else nodes.exists
+        short = []
+        for name, amount in sorted(group.room.items()):
+            free = np.maximum(nodes.allocatable(name) - nodes.requested(name), 0)
+            there = int(free[usable].sum())
+            if there < amount:
+                short.append(f"{name} ({shown(name, there)} of {shown(name, amount)} free)")
+        return short
+
+    # On placements
+
+    def _on_placements(
+        self, framework: Framework, fill: Fill, group: Group, pods: Sequence[Pod]
+    ) -> GroupDecision:
+        assert group.pod_group is not None, "only groups of Kubernetes have placements"
+        info = PodGroupInfo(group.pod_group, tuple(pods), tuple(self.scheduled(group)))
+        remembers = not self.cache.in_trial
+        search = PlacementSearch(framework, self.selector, fill, group, info, remembers=remembers)
+        decision = search.run()
+        return self._permitted(fill, decision) if decision.fits else decision
+
+    def _permitted(self, fill: Fill, decision: GroupDecision) -> GroupDecision:
+        """Ask Permit about the Pods with nodes; one that a plugin refuses fails, or the gang does.
+
+        A gang fails as a whole as long as none of its Pods has a node.
+        """
+        pod_group = decision.group.pod_group
+        together = pod_group is not None and pod_group.is_gang and not decision.begun
+        rejected = dict(decision.rejected)
+        placed = list(decision.placed)
+        for one in decision.placed:
+            refusal = self.commit.permit([one.member])
+            if refusal is None:
+                continue
+            rejected[one.member.pod.uid] = refusal
+            if together:
+                fill.undo()
+                status = Status.unschedulable(UNSCHEDULABLE, refusal.message)
+                return replace(decision, status=status, rejected=rejected)
+            self.commit.undo([one.member])
+            placed.remove(one)
+        return replace(decision, placed=tuple(placed), rejected=rejected)
