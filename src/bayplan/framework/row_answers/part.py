@@ -1,4 +1,40 @@
-"""PartAnswers: what the plugins that read one part of a Pod say about every row."""
+"""PartAnswers: the cached answers, for every row, of the plugins that read one part of a Pod.
+
+The essay of the package says what a part is and works through one refresh. This page says what a
+part holds, and how `PartAnswers.refresh` chooses between four ways to become current.
+
+The state of a part is of three kinds:
+
+- *The plan*, fixed when the part is made: the stages, divided by what changes their answers.
+  A stage ``on_pods`` depends on the Pods of a row, any other stage on the node object alone. A
+  stage ``by_load`` depends on the load alone. A score is either summed at once or, if its
+  normalization needs the highest score, kept raw.
+- *The cache*: columns over all rows (`fits`, `scores`, `kept`, and `_static`, the part of `fits`
+  that Pods cannot change), and `_of_load`, answers by load, valid for every row.
+- *The cursor*: up to where the cache is current. Positions in both journals, the epochs of plugins
+  that have one, and `_asked`, the rows that a one-node plugin was asked about. Such a plugin is
+  expensive, so it is asked only about rows that no other part rejects; a row that is not asked
+  about now may have to be asked about later, although nothing on the row has changed.
+
+A refresh, in steps:
+
+1. Read the changes since the cursor: rows whose node changed, rows whose Pods changed, epochs.
+   Then set the cursor to "never": should a plugin raise, the next refresh starts over.
+2. If a journal no longer has all changes, an epoch or the number of rows differs: *start over*.
+   Every column is computed, and the `generation` grows.
+3. If nothing changed: done. Most parts of most refreshes end here.
+4. If many rows changed (`far_behind`): *update all rows*, but keep `_static` if no node changed.
+   After a change of nodes, or after an error, start over instead.
+5. If the Pods of one row changed, and all answers are by load: *look the load up*. Nodes that
+   fill up with equal Pods pass through the same loads, so mostly no plugin is called.
+6. Otherwise: *update the changed rows* in a what-if table of these rows.
+7. Set the cursor to the journals' ends.
+
+Example: the requests part (NodeResourcesFit alone) after one binding to row 7. Step 1 finds no
+node, one row, no epoch; step 5 computes the load of row 7 as bytes and finds ``(fits, 62)`` in
+`_of_load`, since row 3 had this load before: ``fits[7], scores[7] = True, 62``. The constraints
+part (no stage on Pods) does not even read the Pod journal and ends in step 3.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +99,7 @@ def far_behind(changes: int, rows: int) -> bool:
 
 
 class PartAnswers:
-    """The kept answers of one part; the package's docstring explains them.
+    """The cached answers of one part; the module's docstring explains the steps.
 
     Attributes:
         fits: ``(n,)`` where there is a node and no Filter plugin of the part rejects it.
@@ -74,37 +110,39 @@ class PartAnswers:
     """
 
     def __init__(self, stages: PartStages, call: Caller) -> None:
+        # The plan
         self.stages = stages
-        self.fits: BoolArray = np.empty(0, np.bool_)
-        self.scores: IntArray | None = None
-        self.failed = False
-        self.generation = 0
+        self._call = call
         scores = stages.scores
-        self.kept = KeptScores([s for s in scores if s.normalizer is not None or not s.on_pods])
         self._summed = [s for s in scores if s.normalizer is None and s.on_pods]
         highest = MAX_NODE_SCORE * sum(stage.weight for stage in self._summed)
         self._score_type = np.min_scalar_type(-1 - highest)
         self._static_filters = [f for f in stages.filters if not f.on_pods]
         self._pod_filters = [f for f in stages.filters if f.on_pods]
-        self._kept_on_pods = [s for s in self.kept if s.on_pods]
+        kept = [s for s in scores if s.normalizer is not None or not s.on_pods]
+        self._kept_on_pods = [s for s in kept if s.on_pods]
         self._follows_pods = bool(self._pod_filters or self._summed or self._kept_on_pods)
         filters_by_load = all(stage.by_load for stage in self._pod_filters)
         self._by_load = filters_by_load and all(stage.by_load for stage in self._summed)
-        self._of_load: dict[Load, int] = {}
-        """The sum of the scores where the Pod fits, else `_DOES_NOT_FIT`."""
-        self._static: BoolArray = self.fits
-        """`fits` by the Filter plugins that Pods do not concern."""
-        one_node = [f.one_node for f in stages.filters] + [s.one_node for s in scores]
-        self._asked: BoolArray | None = self.fits if any(one_node) else None
-        """Rows that a one-node plugin was asked about; None where there is no such plugin."""
-        self._can_release = self._follows_pods and not (
-            self._static_filters or self.kept.stages or any(one_node)
-        )
-        self._node_position = self._pod_position = _NEVER
+        one_node = any(f.one_node for f in stages.filters) or any(s.one_node for s in scores)
+        self._can_release = self._follows_pods and not (self._static_filters or kept or one_node)
         with_epoch = [s.epoch for s in scores] + [f.epoch for f in stages.filters]
         self._with_epoch = list({id(plugin): plugin for plugin in with_epoch if plugin}.values())
+        # The cache
+        self.fits: BoolArray = np.empty(0, np.bool_)
+        self.scores: IntArray | None = None
+        self.kept = KeptScores(kept)
+        self.failed = False
+        self.generation = 0
+        self._static: BoolArray = self.fits
+        """`fits` by the Filter plugins that do not depend on Pods."""
+        self._of_load: dict[Load, int] = {}
+        """The sum of the scores where the Pod fits, else `_DOES_NOT_FIT`."""
+        # The cursor
+        self._node_position = self._pod_position = _NEVER
         self._epochs: list[int] = []
-        self._call = call
+        self._asked: BoolArray | None = self.fits if one_node else None
+        """Rows that a one-node plugin was asked about; None if no plugin is a one-node plugin."""
 
     @property
     def nbytes(self) -> int:
@@ -131,14 +169,16 @@ class PartAnswers:
             AttemptFault: a plugin broke; the next refresh starts over.
         """
         if self._asked is None:
-            # What other parts reject today they may let pass tomorrow, and then nobody asks again.
+            # Other parts may accept a row later that they reject now, without a change of the row.
             undecided = nodes.exists
+        # 1. Read the changes since the cursor.
         moved = nodes.node_journal.since(self._node_position)
         moved_pods = nodes.pod_journal.since(self._pod_position) if self._follows_pods else []
         self._node_position = self._pod_position = _NEVER
         epochs = self._epochs
         if self._with_epoch:
             epochs = [self._call(p, _SCORE, p.epoch, pod) for p in self._with_epoch]
+        # 2. Start over where the changes are not known.
         if (
             moved is None
             or moved_pods is None
@@ -146,8 +186,10 @@ class PartAnswers:
             or len(nodes) != len(self.fits)
         ):
             self._start_over(pod, nodes, undecided)
+        # 3. Nothing to do where nothing changed.
         elif moved or moved_pods or self._asked is not None:
             self._follow(pod, nodes, moved, moved_pods, undecided)
+        # 7. The cache is current.
         self._epochs = epochs
         self._node_position = nodes.node_journal.position
         self._pod_position = nodes.pod_journal.position
@@ -160,6 +202,7 @@ class PartAnswers:
         moved_pods: list[int],
         undecided: BoolArray,
     ) -> None:
+        # 4. Many rows: all at once.
         if self._asked is not None:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
             many = len({*moved, *moved_pods}) * _FEW_ONE_BY_ONE > len(nodes)
@@ -172,8 +215,10 @@ class PartAnswers:
                 self._update(pod, nodes, _ALL, undecided, static=True)
             return
         rows = {*moved, *moved_pods}
+        # 5. The Pods of one row: by load.
         if len(rows) == 1 and self._by_load and not moved:
             self._take_by_load(pod, nodes, rows.pop(), undecided)
+        # 6. The changed rows alone.
         elif rows:
             self._update(pod, nodes, np.array(sorted(rows)), undecided, static=not moved)
 
