@@ -1,0 +1,135 @@
+"""Questions change nothing: a second generation of profiles decides beside the first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster, profile
+from tests.properties import length
+from tests.queues import name_space, queue, queues_profile, show
+
+from bayplan.app.assembly import make_profiles
+from bayplan.config import parse_config
+from bayplan.decide.deciding import deciding
+from bayplan.framework.registry import Registry
+from bayplan.profiles import Profiles
+from bayplan.simulation.offline import NoEvents
+from bayplan.telemetry.instrument import Instrument
+from bayplan.testing import PROFILE, PodBuilder, make_node, make_pod
+
+OTHER = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: bayplan
+  plugins:
+    multiPoint:
+      enabled: [{name: FairShare}, {name: Coscheduling}]
+      disabled: [{name: PrioritySort}]
+    postFilter:
+      enabled: [{name: FairShare}]
+    podGroupPostFilter:
+      enabled: [{name: FairShare}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}
+"""
+PRIORITIES = {"low": -10, "mid": 0, "high": 1000}
+
+
+def second_generation(cluster: Cluster) -> Profiles:
+    """Another configuration over the same world. Nothing that it does is counted or written."""
+    registry = Registry()
+    ports = replace(cluster.ports, instrument=Instrument(), events=NoEvents(), writer=None)
+    config = parse_config(OTHER, registry.known)
+    return make_profiles(config, registry, cluster.world, cluster.core.placers, ports)
+
+
+def pods_of(random: Random) -> list[PodBuilder]:
+    """Single Pods of two tenants, some of which need what others have."""
+    builders = []
+    for number in range(random.randrange(8, 20)):
+        builder = (
+            make_pod(f"p{number}")
+            .meta(uid=f"uid-{number}")
+            .namespace(random.choice(("red", "blue")))
+        )
+        builder.req(cpu=str(random.choice((1, 1, 2, 3))))
+        builder.priority(PRIORITIES[random.choice(list(PRIORITIES))])
+        if random.random() < 0.2:
+            builder.label("app", "web").host_port(80)
+        builders.append(builder)
+    return builders
+
+
+def run(seed: int, *, tenants: bool, questions: bool) -> dict[str, Any]:
+    """Everything that can be seen from outside of one run."""
+    random = Random(seed)
+    asking = Random(seed + 1)
+    profiles = [queues_profile() if tenants else profile()]
+    cluster = Cluster(profiles=profiles)
+    for name in ("red", "blue"):
+        name_space(cluster, name)
+    if tenants:
+        show(cluster, queue("red", "red", guaranteed={"cpu": "4"}, limit={"cpu": "9"}))
+        show(cluster, queue("blue", "blue", guaranteed={"cpu": "6"}, limit={"cpu": "8"}))
+    cluster.add(*(make_node(f"n{i}").capacity(cpu="5", memory="8Gi", pods=9) for i in range(3)))
+    other = second_generation(cluster) if questions else None
+    for builder in pods_of(random):
+        cluster.add(builder)
+        for _ in range(random.randrange(3)):
+            if other is not None:
+                ask(cluster, other, asking)
+            queued = cluster.queue.pop()
+            if queued is not None:
+                cluster.scheduler.schedule_one(queued)
+                cluster.scheduler.take_in(wait=False)
+    for _ in range(8):
+        cluster.wait(400.0)
+        if other is not None:
+            ask(cluster, other, asking)
+        cluster.run()
+    return {
+        "bound": cluster.bound,
+        "events": cluster.notes,
+        "conditions": cluster.recorder.conditions,
+        "nominated": sorted(cluster.queue.nominator.nominated_nodes()),
+        "pods": sorted((pod.key, pod.node_name) for pod in cluster.cache.pods()),
+        "counted": counted(cluster),
+        "columns": cluster.cache.nodes.recount(),
+    }
+
+
+def ask(cluster: Cluster, other: Profiles, asking: Random) -> None:
+    """Ask both generations about some Pods that wait."""
+    waiting = list(cluster.queue.waiting_pods())
+    for pod in asking.sample(waiting, min(len(waiting), 3)):
+        for generation in (cluster.core.profiles, other):
+            with deciding(
+                cluster.core.placers, generation[PROFILE], pod, detailed=asking.random() < 0.5
+            ) as decision:
+                assert (decision.member is None) == (decision.rejection is not None)
+
+
+def counted(cluster: Cluster) -> dict[str, float]:
+    """Every counter, and how often each duration was measured."""
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for metric in cluster.metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name.endswith(("_total", "_count")) and not sample.name.startswith("process_")
+    }
+
+
+@length(25)
+@given(seed=st.integers(0, 2**32), tenants=st.booleans())
+def test_whoever_asks_changes_nothing(seed: int, tenants: bool) -> None:
+    """No binding, eviction, event, condition, nomination or count differs."""
+    quiet, asked = (run(seed, tenants=tenants, questions=asks) for asks in (False, True))
+    assert asked == quiet
+    assert asked["columns"] == {}
