@@ -150,6 +150,17 @@ def test_no_message_is_applied_during_a_trial(message: Any) -> None:
     assert not cache.nodes.tentative
 
 
+def test_who_is_put_back_has_the_same_place_among_the_pods_of_its_node() -> None:
+    """Of Pods that are alike the last one yields first: a question must not change which it is."""
+    cache = cache_with("n1")
+    for uid in ("a", "b", "c"):
+        cache.add(pod(uid, "n1"))
+    with cache.trial():
+        cache.remove("b")
+        cache.remove("a")
+    assert list(cache.nodes.pods[0]) == ["a", "b", "c"]
+
+
 def test_listeners_can_tell_what_is_only_tried_out() -> None:
     cache = cache_with("n1")
     seen: list[tuple[str, bool]] = []
@@ -204,6 +215,7 @@ class State(NamedTuple):
     assumed: frozenset[str]
     columns: dict[str, list[int]]
     by_zone: list[int]
+    order: list[list[str]]
 
 
 class TrialMachine(RuleBasedStateMachine):
@@ -230,7 +242,8 @@ class TrialMachine(RuleBasedStateMachine):
         columns["pods"] = nodes.pod_count.tolist()
         columns["ports"] = [sum(ports.values()) for ports in nodes.host_ports]
         assumed = frozenset(uid for uid in UIDS if cache.is_assumed(uid))
-        return State(pods, assumed, columns, self.counter.by_domain().tolist())
+        order = [list(on_node) for on_node in nodes.pods]
+        return State(pods, assumed, columns, self.counter.by_domain().tolist(), order)
 
     def _pod(self, uid: str, amount: int, node: str = "") -> Pod:
         builder = make_pod(uid).uid(uid).req(cpu=str(amount), memory=f"{amount}Mi")

@@ -260,14 +260,18 @@ class Cache:
                 self._put_back(trial)
             elif outer is not None:
                 outer.before = trial.before | outer.before
+                outer.orders = trial.orders | outer.orders
             self.nodes.tentative = outer is not None
         if trial.kept and not possible:
             raise ValueError(f"a trial with {len(removed)} Pods removed in it cannot be kept")
 
     def _remember(self, uid: str) -> None:
         if self._trial is not None:
-            before = Before(self._pods.get(uid), uid in self._assumed)
-            self._trial.before.setdefault(uid, before)
+            pod = self._pods.get(uid)
+            self._trial.before.setdefault(uid, Before(pod, uid in self._assumed))
+            row = None if pod is None else self.nodes.row(pod.node_name)
+            if row is not None and row not in self._trial.orders:
+                self._trial.orders[row] = tuple(self.nodes.pods[row])
 
     def _is_removed(self, before: Pod | None) -> bool:
         return before is not None and self._pods.get(before.uid) is not before
@@ -283,6 +287,8 @@ class Cache:
                 self._pods[uid] = pod
                 if assumed:
                     self._assumed.add(uid)
+        for row, order in trial.orders.items():
+            self.nodes.reorder_pods(row, order)
 
     def _refuse_in_trial(self) -> None:
         if self._trial is not None:

@@ -18,8 +18,9 @@ There is one writer, so no other thread sees a trial, and no message is applied 
 - If the body raises an exception, the trial is always rolled back.
 - Only assumed Pods can be kept. Only the API server removes Pods: if the outermost trial is kept
   with Pods removed in it, that is a ValueError, and it is rolled back.
-- A trial covers the cache: nodes, columns, journals and domain counters. It does not cover the
-  state of Reserve plugins (claims, devices): undo that with `bayplan.attempt.commit.Commit.undo`.
+- A trial covers the cache: nodes, columns, journals, domain counters and the order of the Pods on a
+  node, by which ties between victims are broken. It does not cover the state of Reserve plugins
+  (claims, devices): undo that with `bayplan.attempt.commit.Commit.undo`.
 
 Costs: without a trial, one comparison per change. In a trial, each change costs as much as assuming
 a Pod: one row of the columns, and the counters of its shape. The numbers of nodes and Pods do not
@@ -49,10 +50,12 @@ class Trial:
 
     Attributes:
         before: by uid, the state of each changed Pod before the trial, in the order of changes.
+        orders: by row, the uids of its Pods before the first of them was removed.
         kept: whether the changes stay.
     """
 
     before: dict[str, Before] = field(default_factory=dict)
+    orders: dict[int, tuple[str, ...]] = field(default_factory=dict)
     kept: bool = False
 
     def keep(self) -> None:

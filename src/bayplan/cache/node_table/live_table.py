@@ -266,12 +266,18 @@ class LiveNodeTable(NodeTable):
 
     def recount_pod(self, row: int, pod: Pod) -> None:
         """Replace an older version of ``pod`` on ``row``; the order of the Pods stays."""
-        pods = self.pods[row]
-        order = list(pods)
-        self.remove_pod(row, pods[pod.uid])
+        order = tuple(self.pods[row])
+        self.remove_pod(row, self.pods[row][pod.uid])
         self.add_pod(row, pod)
-        for uid in order[order.index(pod.uid) + 1 :]:
-            pods[uid] = pods.pop(uid)
+        self.reorder_pods(row, order)
+
+    def reorder_pods(self, row: int, order: tuple[str, ...]) -> None:
+        """Put the Pods of ``row`` in this order of uids, which may name Pods of other rows."""
+        pods = self.pods[row]
+        if tuple(pods) != order:
+            for uid in order:
+                if uid in pods:
+                    pods[uid] = pods.pop(uid)
 
     def pod_table(self) -> PodTable:
         """The Pods as columns; kept from the first question on, see `PodTable`."""
