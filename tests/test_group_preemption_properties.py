@@ -23,7 +23,7 @@ from tests.workload_groups import members as gang_members
 from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.groups.room import Request
+from bayplan.groups.room import RoomRequest, of_group
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, Fit, needs_of
 from bayplan.preemption.gangs import Gangs
@@ -90,17 +90,12 @@ class World:
     def victims(self) -> set[str]:
         return set(self.cluster.writer.deleted)
 
-    def request(self) -> Request:
+    def request(self) -> RoomRequest:
         """The group, and the means to try out who could go."""
         group = self.cluster.cache.groups.find("default/g")
         assert group is not None
-        return Request(
-            self.cluster.core.placers.planner,
-            self.cluster.framework,
-            group,
-            [pod.obj() for pod in self.pods],
-            dry_run=True,
-        )
+        planner, pods = self.cluster.core.placers.planner, [pod.obj() for pod in self.pods]
+        return of_group(planner, self.cluster.framework, group, pods)
 
     def fits_without(self, names: set[str]) -> bool:
         """Whether the group has an exact plan in a world without these Pods."""

@@ -34,6 +34,7 @@ from bayplan.cache.group_policy import Collects, Words
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.decide.group import deciding_group
+from bayplan.framework.evictions import Evictions
 from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
 from bayplan.groups import words_label
@@ -75,6 +76,7 @@ class GroupCycle:
         self,
         cache: Cache,
         queue: SchedulingQueue,
+        evictions: Evictions,
         placers: Placers,
         binder: Binder,
         effects: Effects,
@@ -83,7 +85,7 @@ class GroupCycle:
         kubernetes_report: KubernetesGroupReport,
         clock: Callable[[], float],
     ) -> None:
-        self._cache, self._queue = cache, queue
+        self._cache, self._queue, self._evictions = cache, queue, evictions
         self._placers = placers
         self._binder = binder
         self._effects = effects
@@ -152,7 +154,9 @@ class GroupCycle:
         plugins = decision.rejectors
         if decision.status.rejected:
             plugins |= {entry.plugin.name}
-        leaving = None if decision.room is None else decision.room.leaving
+        leaving = None
+        if decision.room is not None:
+            leaving = self._evictions.eviction(decision.group.uid)
         place = self._queue.group_rejected(entry, decision.samples, plugins, leaving)
         if place is not Place.OUTSIDE:
             report.tell(entry, framework, decision)

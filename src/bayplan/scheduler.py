@@ -105,6 +105,7 @@ class Scheduler:
         self._groups = GroupCycle(
             world.cache,
             world.queue,
+            world.evictions,
             placers,
             binder,
             effects,

@@ -17,7 +17,7 @@ from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
-from bayplan.preemption.room import RoomSearch
+from bayplan.preemption.shortest_prefix import ShortestPrefix
 from bayplan.queue.places import Place
 from bayplan.testing import PodBuilder, make_node, make_object
 
@@ -401,13 +401,13 @@ def test_bound_elsewhere_it_has_evicted_nobody_in_vain() -> None:
 def test_of_many_that_wait_one_search_is_enough(monkeypatch: pytest.MonkeyPatch, cpu: str) -> None:
     """All that may go is not enough for four CPUs; the port is taken by others on each node."""
     searches = count()
-    find = RoomSearch.find
+    find = ShortestPrefix.find
 
     def counted(*args: Any) -> Any:
         next(searches)
         return find(*args)
 
-    monkeypatch.setattr(RoomSearch, "find", counted)
+    monkeypatch.setattr(ShortestPrefix, "find", counted)
     cluster = limited(cpu=4)
     cluster.add(pod("same", "x", "1", 5).node("n1"))
     cluster.add(*(pod(f"port-{i}", "y", "0").node(f"n{i}").host_port(80) for i in range(2)))

@@ -38,13 +38,14 @@ from bayplan.framework.handle import (
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.framework.registry import Registry
+from bayplan.framework.room import AsksForRoom
 from bayplan.framework.runtime import Framework
 from bayplan.framework.text import error_text
 from bayplan.framework.what_if import WhatIf
 from bayplan.groups.kubernetes_report import GroupStatusWriter, KubernetesGroupReport
 from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
-from bayplan.groups.room import HeldPodRequest
+from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.profiles import Profiles, close
@@ -215,10 +216,8 @@ def _make_framework(
     ports: Ports,
     made: list[Plugin],
 ) -> Framework:
-    def room_request(state: CycleState, pod: Pod) -> HeldPodRequest:
-        cache, nominator = world.cache, world.nominator
-        commit, selector = placers.commit, placers.selector
-        return HeldPodRequest(cache, nominator, commit, selector, framework, state, pod)
+    def room_request(state: CycleState, pod: Pod) -> RoomRequest:
+        return of_pod(placers.planner, framework, pod, state)
 
     handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
     percentage = profile.percentage_of_nodes_to_score
@@ -241,7 +240,7 @@ def _handle(
     gates: FeatureGates,
     world: World,
     ports: Ports,
-    room_request: Callable[[CycleState, Pod], HeldPodRequest],
+    room_request: AsksForRoom,
 ) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(Activate(tuple(pods)))

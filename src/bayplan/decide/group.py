@@ -31,6 +31,7 @@ from bayplan.framework.text import error_text
 from bayplan.groups import words_kubernetes, words_label
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.groups.placers import Placers
+from bayplan.groups.room import of_group
 
 log = structlog.get_logger("groups")
 
@@ -73,7 +74,7 @@ def deciding_group(
     if not decision.fits:
         placers.nominator.nominate_all(nominations)
         if make_room:
-            decision = _with_room(placers, framework, decision, acting=acting)
+            decision = _with_room(placers, framework, decision)
     try:
         yield replace(decision, keep=keep)
     finally:
@@ -117,23 +118,24 @@ def _over_limit(
 # Room
 
 
-def _with_room(
-    placers: Placers, framework: Framework, decision: GroupDecision, *, acting: bool
-) -> GroupDecision:
+def _with_room(placers: Placers, framework: Framework, decision: GroupDecision) -> GroupDecision:
     """Find out whose eviction makes room for a rejected group, and say so. Never raises."""
     if decision.status.code is not Code.UNSCHEDULABLE:
         return decision
     decision = replace(decision, untried=decision.status)
-    request = placers.room_request(framework, decision, acting=acting)
+    request = of_group(placers.planner, framework, decision.group, decision.pods)
+    fault, answers = "", list[Room | NoRoom]()
     try:
         answers = _ask(framework, request)
-    except AttemptFault as fault:
-        return _broken(decision, str(fault))
+    except AttemptFault as broken:
+        fault = str(broken)
     except Exception as exc:
         # What a plugin hands out may break wherever it is looked at.
         log.exception("making room broke", group=decision.group.key)
-        return _broken(decision, error_text(exc))
+        fault = error_text(exc)
     decision = replace(decision, effects=tuple(request.effects))
+    if fault:
+        return _broken(decision, fault)
     if decision.rejection is not None:
         return _label_room(decision, decision.rejection, answers[-1] if answers else NoRoom())
     return _kubernetes_room(framework, decision, answers)

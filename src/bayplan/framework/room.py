@@ -1,22 +1,29 @@
 """Room: what a plugin is told that should make room for a group, and what it answers.
 
-The search itself, and the rules for who yields, are in `bayplan.preemption.room`.
+The searches, and the rules for who yields, are in `bayplan.preemption`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from enum import Enum
+from typing import Protocol
 
 import msgspec
 
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.framework.status import Code, Status
+
+
+class Victims(Enum):
+    """How victims are chosen where room is made by priority."""
+
+    FEWEST = "as few Pods as possible, in an order of who yields"
+    REPRIEVED = "all of lower priority, less those that may stay: as kube-scheduler does"
 
 
 class Taker(msgspec.Struct, frozen=True, eq=False):
@@ -28,6 +35,7 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
         pods: those that wait for a node, in the order in which they are tried; at least one.
         minimum: as many of them have to fit at once.
         level: the node label of which they need nodes with one value; "" for none.
+        victims: how preemption by priority chooses victims for them.
     """
 
     uid: str
@@ -35,11 +43,27 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
     pods: tuple[Pod, ...]
     minimum: int
     level: str
+    victims: Victims = Victims.FEWEST
 
     @property
     def priority(self) -> int:
         """The lowest of its Pods: every one of them may take room from Pods below that."""
         return min(pod.priority for pod in self.pods)
+
+
+class RoomTrial(Protocol):
+    """A taker that was placed as if some Pods were gone."""
+
+    @property
+    def status(self) -> Status:
+        """What came of it."""
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        """Node name by uid of the Pods that have one, in the order in which they were tried."""
+
+    def keeps(self, pods: Sequence[Pod], /) -> bool:
+        """Whether the taker fits on these nodes, too, if ``pods`` stay; if so, ``pods`` stay."""
 
 
 class RoomRequest(Protocol):
@@ -53,18 +77,17 @@ class RoomRequest(Protocol):
         """Who needs room."""
 
     @property
-    def dry_run(self) -> bool:
-        """Whether this is only a question: then nobody may be evicted."""
-
-    @property
     def effects(self) -> list[Effect]:
         """Where plugins append what they want done if the answer is applied."""
 
-    def rows_for(self, pod: Pod) -> BoolArray:
+    def rows_for(self, pod: Pod, /) -> BoolArray:
         """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave."""
 
-    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
+    def plan_without(self, victims: Sequence[Pod], /) -> Mapping[str, str] | None:
         """One exact plan as if ``victims`` were gone: node name by uid; None where it falls."""
+
+    def trial_without(self, victims: Sequence[Pod], /) -> AbstractContextManager[RoomTrial]:
+        """The taker, placed as if ``victims`` were gone, until the end of the ``with`` block."""
 
 
 class AsksForRoom(Protocol):
@@ -91,17 +114,18 @@ class Room(msgspec.Struct, frozen=True, eq=False):
         nodes: node name by uid, of every member that has room then; these are nominated.
         victims: the Pods to evict; none where all that has to go is leaving already.
         sentence: what is said of it.
-        leaving: those that were evicted, for the queue, which has the group wait for them; None
-            where that is not known.
         anywhere: whether each victim stands in the way of a limit, so that the room is of use on
             whichever node.
+        groups: how many PodGroups of Kubernetes leave as a whole.
+        violations: how many of the victims a PodDisruptionBudget protects.
     """
 
     nodes: Mapping[str, str]
     victims: tuple[Pod, ...]
     sentence: str
-    leaving: Leaving | None = None
     anywhere: bool = False
+    groups: int = 0
+    violations: int = 0
 
     @property
     def code(self) -> Code:
@@ -124,30 +148,3 @@ class NoRoom(msgspec.Struct, frozen=True, eq=False):
     def code(self) -> Code:
         """The answer as a status code."""
         return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if self.final else Code.UNSCHEDULABLE
-
-
-class WorkloadTrial(Protocol):
-    """A PodGroup of Kubernetes, tried as if some Pods were gone."""
-
-    @property
-    def status(self) -> Status:
-        """What came of it."""
-
-    @property
-    def nodes(self) -> Mapping[str, str]:
-        """Node name by uid of the members that have one, in the order in which they were tried."""
-
-    def keeps(self, pods: Sequence[Pod], /) -> bool:
-        """Whether these members fit there, too, if ``pods`` stay; where they do, ``pods`` stay."""
-
-
-@runtime_checkable
-class WorkloadRoomRequest(RoomRequest, Protocol):
-    """A `RoomRequest` for a PodGroup of Kubernetes."""
-
-    @property
-    def pod_group(self) -> WorkloadPodGroup:
-        """The group."""
-
-    def without(self, victims: Sequence[Pod], /) -> AbstractContextManager[WorkloadTrial]:
-        """The group, tried as if ``victims`` were gone, until the end of the ``with`` block."""

@@ -1,68 +1,107 @@
-"""What plugins are asked with that make room for a group, or for a Pod that a limit holds back.
+"""RoomRequest: a taker that fits nowhere, tried as if some Pods were gone.
 
-Where a plan does not stand, plugins of the point PodGroupPostFilter are asked in turn. Each gets a
-`Request`, by which it may have the group planned as if some Pods were gone: on the live tables, in
-a trial that is rolled back, Reserve included. The first that knows whom to evict has them evicted.
+There is one request for a Pod, for a Pod that a limit holds back, and for a group of any source.
+They differ in the taker and in how it is placed: ``place`` is called within a trial on the live
+tables, and what it places is undone there, Reserve included.
 
-For a single Pod that a limit holds back, a plugin of the point PostFilter does the same with a
-`HeldPodRequest`.
+Example: nodes n1 and n2 are full, and a gang of two Pods needs one CPU each.
+``request.plan_without([a, b])`` opens a trial, removes a and b, calls ``place``, which plans the
+gang as ever, undoes the plan, and rolls the trial back: ``{"g-0": "n1", "g-1": "n2"}``. With
+``trial_without([a, b, c])`` the trial stays open: ``trial.keeps([c])`` puts c back, and asks each
+member on the node of c whether it fits there still.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
-from bayplan.attempt.commit import Choice, Commit
+from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.outcome import Rejection
-from bayplan.attempt.selection import NodeChooser
-from bayplan.cache.cache import Cache
-from bayplan.cache.node_table import BoolArray
+from bayplan.cache.group_policy import Search
+from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
-from bayplan.framework.room import Taker
+from bayplan.framework.room import RoomTrial, Taker, Victims
 from bayplan.framework.runtime import Framework
+from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups.planner import Planner
-from bayplan.queue.nominator import Nominator
 
 
-def rows_that_may_fit(framework: Framework, pod: Pod, domain: BoolArray | None = None) -> BoolArray:
-    """(n,) nodes that ``pod`` fits on, or may fit on when other Pods leave; see `CycleState`."""
-    state = CycleState(dry_run=True, domain=domain, unlimited=True)
-    diagnosis, _ = framework.search.diagnose(state, pod)
-    rows = diagnosis.nodes.exists.copy()
-    rows[diagnosis.rows_with(unresolvable=True)] = False
-    return rows
+class Tried(NamedTuple):
+    """What came of placing a taker.
+
+    Attributes:
+        status: Success, or why it was not placed.
+        members: its Pods that count on nodes; none where it was not placed.
+    """
+
+    status: Status
+    members: Sequence[Member] = ()
 
 
-class Request:
-    """A group that does not fit; see `bayplan.framework.room.RoomRequest`."""
+class RoomRequest:
+    """See the module's docstring, and `bayplan.framework.room.RoomRequest`.
+
+    Args:
+        planner: whose cache, nominations and commit the trials change.
+        framework: the profile of the taker.
+        taker: who needs room.
+        place: places the Pods of the taker, as far as Reserve at least.
+        effects: where plugins say what they want done.
+        domain: ``(n,)`` the rows that the taker may go to; None for all.
+    """
 
     def __init__(
         self,
         planner: Planner,
         framework: Framework,
-        group: Group,
-        pods: Sequence[Pod],
-        *,
-        dry_run: bool,
+        taker: Taker,
+        place: Callable[[], Tried],
+        effects: list[Effect],
+        domain: BoolArray | None = None,
     ) -> None:
-        self._planner = planner
-        self._framework = framework
-        self._group = group
-        level = group.required_level
-        self.taker = Taker(group.uid, group.key, tuple(pods), group.minimum, level)
-        self.dry_run = dry_run
-        self.effects: list[Effect] = []
+        self._planner, self._framework = planner, framework
+        self._place, self._domain = place, domain
+        self._row_local: dict[int, bool] = {}
+        self.taker, self.effects = taker, effects
 
     def rows_for(self, pod: Pod) -> BoolArray:
-        """See `RoomRequest`."""
-        return rows_that_may_fit(self._framework, pod)
+        """See `bayplan.framework.room.RoomRequest`."""
+        state = CycleState(timed=False, domain=self._domain, unlimited=True)
+        diagnosis, _ = self._framework.search.diagnose(state, pod)
+        rows = diagnosis.nodes.exists.copy()
+        rows[diagnosis.rows_with(unresolvable=True)] = False
+        return rows
 
     def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
-        """See `RoomRequest`."""
+        """See `bayplan.framework.room.RoomRequest`."""
+        with self._without(victims):
+            status, members = self._place()
+            self._planner.commit.undo(members)
+        return {m.pod.uid: m.pod.node_name for m in members} if status.ok else None
+
+    @contextmanager
+    def trial_without(self, victims: Sequence[Pod]) -> Iterator[RoomTrial]:
+        """See `bayplan.framework.room.RoomRequest`."""
+        planner, pods = self._planner, self.taker.pods
+        row_local = not planner.selector.asks_extenders and all(map(self._is_row_local, pods))
+        with self._without(victims):
+            trial = _Trial(planner, self._framework, pods, self._place(), row_local=row_local)
+            try:
+                yield trial
+            finally:
+                trial.clear()
+
+    @contextmanager
+    def _without(self, victims: Iterable[Pod]) -> Iterator[None]:
+        """A trial as if ``victims`` were gone."""
         planner = self._planner
         with (
             planner.nominator.rehearsal(self.taker.pods),
@@ -71,58 +110,137 @@ class Request:
         ):
             for victim in victims:
                 planner.cache.remove(victim.uid)
-            plan = planner.plan(self._framework, self._group, self.taker.pods)
-            nodes = plan.nodes
-            planner.drop(plan)
-        return nodes if plan.fits else None
+            yield
+
+    def _is_row_local(self, pod: Pod) -> bool:
+        """Whether only Pods on a node matter to whether ``pod`` fits there, with all Pods there."""
+        key = id(pod.shape)
+        if key not in self._row_local:
+            state = CycleState(timed=False)
+            self._framework.search.diagnose(state, pod)
+            self._row_local[key] = self._framework.plugins.is_row_local(state)
+        return self._row_local[key]
 
 
-class HeldPodRequest:
-    """A Pod that a limit holds back; see `bayplan.framework.room.RoomRequest`.
+def of_pod(planner: Planner, framework: Framework, pod: Pod, state: CycleState) -> RoomRequest:
+    """The request of one Pod, after an attempt with that ``state``."""
 
-    Args:
-        cache: the Pods on nodes.
-        nominator: nominated Pods.
-        commit: goes as far as Permit.
-        selector: chooses a node.
-        framework: the Pod's profile.
-        state: of the attempt that has failed.
-        pod: the Pod.
+    def place() -> Tried:
+        trial_state = CycleState(timed=False, domain=state.domain)
+        placement = attempt(framework, planner.selector, trial_state, pod, make_room=False)
+        if isinstance(placement, Rejection):
+            return Tried(Status.unschedulable(placement.message))
+        choice = Choice(framework, trial_state, pod, placement.node_name)
+        member = planner.commit.run(choice)
+        if isinstance(member, Rejection):
+            return Tried(Status.unschedulable(member.message))
+        return Tried(SUCCESS, [member])
+
+    taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
+    return RoomRequest(planner, framework, taker, place, state.effects, state.domain)
+
+
+def of_group(
+    planner: Planner, framework: Framework, group: Group, pods: Sequence[Pod]
+) -> RoomRequest:
+    """The request of a group whose ``pods`` do not fit at once."""
+
+    def place() -> Tried:
+        plan = planner.plan(framework, group, pods)
+        return Tried(plan.status, plan.members)
+
+    by_placements = group.policy.search is Search.PLACEMENTS
+    limited = not by_placements or framework.placements is not None
+    taker = Taker(
+        group.uid,
+        group.key,
+        tuple(pods),
+        planner.needed(group),
+        group.required_level if limited else "",
+        Victims.REPRIEVED if by_placements else Victims.FEWEST,
+    )
+    domain = _begun(planner.cache.nodes, taker.level, planner.scheduled(group))
+    return RoomRequest(planner, framework, taker, place, [], domain)
+
+
+def _begun(nodes: NodeTable, level: str, scheduled: Sequence[Pod]) -> BoolArray | None:
+    """``(n,)`` the nodes of the domain that a group has begun in; None where it may choose."""
+    rows = [row for pod in scheduled if (row := nodes.row(pod.node_name)) is not None]
+    if not level or not rows:
+        return None
+    return np.isin(nodes.domains(level), nodes.domains(level)[rows])
+
+
+class _Trial:
+    """See `bayplan.framework.room.RoomTrial`.
+
+    Whether members still fit when Pods stay is asked of all of them again, in their order. Where a
+    look at one node is enough to say if a member fits there (``row_local``), only those are asked
+    that are on a node of these Pods; all others count on their nodes meanwhile.
     """
 
     def __init__(
         self,
-        cache: Cache,
-        nominator: Nominator,
-        commit: Commit,
-        selector: NodeChooser,
+        planner: Planner,
         framework: Framework,
-        state: CycleState,
-        pod: Pod,
+        pods: Sequence[Pod],
+        tried: Tried,
+        *,
+        row_local: bool,
     ) -> None:
-        self._cache, self._nominator = cache, nominator
-        self._commit, self._selector = commit, selector
-        self._framework, self._domain, self._pod = framework, state.domain, pod
-        self.taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
-        self.dry_run, self.effects = state.dry_run, state.effects
+        self._cache, self._commit = planner.cache, planner.commit
+        self._selector = planner.selector
+        self._framework = framework
+        self._row_local = row_local
+        self._pods = {pod.uid: pod for pod in pods}
+        self._placed = {member.pod.uid: member for member in tried.members}
+        self.status = tried.status
+        self.nodes: Mapping[str, str] = {u: m.pod.node_name for u, m in self._placed.items()}
 
-    def rows_for(self, pod: Pod) -> BoolArray:
-        """See `RoomRequest`."""
-        return rows_that_may_fit(self._framework, pod, self._domain)
+    def keeps(self, pods: Sequence[Pod]) -> bool:
+        """See `bayplan.framework.room.RoomTrial`."""
+        uids = self._concerned({pod.node_name for pod in pods})
+        previous = [self._placed[uid] for uid in uids if uid in self._placed]
+        self._take_back(uids)
+        for pod in pods:
+            self._cache.assume(pod, pod.node_name)
+        if all(map(self._place, uids)):
+            return True
+        self._take_back(uids)
+        for pod in pods:
+            self._cache.forget(pod.uid)
+        if self._row_local:
+            # As before; should a plugin have changed its mind, all are asked from now on.
+            self._row_local = all(self._take(m.pod.uid, m.state) for m in previous)
+        return False
 
-    def plan_without(self, victims: Sequence[Pod]) -> Mapping[str, str] | None:
-        """See `RoomRequest`."""
-        state, pod = CycleState(dry_run=True, domain=self._domain), self._pod
-        with self._selector.rehearsal(), self._cache.trial():
-            for victim in victims:
-                self._cache.remove(victim.uid)
-            placement = attempt(self._framework, self._selector, state, pod, make_room=False)
-            if isinstance(placement, Rejection):
-                return None
-            choice = Choice(self._framework, state, pod, placement.node_name)
-            with self._nominator.rehearsal([pod]):
-                member = self._commit.run(choice)
-                if isinstance(member, Rejection):
-                    return None
-                self._commit.undo([member])
-        return {pod.uid: placement.node_name}
+    def _concerned(self, node_names: Set[str]) -> list[str]:
+        """Uids of the members that Pods on these nodes may matter to, in their order."""
+        return [u for u, name in self.nodes.items() if not self._row_local or name in node_names]
+
+    def _place(self, uid: str) -> bool:
+        """Have the member count on its node, if it fits there."""
+        domain = np.zeros(len(self._cache.nodes), bool)
+        node_name = self.nodes[uid]
+        domain[self._cache.nodes.row(node_name)] = True
+        state = CycleState(timed=False, domain=domain)
+        pod = self._pods[uid]
+        outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
+        return not isinstance(outcome, Rejection) and self._take(uid, state)
+
+    def _take(self, uid: str, state: CycleState) -> bool:
+        """Have the member count on its node, by the state of an attempt; whether it may."""
+        choice = Choice(self._framework, state, self._pods[uid], self.nodes[uid])
+        member = self._commit.take(choice)
+        if isinstance(member, Rejection):
+            return False
+        self._placed[uid] = member
+        return True
+
+    def _take_back(self, uids: Iterable[str]) -> None:
+        """These members do not count on their nodes, if they did."""
+        self._commit.undo([self._placed.pop(uid) for uid in uids if uid in self._placed])
+
+    def clear(self) -> None:
+        """No Pod of the taker counts on a node."""
+        self._take_back(list(self._placed))

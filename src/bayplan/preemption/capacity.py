@@ -1,7 +1,38 @@
-"""Capacity: how many Pods of a group the nodes could take if units were gone, by resources alone.
+"""Capacity: how many Pods of a taker the nodes could take if units were gone, by resources alone.
 
-An upper bound: Filter plugins may say no where it says yes, never the other way round. So a prefix
-of the units that is too short for it is too short.
+Three questions of `bayplan.preemption.shortest_prefix` are answered here, with arrays over all
+nodes. Filter plugins are not asked: they may say no where the answer is yes, never the reverse.
+
+**How many units have to go at least?** (`shortest`). `Fit.copies` says how often one Pod fits on
+each node, for each kind of Pod (`Need`); summed by domain, at most as many as there are Pods of the
+kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if each had the
+nodes for itself. A prefix of the units is enough where
+
+- in one domain as many Pods fit as the taker's minimum, and
+- for each ceiling (a limit, wherever its Pods are) the prefix frees at least its excess.
+
+Both sides only grow with the prefix, so the shortest one is found by halving; a prefix shorter than
+that cannot be the answer, whatever plugins say.
+
+**Where could the members go then?** (`fill`). One place for each member of the minimum, in the
+domain where most fit. What a member takes is subtracted before the next one, so this is exact for
+resources; kinds that compete for a node may leave it with fewer places than the bound promised.
+
+**Which units of a prefix may stay after all?** Beside members in given places (`spared`), which is
+exact for resources; or wherever members may go (`spared_anywhere`), which is a bound again. Units
+are put back one by one, the one that should yield last first. After each step hold
+
+- nothing is overdrawn on the nodes of the members, or the minimum fits somewhere: room, and
+- for each ceiling the units that still go free at least its excess: the slack is not negative.
+
+So what goes in the end is enough by both measures, if what went at first was; a plan proves it.
+
+An example: nodes n1 and n2 of 4 CPU, members of 3 CPU, minimum 1, a ceiling of excess 1 that counts
+CPUs of team a. Units: u0 (n1, 1 CPU, team b), u1 (n1, 3 CPU, team a), u2 (n2, 2 CPU, team a); n2
+has another 2 CPU in use. Prefixes: u0 frees 1 CPU on n1: no copy. u0 u1: 4 CPU free on n1, one
+copy, and 3 of 1 freed: ``shortest`` is 2. ``fill`` puts the member on n1. ``spared``: u1 first; 3
+CPU are not there beside the member, so it goes. u0: 1 CPU is there, and the ceiling asks nothing of
+it, so it stays.
 """
 
 from __future__ import annotations
@@ -142,21 +173,21 @@ class Fit:
         return self.is_minimum(self.by_domain(free))
 
     def is_minimum(self, fit: IntArray) -> bool:
-        """Whether it does where so many Pods fit, by domain."""
+        """Whether the minimum fits where so many Pods do, by domain."""
         return int(fit.max(initial=0)) >= self.minimum
 
     def by_domain(self, free: Mapping[str, IntArray]) -> IntArray:
-        """How many Pods fit at most, by domain."""
+        """``(domains,)`` how many Pods fit at most."""
         return self.at_most([self.sums(self.copies(need, free)) for need in self.needs])
 
     def sums(self, copies: IntArray, rows: IntArray | slice = slice(None)) -> IntArray:
-        """The sum of ``copies``, those of ``rows``, by domain."""
+        """``(domains,)`` the sum of ``copies``, those of ``rows``."""
         inside, count = self._inside[rows], int(self.domains.max(initial=-1)) + 1
         sums = np.bincount(self.domains[rows][inside], copies[inside], minlength=count)
         return sums.astype(np.int64)
 
     def at_most(self, sums: Sequence[IntArray]) -> IntArray:
-        """How many Pods fit, by domain, with these `sums` of each need."""
+        """``(domains,)`` how many Pods fit; ``sums`` has those of each need, by domain."""
         fit = np.zeros(int(self.domains.max(initial=-1)) + 1, np.int64)
         for need, copies in zip(self.needs, sums, strict=True):
             fit += np.minimum(copies, need.count)
@@ -165,7 +196,7 @@ class Fit:
     def copies(
         self, need: Need, free: Mapping[str, IntArray], rows: IntArray | slice = slice(None)
     ) -> IntArray:
-        """How often a Pod fits on each of ``rows``, at most `Need.count` times.
+        """``(rows,)`` how often a Pod fits on each of ``rows``, at most `Need.count` times.
 
         A node that offers nothing of a resource and will do nevertheless has it from somewhere
         else: from a driver of devices.
@@ -234,11 +265,13 @@ class Capacity:
         More units never make less room, so the number is found by halving. What they free is looked
         up for no more of them than are tried.
         """
+        # 1. Double the prefix until it is enough
         low, high = 0, min(_FIRST_UNITS, len(self._units))
         while not self._is_enough(high):
             if high == len(self._units):
                 return None
             low, high = high + 1, min(2 * high, len(self._units))
+        # 2. Halve what is left between too short and long enough
         while low < high:
             middle = (low + high) // 2
             if self._is_enough(middle):
@@ -339,10 +372,13 @@ class Capacity:
         spared: set[int] = set()
         ended: set[str | int] = set()
         for unit in sorted(gone, key=lambda unit: (unit in elastic, -unit)):
+            # 1. What is leaving goes anyway, and what a group has above a minimum that goes
             if unit < units.leaving or elastic.get(unit, unit) in ended:
                 continue
+            # 2. Put it back
             freed, pods = self._freed_by([unit]), placed.get(unit, ())
             free.take(pods)
+            # 3. It goes after all if a ceiling demands it, or if there is no room beside it
             if any(map(gt, freed, slacks)) or not has_room(pods):
                 free.take(pods, -1)
                 ended.add(units.rest.get(unit, ""))

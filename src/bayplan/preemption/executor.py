@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 
-import msgspec
 import structlog
 
 from bayplan.api.meta import Condition
@@ -117,23 +116,12 @@ class Executor:
         self._instrument.eviction(POD, len(candidate.victims), 0, candidate.violations)
         self._evict(preemptor, candidate.victims)
 
-    def evict_for_group(self, taker: Taker, room: Room, groups: int, violations: int) -> Room:
-        """Evict the victims of ``room``, but for those that are leaving already.
-
-        Args:
-            taker: for whom.
-            room: where.
-            groups: how many PodGroups of Kubernetes leave as a whole.
-            violations: how many of the victims a PodDisruptionBudget protects.
-
-        Returns:
-            The room, which knows who is leaving.
-        """
+    def evict_for_group(self, taker: Taker, room: Room) -> None:
+        """Evict the victims of ``room``, but for those that are leaving already."""
         kind, nodes = kind_of(taker), frozenset(room.nodes.values())
-        self._instrument.eviction(kind, len(room.victims), groups, violations)
+        self._instrument.eviction(kind, len(room.victims), room.groups, room.violations)
         preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, room.anywhere)
         self._evict(preemptor, room.victims)
-        return msgspec.structs.replace(room, leaving=self._evictions.eviction(taker.uid))
 
     def _evict(self, preemptor: Preemptor, chosen: Sequence[Pod]) -> None:
         # A candidate may be a cached one: the node has the same Pods, but their objects may be

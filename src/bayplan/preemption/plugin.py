@@ -28,6 +28,7 @@ from bayplan.framework.points import CarriesOut, EnqueueExtensions, PostFilter, 
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.executor import Executor
+from bayplan.preemption.group import Evict, GroupPreemption
 from bayplan.preemption.policy import VictimPolicy
 
 
@@ -68,6 +69,7 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         # Offline the answer does not depend on where a search begins.
         self._evaluator = Evaluator(handle, policy, (lambda n: n) if handle.exhaustive else enough)
         self._executor, self._evictions = Executor(handle, self.name), handle.evictions
+        self._groups = GroupPreemption(handle, self.name, self._executor)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor back until its victims are leaving."""
@@ -83,6 +85,9 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
 
     def carry_out(self, effect: Effect) -> None:
         """Evict the victims that a search has found."""
+        if isinstance(effect, Evict):
+            self._groups.carry_out(effect)
+            return
         assert isinstance(effect, Preempt)
         analysis = effect.analysis
         self._evaluator.remember(effect.pod, analysis)

@@ -14,9 +14,11 @@ from bayplan.framework.room import NoRoom, Taker
 from bayplan.preemption.capacity import Ceiling, Fit
 from bayplan.preemption.running_pods import RunningPods
 
+NOT_ENOUGH = NoRoom("evicting others would not make room")
+
 
 class YieldRule(Protocol):
-    """Says who may be evicted for a taker; `bayplan.preemption.room` finds out who has to be.
+    """Says who may be evicted for a taker; `ShortestPrefix` finds out who has to be.
 
     Attributes:
         wider: a rule that names more Pods, where those of this one are not enough; None for none.

@@ -39,9 +39,9 @@ from bayplan.plugins.capacity_scheduling.group_victims import QuotaRule
 from bayplan.plugins.capacity_scheduling.quotas import Quotas
 from bayplan.plugins.capacity_scheduling.victims import KEY, QuotaVictims
 from bayplan.preemption.evaluator import TERMINATING
-from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.policy import LowerPriorityVictims
+from bayplan.preemption.shortest_prefix import ShortestPrefix
 
 CHECK_INTERVAL = 300.0
 """Least seconds between two self-checks that rejections cause; one takes 10 ms for 30,000 Pods."""
@@ -60,7 +60,7 @@ class CapacityScheduling(
         victims = QuotaVictims(self._quotas, LowerPriorityVictims(handle.counters))
         super().__init__(args, handle, victims, lambda nodes: nodes)
         rule = QuotaRule(self._quotas, handle.counters)
-        self._groups = GroupPreemption(handle, rule, self._executor)
+        self._strategy = ShortestPrefix(handle, rule)
         self._nominator = handle.nominator
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._clock = handle.monotonic
@@ -111,7 +111,7 @@ class CapacityScheduling(
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """Make room for a group, if that is possible."""
-        return self._groups.make_room(request)
+        return self._groups.make_room(request, self._strategy)
 
     def faults(self) -> Sequence[ObjectFault]:
         """What is wrong with ElasticQuotas."""

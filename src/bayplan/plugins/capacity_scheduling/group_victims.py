@@ -2,7 +2,7 @@
 
 The table is that of `bayplan.plugins.capacity_scheduling.victims`, with the requests of as many
 Pods as the group needs. That quotas admit the group without the victims is proven by the exact plan
-(`bayplan.preemption.room`), whose attempts ask PreFilter.
+(`bayplan.preemption.shortest_prefix`), whose attempts ask PreFilter.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.executor import Executor
-from bayplan.preemption.group import GroupPreemption
-from bayplan.preemption.pod_request import PodRequest
+from bayplan.preemption.group import Evict, GroupPreemption
+from bayplan.preemption.shortest_prefix import ShortestPrefix
 
 _VERDICTS_KEPT = 256
 _VERDICT_SECONDS = 1.0
@@ -102,9 +102,10 @@ class FairShare(
             handle.queues, handle.nominator, handle.counters, self._promised, handle.now
         )
         executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
-        self._reclaim = GroupPreemption(handle, self._rule, executor)
+        self._reclaim = GroupPreemption(handle, self.name, executor)
+        self._strategy = ShortestPrefix(handle, self._rule)
         self._evictions = handle.evictions
-        self._what_if, self._instrument = handle.what_if, handle.instrument
+        self._instrument = handle.instrument
         self._room_request = handle.room_request
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
@@ -161,7 +162,7 @@ class FairShare(
             return PostFilterResult(Status.unschedulable())
         over_limit = failure.statuses.status(0).over_limit
         possible = over_limit or len(failure.candidates)
-        answer = self._answer(state, pod, failure) if possible else NoRoom()
+        answer = self._answer(state, pod) if possible else NoRoom()
         if isinstance(answer, NoRoom):
             if not over_limit:
                 state.effects.append(PassOn(self.name, pod))
@@ -172,13 +173,13 @@ class FairShare(
         explain = partial(_explained, answer, pod)
         return PostFilterResult(Status(reasons=(answer.sentence,)), answer.nodes[pod.uid], explain)
 
-    def _answer(self, state: CycleState, pod: Pod, failure: FilterFailure) -> Room | NoRoom:
+    def _answer(self, state: CycleState, pod: Pod) -> Room | NoRoom:
         """Room for the Pod; a refusal holds for Pods like it while all Pods and nodes stay.
 
         And for no more than a second, as shares change with what waits, and Pods get older. A Pod
         for which others are leaving is no Pod like the others.
         """
-        request = self._request(state, pod, failure)
+        request = self._room_request(state, pod)
         if self._nominator.nominated_node(pod.uid):
             return self._take(request)
         verdict = self._verdicts.get(pod.shape)
@@ -195,11 +196,6 @@ class FairShare(
         journals = self._nodes.pod_journal.position, self._nodes.node_journal.position
         return journals, self._queues.version, self._nominator.version
 
-    def _request(self, state: CycleState, pod: Pod, failure: FilterFailure) -> RoomRequest:
-        if failure.statuses.status(0).over_limit:
-            return self._room_request(state, pod)
-        return PodRequest(self._what_if, state, pod, failure)
-
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """The same for a group; not for one whose Pods belong to several queues."""
         if not self._queues.active:
@@ -214,7 +210,7 @@ class FairShare(
         return answer
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:
-        answer = self._reclaim.make_room(request)
+        answer = self._reclaim.make_room(request, self._strategy)
         if isinstance(answer, NoRoom):
             refusals = ", ".join(self._rule.refusals.values())
             return NoRoom(answer.sentence or refusals, final=True)
@@ -225,6 +221,8 @@ class FairShare(
     def carry_out(self, effect: Effect) -> None:
         """Remember who is held back and who was refused, let the next one try, and count."""
         match effect:
+            case Evict():
+                self._reclaim.carry_out(effect)
             case Held():
                 (self._held.add if effect.is_held else self._held.discard)(effect.pod)
             case PassOn():

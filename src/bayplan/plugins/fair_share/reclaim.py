@@ -55,7 +55,7 @@ from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, 
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.turns import saturation
 from bayplan.preemption.capacity import Ceiling, Fit
-from bayplan.preemption.room import NOT_ENOUGH
+from bayplan.preemption.rule import NOT_ENOUGH
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY = "priority"

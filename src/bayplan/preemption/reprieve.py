@@ -1,0 +1,166 @@
+"""Reprieve: whom a PodGroup of Kubernetes evicts, as kube-scheduler decides it.
+
+1. All units of lower priority are taken away, and the group is tried once.
+2. If it fits then, the units are put back one after the other, the most important first, those
+   before the others that a PodDisruptionBudget protects. A unit stays if the group still fits on
+   the nodes that it got, and is a victim if not.
+
+A unit is a Pod, or all Pods of a group whose disruption mode is "all". Answers to kube-scheduler's
+``framework/preemption/podgrouppreemption.go``. Groups of the label, which kube-scheduler does not
+know, are not left below their minimum: what such a group has above its minimum goes Pod by Pod and
+is put back after the rest, which is one unit (`bayplan.preemption.units`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from bayplan.api.pod import Pod
+from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.cache.node_table.pod_table import start
+from bayplan.cache.pod_groups import Group, find_workload_group, workload_group_key
+from bayplan.cache.sub_groups import sub_group_of
+from bayplan.config.points import Point
+from bayplan.framework.faults import AttemptFault
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.framework.status import Code, Status
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.ranking import most_important_first
+from bayplan.preemption.units import divide
+
+NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Pods that stay or go together.
+
+    Attributes:
+        is_group: a Pod that has a group is one, too.
+        is_whole: all Pods of a group.
+        above: uid of the group that these are above the minimum of; "" for none.
+        ends: uid of the group that falls below its minimum without these; "" for none.
+    """
+
+    priority: int
+    pods: tuple[Pod, ...]
+    is_group: bool
+    is_whole: bool = False
+    above: str = ""
+    ends: str = ""
+
+    def count_of(self, uids: Set[str]) -> int:
+        """How many of its Pods are among these."""
+        return sum(pod.uid in uids for pod in self.pods)
+
+    @property
+    def importance(self) -> tuple[int, bool, int, int]:
+        """Less important ones have higher keys."""
+        return -self.priority, not self.is_group, -len(self.pods), min(map(start, self.pods))
+
+
+class Reprieve:
+    """See the module's docstring, and `bayplan.preemption.group.Strategy`.
+
+    Args:
+        plugin: whose name a fault has.
+    """
+
+    under_way = "ongoing preemption on nominated nodes"
+
+    def __init__(self, handle: InTreeHandle, plugin: str) -> None:
+        self._plugin = plugin
+        self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
+        self._gangs = gangs_of(handle)
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+
+    def awaits(self, taker: Taker, leaving: Pod) -> bool:
+        """See `Strategy`."""
+        if not leaving.is_preempted:
+            return False
+        group = self._group_of(leaving)
+        return (leaving if group is None else group).priority < taker.priority
+
+    def find(self, request: RoomRequest) -> Room | NoRoom:
+        """See `Strategy`.
+
+        Raises:
+            AttemptFault: also where the attempt without any victims ends in an error.
+        """
+        units = sorted(self._units(request.taker.priority), key=lambda unit: unit.importance)
+        if not units:
+            return NOBODY
+        protected = self._budgets.violations(pod for unit in units for pod in unit.pods)
+        # 1. Without all of them
+        with request.trial_without([pod for unit in units for pod in unit.pods]) as trial:
+            if trial.status.code is Code.ERROR:
+                status = Status.error(f"pod group preemption: {trial.status.message}")
+                raise AttemptFault(Point.POD_GROUP_POST_FILTER, self._plugin, status)
+            if not trial.status.ok:
+                return NoRoom(trial.status.message)
+            # 2. Those that a budget protects come first, and what a group can do without last
+            units.sort(key=lambda unit: (bool(unit.above), not unit.count_of(protected)))
+            victims, ended = list[_Unit](), set[str]()
+            for unit in units:
+                if unit.above in ended or not trial.keeps(unit.pods):
+                    victims.append(unit)
+                    ended |= {unit.ends} - {""}
+        victims.sort(key=lambda unit: unit.importance)
+        evicted = tuple(pod for unit in victims for pod in unit.pods)
+        return Room(
+            trial.nodes,
+            evicted,
+            f"found a placement for podgroup, preempting {len(evicted)} victims",
+            groups=sum(unit.is_whole for unit in victims),
+            violations=sum(unit.count_of(protected) for unit in victims),
+        )
+
+    def _units(self, priority: int) -> Iterator[_Unit]:
+        """All units of a lower priority."""
+        seen: set[str] = set()
+        gangs: dict[str, tuple[Group, list[Pod]]] = {}
+        any_groups = self._gangs.any
+        for info in self._nodes:
+            for pod in info.pods:
+                group = self._group_of(pod)
+                gang = self._gangs.group_of(pod) if any_groups and group is None else None
+                if gang is not None:
+                    gangs.setdefault(gang.uid, (gang, []))[1].append(pod)
+                    continue
+                own = pod.priority if group is None else group.priority
+                if own >= priority:
+                    continue
+                if group is None or not group.is_one_unit:
+                    yield _Unit(own, (pod,), is_group=bool(pod.pod_group))
+                elif group.key not in seen:
+                    seen.add(group.key)
+                    members = tuple(self._members.scheduled(group.key))
+                    yield _Unit(own, members, is_group=True, is_whole=True)
+        for gang, pods in gangs.values():
+            yield from _units_of(gang, pods, priority)
+
+    def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
+        key = workload_group_key(pod)
+        return find_workload_group(self._objects, key) if key else None
+
+
+def _units_of(group: Group, pods: Sequence[Pod], priority: int) -> Iterator[_Unit]:
+    """The units of lower priority among the running Pods of a group of the label."""
+    lower = [pod for pod in reversed(most_important_first(pods)) if pod.priority < priority]
+    for pod in lower:
+        if pod.deleted is not None:
+            yield _Unit(pod.priority, (pod,), is_group=False)
+    staying = [pod for pod in lower if pod.deleted is None]
+    running = Counter(sub_group_of(pod.shape) for pod in pods if pod.deleted is None)
+    above, rest = divide(group, [sub_group_of(pod.shape) for pod in staying], running)
+    for place in above:
+        pod = staying[place]
+        yield _Unit(pod.priority, (pod,), is_group=False, above=group.uid)
+    if rest:
+        together = tuple(staying[place] for place in rest)
+        highest = max(pod.priority for pod in together)
+        yield _Unit(highest, together, is_group=True, ends=group.uid)

@@ -1,0 +1,149 @@
+"""ShortestPrefix: as few victims as make room for a group, proven before anybody is touched.
+
+For one Pod, preemption looks for one node (`bayplan.preemption.evaluator`). A group needs many at
+once, and its victims may be groups themselves. Trying sets of victims one after the other does not
+end in time, so the search goes the other way round: it fixes an order, and looks for a place to cut
+it.
+
+1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded. That
+   nobody may it knows from sums, without a look at Pods; that those who may are not enough on any
+   node it may know from bounds (`YieldRule.rules_out`).
+2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
+   are leaving anyway, then by class of the rule, budget, priority, surplus, age.
+3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
+   group requires that (`bayplan.preemption.capacity`), and frees what limits demand that it would
+   exceed (`YieldRule.ceilings`), on whichever nodes. More units never make less room, so halving
+   finds it: some 15 passes over the columns for 30,000 Pods.
+4. **Reprieve**: members are put where there is room then, and units stay whose room they do not
+   use, or that fit beside them, those that should yield last first, unless a limit demands them.
+5. **Proof** (`bayplan.preemption.proof`): one exact plan of the group, by all of its plugins, in a
+   world without the others. It may put members elsewhere; if more units can stay by that, another
+   plan proves it. So it does for units that can stay if members are closer together than the plan
+   put them. For a Pod that a limit holds back, each unit that no limit demands is tried, too: it
+   may be on another node.
+6. Where the proof fails, for reasons other than resources, it is tried without the whole prefix,
+   then without longer ones, and what the plan does not use is spared afterwards: all of it, or one
+   half and then the other, and so on. There are `PROOFS` plans at most.
+7. The rule has the last word: it may refuse the victims as a whole.
+
+The victims are evicted and all members nominated in one step, so nobody of lower priority takes the
+room meanwhile, and there is no second search while victims are leaving
+(`bayplan.preemption.group`).
+
+An example: two nodes of 4 CPU, a group of 2 Pods of 3 CPU. ``a`` (1 CPU, priority 0) and ``b`` (3
+CPU, priority 1) run on n1, ``c`` (2 CPU, priority 2) on n2. Units: a, b, c. Free: 0 and 2 CPU.
+
+- Prefixes: a: one copy, none: (1, 2) CPU free -> 0 copies. a b: (4, 2) -> 1. a b c: (4, 4) -> 2.
+- Reprieve, with a member on each node, from the end: c needs 2 CPU, n2 has 1 left: it goes. b
+  needs 3, n1 has 1: it goes. a needs 1, n1 has 1: it stays.
+- The plan without b and c places a member on each node: it is the proof. Victims: b, c.
+
+Devices that victims have allocated are not counted as free, as they are freed only after their end:
+a group that needs just these gets none by this. kube-scheduler does likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.capacity import Capacity, Fit, Placed, needs_of
+from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.proof import Proof
+from bayplan.preemption.rule import NOT_ENOUGH, YieldRule
+from bayplan.preemption.running_pods import RunningPods
+from bayplan.preemption.units import make_units
+
+
+class ShortestPrefix:
+    """See the module's docstring, and `bayplan.preemption.group.Strategy`.
+
+    Args:
+        rule: who may be evicted; where that is not enough, `YieldRule.wider` says it.
+    """
+
+    under_way = ""
+
+    def __init__(self, handle: InTreeHandle, rule: YieldRule) -> None:
+        self._rule = rule
+        self._nodes, self._nominator = handle.nodes, handle.nominator
+        self._gangs = gangs_of(handle)
+        self._budgets = handle.objects.shared(Budgets, handle.objects)
+
+    def awaits(self, _taker: Taker, leaving: Pod) -> bool:
+        """See `Strategy`."""
+        return leaving.is_preempted
+
+    def find(self, request: RoomRequest) -> Room | NoRoom:
+        """See `Strategy`."""
+        rule = self._rule
+        if not rule.has_victims(request.taker):
+            return NoRoom()
+        running = RunningPods(self._nodes)
+        fit = self._fit(request)
+        impossible = rule.rules_out(request.taker, running, fit)
+        if impossible is not None:
+            return impossible
+        room = self._find_among(request, rule, running, fit)
+        if room is NOT_ENOUGH and rule.wider is not None:
+            room = self._find_among(request, rule.wider, running, fit)
+        return room
+
+    def _find_among(
+        self, request: RoomRequest, rule: YieldRule, running: RunningPods, fit: Fit
+    ) -> Room | NoRoom:
+        # 1. Who may yield
+        classes = rule.classes(request.taker, running)
+        if not (classes >= 0).any():
+            return NoRoom()
+        ceilings = rule.ceilings(request.taker)
+        # 2. Units
+        useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
+        for ceiling in ceilings:
+            freed = np.array([ceiling.freed(pod) for pod in running.examples])
+            useful |= freed[running.codes] > 0
+        units = make_units(running, classes, useful, self._gangs, self._budgets)
+        # 3. to 6. The shortest prefix, reprieve and proof
+        proof = Proof(request, self._nodes, units, Capacity(fit, units, ceilings))
+        if not proof.find():
+            return NOT_ENOUGH
+        proof.reprieve()
+        # 7. The rule has the last word
+        victims = tuple(pod for pod in units.pods_of(proof.gone) if pod.deleted is None)
+        refusal = rule.refusal(request.taker, victims)
+        if refusal:
+            return NoRoom(refusal)
+        return Room(
+            proof.plan,
+            victims,
+            _sentence(len(proof.plan), rule.describe(victims), victims),
+            anywhere=proof.is_by_limits_alone(),
+            violations=len(self._budgets.violations(victims)),
+        )
+
+    def _fit(self, request: RoomRequest) -> Fit:
+        taker, domains = request.taker, self._nodes.domains(request.taker.level)
+        return Fit(self._nodes, needs_of(request), taker.minimum, domains, self._held(taker))
+
+    def _held(self, taker: Taker) -> Iterator[Placed]:
+        """Nominated Pods whose room is not for the taker."""
+        own = {pod.uid for pod in taker.pods}
+        for name in self._nominator.nominated_nodes():
+            row = self._nodes.row(name)
+            if row is not None:
+                for pod in self._nominator.nominated_pods(name):
+                    if pod.priority >= taker.priority and pod.uid not in own:
+                        yield row, pod
+
+
+def _sentence(members: int, description: str, victims: Sequence[Pod]) -> str:
+    if not victims:
+        return (
+            f"MakingRoom: {members} Pods fit as soon as others have left that are leaving already"
+        )
+    return f"MakingRoom: {description} are evicted, so that {members} Pods fit"
