@@ -29,7 +29,7 @@ from bayplan.app.assembly import make_profiles
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.requests import pod_requests
 from bayplan.config import parse_config, parse_feature_gates
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Removed
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
