@@ -10,6 +10,7 @@ from tests.preemption.world import (
     NOW,
     PREEMPTED,
     World,
+    as_preemptor,
     candidates,
     node,
     preemptor,
@@ -18,10 +19,10 @@ from tests.preemption.world import (
 )
 
 from bayplan.api.pod import Pod
-from bayplan.engine.extenders import ExtenderError
-from bayplan.engine.registry import Registry
 from bayplan.extenders.wire import MetaVictims
 from bayplan.framework import Plugin, Status
+from bayplan.framework.extenders import ExtenderError
+from bayplan.framework.registry import Registry
 from bayplan.framework.status import Code
 from bayplan.preemption.plugin import Preempt
 from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_pod
@@ -268,8 +269,13 @@ def test_live_as_many_candidates_as_configured_are_looked_at(
 
 def test_the_next_search_begins_where_the_last_one_ended() -> None:
     world = many(5, **limits(0, 2))
-    # Each Pod has a shape of its own, so nothing is known of earlier dry runs.
-    chosen = [world.preempt(preemptor().label("n", str(i))).nominated_node for i in range(4)]
+    chosen = []
+    for i in range(4):
+        # Each Pod has a shape of its own, so nothing is known of earlier dry runs.
+        pod = as_preemptor(preemptor().label("n", str(i)))
+        node_name = world.preempt(pod).nominated_node
+        world.core.world.nominator.nominate(pod, node_name)
+        chosen.append(node_name)
     assert chosen == ["n01", "n03", "n04", "n02"]
 
 

@@ -34,8 +34,8 @@ from bayplan.testing import PodBuilder
         ),
         pytest.param(
             [victim("a", started=None), victim("b", started=None), victim("c", started=None)],
-            ["c", "b", "a"],
-            id="of those not started, the last that came is first",
+            ["a", "b", "c"],
+            id="of those not started, the first that came is first",
         ),
     ],
 )

@@ -27,7 +27,7 @@ from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
 from bayplan.app.watchdog import Watchdog
 from bayplan.config import EffectiveConfig
-from bayplan.engine.registry import Registry
+from bayplan.framework.registry import Registry
 from bayplan.server.options import PortOptions
 
 log = structlog.get_logger("process")

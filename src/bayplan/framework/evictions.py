@@ -34,6 +34,8 @@ from bayplan.framework.status import Status
 
 POD, POD_GROUP = "pod", "podgroup"
 """Kinds of preemptors, as in kube-scheduler's messages and metrics."""
+_LEAST_SWEEP = 256
+"""Preemptors and victims that are kept before those are forgotten that are gone."""
 _WORDS = {POD: "pod", POD_GROUP: "pod group"}
 
 
@@ -142,22 +144,41 @@ class Evictions:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._by_preemptor: dict[str, Eviction] = {}
+        self._victims: set[str] = set()
+        self._sweep = _LEAST_SWEEP
 
     def begin(self, preemptor: Preemptor, plugin: str, victims: Sequence[Pod]) -> Eviction:
         """The decision of ``plugin`` that ``victims`` leave for ``preemptor``."""
         eviction = Eviction(preemptor, plugin, victims, self._cache)
+        self._by_preemptor[preemptor.uid] = eviction
+        self._victims.update(eviction.victims)
+        if len(self._by_preemptor) + len(self._victims) > self._sweep:
+            self._forget_gone()
+        return eviction
+
+    def _forget_gone(self) -> None:
         running = self._by_preemptor.items()
         self._by_preemptor = {uid: each for uid, each in running if not each.over}
-        self._by_preemptor[preemptor.uid] = eviction
-        return eviction
+        self._victims = {uid for uid in self._victims if self._cache.pod(uid) is not None}
+        self._sweep = _LEAST_SWEEP + 2 * (len(self._by_preemptor) + len(self._victims))
 
     def assume(self, victim: Pod, condition: Condition, now: float) -> None:
         """``victim`` counts as terminating from now on (seconds since the epoch)."""
         self._cache.evict(victim.uid, condition, datetime.fromtimestamp(now, UTC))
 
+    def spare(self, eviction: Eviction, victim: Pod) -> None:
+        """The victim was not bound yet: it goes back to the queue, and need not be deleted."""
+        self._victims.discard(victim.uid)
+        eviction.spare(victim)
+
     def failed(self, victim: Pod) -> None:
         """A call has failed: ``victim`` stays, as far as the API server shows."""
+        self._victims.discard(victim.uid)
         self._cache.keep(victim.uid)
+
+    def is_victim(self, uid: str) -> bool:
+        """Whether this scheduler has decided that the Pod leaves: no search keeps it."""
+        return uid in self._victims or self._cache.is_eviction_assumed(uid)
 
     def eviction(self, uid: str) -> Eviction | None:
         """The last eviction for the preemptor, while victims may still be there."""

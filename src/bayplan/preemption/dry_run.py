@@ -3,11 +3,12 @@
 Every candidate node is a row of a what-if table; rows are independent. First all Pods that the
 policy permits to evict (of lower priority, for DefaultPreemption) are removed from all rows. Then,
 in rounds, each row gets its next Pod back: first Pods that a group cannot do without, then Pods
-whose budget would be violated, then the most important ones. The Filter plugins and the policy
-evaluate all rows in one call. If the preemptor no longer fits on a row, the Pod is removed again
-and is a victim. A PodGroup of Kubernetes whose disruption mode is "all" is one victim: its Pods on
-the row come back together or not at all, and its Pods on other nodes leave with them. Without
-groups of the label, the result for each row is that of kube-scheduler's ``SelectVictimsOnNode``.
+whose budget would be violated, then the most important ones, at last those whose eviction is
+decided already. The Filter plugins and the policy evaluate all rows in one call. If the preemptor
+no longer fits on a row, the Pod is removed again and is a victim. A PodGroup of Kubernetes whose
+disruption mode is "all" is one victim: its Pods on the row come back together or not at all, and
+its Pods on other nodes leave with them. Without groups of the label, the result for each row is
+that of kube-scheduler's ``SelectVictimsOnNode``.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
-from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.evictions import Evictions
 from bayplan.framework.status import Status
+from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.policy import VictimPolicy
@@ -48,6 +50,7 @@ class _World:
         protected: uids of the Pods whose budget would be violated.
         needed: by uid, the group of those that it cannot do without.
         victims: those of `evictable` that have to go, as far as is known.
+        leaving: uids of the Pods whose eviction is decided already.
     """
 
     row: int
@@ -56,13 +59,18 @@ class _World:
     protected: set[str]
     needed: Mapping[str, str]
     victims: set[Victim]
+    leaving: frozenset[str]
 
     def turns(self) -> list[Victim]:
         """The order in which Pods get their chance to stay."""
 
-        def less_protected(victim: Victim) -> tuple[bool, bool]:
+        def less_protected(victim: Victim) -> tuple[bool, bool, bool]:
             uids = {pod.uid for pod in victim}
-            return self.needed.keys().isdisjoint(uids), self.protected.isdisjoint(uids)
+            needed, protected = (
+                not uids.isdisjoint(self.needed),
+                not uids.isdisjoint(self.protected),
+            )
+            return uids <= self.leaving, not needed, not protected
 
         return sorted(self.evictable, key=less_protected)
 
@@ -74,8 +82,10 @@ class _World:
             return Status.error(f'expected at least one victim pod on node "{self.node_name}"')
         uids = {pod.uid for pod in victims}
         broken = {self.needed[uid] for uid in uids & self.needed.keys()}
-        violations = len(uids & self.protected)
-        return Candidate(self.row, self.node_name, victims, violations, len(broken))
+        violations, leaving = len((uids & self.protected) - self.leaving), uids & self.leaving
+        return Candidate(
+            self.row, self.node_name, victims, violations, len(broken), frozenset(leaving)
+        )
 
 
 class DryRun:
@@ -92,6 +102,7 @@ class DryRun:
         budgets: Budgets,
         gangs: Gangs,
         policy: VictimPolicy,
+        evictions: Evictions,
         state: CycleState,
         pod: Pod,
         nodes: NodeTable,
@@ -100,6 +111,7 @@ class DryRun:
         self._budgets = budgets
         self._gangs = gangs
         self._policy = policy
+        self._evictions = evictions
         self._pod = pod
         self._full = nodes
         self._cycle = state
@@ -127,11 +139,14 @@ class DryRun:
         return outcomes
 
     def _world(self, row: int) -> _World:
-        ordered = by_importance(self._evictable(self._full.pods[row].values()))
+        evictable = self._evictable(self._full.pods[row].values())
+        is_victim = self._evictions.is_victim
+        leaving = frozenset(p.uid for p in chain.from_iterable(evictable) if is_victim(p.uid))
+        ordered = by_importance(evictable, leaving)
         pods = list(chain.from_iterable(ordered))
         protected, needed = self._budgets.violations(pods), self._gangs.needed(pods)
         node_name = self._full.names[row] or ""
-        return _World(row, node_name, ordered, protected, needed, set())
+        return _World(row, node_name, ordered, protected, needed, set(), leaving)
 
     def _evictable(self, on_node: Iterable[Pod]) -> list[Victim]:
         """Who may go of the Pods of a node, a group of mode "all" as a whole."""

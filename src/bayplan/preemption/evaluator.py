@@ -17,9 +17,9 @@ import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
-from bayplan.engine.extenders import ExtenderError
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.in_tree_handle import InTreeHandle, NamedVictims, PreemptionExtender
+from bayplan.framework.extenders import ExtenderError
+from bayplan.framework.handle import InTreeHandle, NamedVictims, PreemptionExtender
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
@@ -133,6 +133,7 @@ class Evaluator:
                 self._budgets,
                 self._gangs,
                 self._policy,
+                self._handle.evictions,
                 state,
                 pod,
                 self._nodes,
@@ -178,8 +179,10 @@ class Evaluator:
         if failure.statuses.status(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         on_node = self._nodes.pods[row].values()
-        leaving = (p for p in on_node if p.deleted is not None)
-        awaited = any(self._policy.is_awaited(state, pod, p) for p in leaving)
+        leaving = [p for p in on_node if p.deleted is not None]
+        eviction = self._handle.evictions.eviction(pod.uid)
+        own = eviction.victims.keys() if eviction is not None else ()
+        awaited = any(p.uid in own or self._policy.is_awaited(state, pod, p) for p in leaving)
         return TERMINATING if awaited else ""
 
     # Dry runs

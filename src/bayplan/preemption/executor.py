@@ -22,8 +22,7 @@ from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.errors import NotFound
 from bayplan.framework.evictions import POD, POD_GROUP, Eviction, Preemptor
-from bayplan.framework.handle import ClusterWriter, Done
-from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
 from bayplan.framework.room import Room, Taker
 from bayplan.preemption.ranking import Candidate
 
@@ -153,7 +152,7 @@ class Executor:
         if self._call_back(victim):
             self._evictions.assume(victim, condition, self._handle.now())
             self._tell(eviction, victim, " (in kube-scheduler memory).")
-            eviction.spare(victim)
+            self._evictions.spare(eviction, victim)
             self._answered(eviction, began, victim, None)
             return
         tell = partial(self._tell, eviction, victim)

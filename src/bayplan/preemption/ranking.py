@@ -1,13 +1,16 @@
-"""Ranking: compares candidate nodes by the victims on them.
+"""Ranking: compares candidate nodes by the victims on them, and the victims of one node.
 
 Every possible preemption is a `Candidate`; its rank is a row of integers, so that thousands can be
 compared in a few array operations. The criteria and their order are those of kube-scheduler's
 ``pickOneNodeForPreemption``; groups, which it does not know, come before all of them.
+
+A Pod whose eviction is decided already (`bayplan.framework.evictions`) is the least important one,
+and to evict it again costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +25,8 @@ _PRIORITY_SHIFT = 2**31
 Rank = tuple[int, int, int, int, int]
 """Groups that fall below their minimum and PDB violations, highest priority, sum of priorities,
 victims, start in microseconds."""
+_NOTHING_TO_DO: Rank = (0, -_PRIORITY_SHIFT - 1, 0, 0, NOT_STARTED)
+"""Of a node where all victims are leaving."""
 _GROUP_SHIFT = 2**31
 """Makes one group that falls below its minimum worse than any number of violations."""
 
@@ -35,6 +40,7 @@ class Candidate:
         victims: who has to go, the most important first.
         violations: how many of them a PodDisruptionBudget protects.
         broken: how many groups fall below their minimum without them.
+        leaving: uids of those whose eviction is decided already.
     """
 
     row: int
@@ -42,13 +48,17 @@ class Candidate:
     victims: tuple[Pod, ...]
     violations: int
     broken: int = 0
+    leaving: frozenset[str] = frozenset()
 
     @property
     def rank(self) -> Rank:
         """The lower the first difference the better; of start times, the higher."""
-        priorities = [p.priority for p in self.victims]
+        victims = [p for p in self.victims if p.uid not in self.leaving]
+        if not victims:
+            return _NOTHING_TO_DO
+        priorities = [p.priority for p in victims]
         shifted = sum(priorities) + _PRIORITY_SHIFT * len(priorities)
-        earliest = min(start(p) for p in self.victims if p.priority == max(priorities))
+        earliest = min(start(p) for p in victims if p.priority == max(priorities))
         harm = self.violations + _GROUP_SHIFT * self.broken
         return harm, priorities[0], shifted, len(priorities), earliest
 
@@ -58,23 +68,24 @@ def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for (pod,) in by_importance((pod,) for pod in pods)]
 
 
-def by_importance(victims: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
+def by_importance(
+    victims: Iterable[tuple[Pod, ...]], leaving: Collection[str] = ()
+) -> list[tuple[Pod, ...]]:
     """Higher priority first, then members of a PodGroup of Kubernetes, larger, longer running.
 
-    kube-scheduler reads the clock again for each comparison of Pods that have not started, which
-    makes the one that came to the node later the more important one.
+    A Pod that has not started counts as started when it is looked at, so of such Pods the one that
+    came to the node first is the more important one. Pods that are leaving come last.
 
     Args:
         victims: Pods that go together, in the order in which the first of them came to the node.
+        leaving: uids of Pods whose eviction is decided already.
     """
 
-    def key(entry: tuple[int, tuple[Pod, ...]]) -> tuple[int, bool, int, int, int]:
-        place, pods = entry
-        started = min(map(start, pods))
-        order = -place if started == NOT_STARTED else place
-        return -pods[0].priority, not pods[0].pod_group, -len(pods), started, order
+    def key(pods: tuple[Pod, ...]) -> tuple[bool, int, bool, int, int]:
+        leaves = bool(leaving) and all(pod.uid in leaving for pod in pods)
+        return leaves, -pods[0].priority, not pods[0].pod_group, -len(pods), min(map(start, pods))
 
-    return [pods for _, pods in sorted(enumerate(victims), key=key)]
+    return sorted(victims, key=key)
 
 
 def best(ranks: IntArray, now: float) -> IntArray:

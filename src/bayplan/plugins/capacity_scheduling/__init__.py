@@ -23,8 +23,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import PluginMetrics
-from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.framework.handle import InTreeHandle, PluginMetrics
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
@@ -47,6 +46,9 @@ from bayplan.preemption.shortest_prefix import ShortestPrefix
 CHECK_INTERVAL = 300.0
 """Least seconds between two self-checks that rejections cause; one takes 10 ms for 30,000 Pods."""
 _NOT_YET = PostFilterResult(Status.unschedulable(f"preemption: {TERMINATING}"))
+_AWAITING = PostFilterResult(
+    Status.unschedulable("preemption: not eligible due to terminating pods that quotas count.")
+)
 
 
 class CapacityScheduling(
@@ -104,6 +106,9 @@ class CapacityScheduling(
         """See `PreemptionPlugin`. A profile that has PreEnqueue off does not evict twice either."""
         if self._evictions.hold(pod.uid) is not None:
             return _NOT_YET
+        admission = state.get(KEY, Admission)
+        if admission is not None and admission.is_awaiting:
+            return _AWAITING
         return super().post_filter(state, pod, failure)
 
     def _check_sums(self) -> None:

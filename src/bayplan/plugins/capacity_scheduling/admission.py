@@ -40,6 +40,7 @@ class Admission:
         above_maximum: whether it would be above its maximum.
         above_total: whether all namespaces with a quota together would use more than the sum of
             their minimums.
+        is_awaiting: whether it would not be above either if those were gone that are preempted.
     """
 
     def __init__(self, quotas: Quotas, pod: Pod, nominated: Sequence[Pod] = ()) -> None:
@@ -47,11 +48,18 @@ class Admission:
         self._quotas = quotas
         self._request = self._own = self._total = request(pod)
         bounds = quotas.bounds(pod)
+        self.above_maximum = is_above(self.quota.used, bounds.own)
+        self.above_total = is_above(quotas.total_used, bounds.total)
+        self.is_awaiting = self.above_maximum or self.above_total
         if nominated:
             self._own, self._total = self._beside(pod, nominated)
             bounds = Bounds(quotas, self.quota, self._own, self._total)
-        self.above_maximum = is_above(self.quota.used, bounds.own)
-        self.above_total = is_above(quotas.total_used, bounds.total)
+        if nominated or self.is_awaiting:
+            own = is_above(self.quota.staying, bounds.own)
+            total = is_above(quotas.total_staying, bounds.total)
+            self.above_maximum |= own
+            self.above_total |= total
+            self.is_awaiting = self.is_awaiting and not (own or total)
         self._vectors: dict[int, IntArray] = {}
         self._moved: IntArray | None = None
 
@@ -62,7 +70,11 @@ class Admission:
             if quota is self.quota and other.priority >= pod.priority:
                 add(own, request(other))
                 add(total, request(other))
-            elif quota is not None and quota is not self.quota and not quota.exceeds_minimum():
+            elif (
+                quota is not None
+                and quota is not self.quota
+                and not quota.exceeds_minimum(quota.staying)
+            ):
                 add(total, request(other))
         return own, total
 
@@ -89,7 +101,7 @@ class Admission:
         quotas = self._quotas
         own_room = self.quota.room_below_maximum(own)
         everything = self._with_all_names(total)
-        total_room = room(quotas.total_minimum, quotas.total_used, everything, 0)
+        total_room = room(quotas.total_minimum, quotas.total_staying, everything, 0)
         left = [own_room.get(name, _NO_LIMIT) for name in self._names]
         left += [total_room.get(name, _NO_LIMIT) for name in self._names]
         return np.array([max(-_NO_LIMIT, min(amount, _NO_LIMIT)) for amount in left])
@@ -104,7 +116,7 @@ class Admission:
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
         """What if ``pod`` were on ``row`` (``sign`` 1), or gone from there (-1)?"""
-        if pod.namespace not in self._quotas.by_namespace:
+        if pod.namespace not in self._quotas.by_namespace or pod.is_preempted:
             return
         assert self._moved is not None, "only a what-if copy can be changed"
         width = len(self._names)

@@ -35,6 +35,13 @@ def add(total: dict[str, int], more: Amounts, sign: int = 1) -> None:
         total[name] = total.get(name, 0) + sign * amount
 
 
+def without(used: Amounts, leaving: Amounts) -> Amounts:
+    """What of ``used`` stays."""
+    if not leaving:
+        return used
+    return {name: amount - leaving.get(name, 0) for name, amount in used.items()}
+
+
 def room(limit: Amounts, used: Amounts, more: Amounts, unnamed: int) -> dict[str, int]:
     """What ``limit`` leaves when ``more`` comes to ``used``, for all that is compared.
 

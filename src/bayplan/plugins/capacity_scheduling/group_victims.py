@@ -36,7 +36,9 @@ class QuotaRule:
         quota = self._quotas.by_namespace.get(taker.pods[0].namespace)
         if quota is None or quota.exceeds_minimum_with(_needed(taker)):
             return self._counters.any_below(taker.priority)
-        return any(other.exceeds_minimum() for other in self._quotas.by_namespace.values())
+        return any(
+            other.exceeds_minimum(other.used) for other in self._quotas.by_namespace.values()
+        )
 
     def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
         """See `YieldRule`."""
@@ -66,9 +68,11 @@ class QuotaRule:
         for pod in running.pods:
             by_namespace[pod.namespace].append(pod)
         for quota in self._quotas.by_namespace.values():
-            left = dict(quota.used)
-            pods = [] if quota is lender else most_important_first(by_namespace[quota.namespace])
-            for pod in reversed(pods):
+            left = dict(quota.staying)
+            pods = [] if quota is lender else by_namespace[quota.namespace]
+            borrowed.update(pod.uid for pod in pods if pod.is_preempted)
+            staying = (pod for pod in pods if not pod.is_preempted)
+            for pod in reversed(most_important_first(staying)):
                 if not quota.exceeds_minimum(left):
                     break
                 borrowed.add(pod.uid)

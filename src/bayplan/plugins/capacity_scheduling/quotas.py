@@ -2,6 +2,8 @@
 
 What a namespace uses is the sum over its Pods in the cache, assumed ones included; it is kept for
 every namespace, so a quota that is made after its Pods is right at once. `recount` proves the sums.
+Pods that a scheduler has preempted are in the sums until they are gone, and in sums of their own:
+what will be used (`Quota.staying`) is what decides who is evicted.
 
 One quota counts in a namespace: the oldest, of equally old ones the first by name.
 """
@@ -26,12 +28,15 @@ from bayplan.plugins.capacity_scheduling.amounts import (
     exceeds,
     request,
     room,
+    without,
 )
 from bayplan.plugins.shared.effective_resources import counted
 from bayplan.plugins.shared.resource_names import CORE
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _BOUNDS_KEPT = 4096
+_Sums = defaultdict[str, dict[str, int]]
+"""Amounts by namespace."""
 
 
 class Quota:
@@ -42,25 +47,37 @@ class Quota:
         minimum: what they are guaranteed.
         maximum: the most that they may use.
         used: what they use; the live sum, read only.
+        leaving: what of that preempted Pods use; likewise.
     """
 
-    def __init__(self, namespace: str, minimum: Amounts, maximum: Amounts, used: Amounts) -> None:
+    def __init__(
+        self, namespace: str, minimum: Amounts, maximum: Amounts, used: Amounts, leaving: Amounts
+    ) -> None:
         self.namespace = namespace
         self.minimum = minimum
         self.maximum = maximum
         self.used = used
+        self.leaving = leaving
+
+    @property
+    def staying(self) -> Amounts:
+        """What will be used when those are gone that leave."""
+        return without(self.used, self.leaving)
 
     def room_below_maximum(self, more: Amounts) -> dict[str, int]:
-        """What may come on top of ``more``; a resource that the maximum does not name is free."""
-        return room(self.maximum, self.used, more, UNLIMITED)
+        """What may come on top of ``more``; a resource that the maximum does not name is free.
+
+        What is leaving does not count.
+        """
+        return room(self.maximum, self.staying, more, UNLIMITED)
 
     def exceeds_minimum_with(self, more: Amounts) -> bool:
-        """Whether the namespace would be above its minimum with ``more``."""
-        return exceeds(self.minimum, self.used, more, 0)
+        """Whether the namespace would be above its minimum with ``more``, without what leaves."""
+        return exceeds(self.minimum, self.staying, more, 0)
 
-    def exceeds_minimum(self, used: Amounts | None = None) -> bool:
-        """Whether the namespace is above its minimum, or would be if it used ``used``."""
-        return exceeds(self.minimum, {}, self.used if used is None else used, 0)
+    def exceeds_minimum(self, used: Amounts) -> bool:
+        """Whether the namespace would be above its minimum if it used ``used``."""
+        return exceeds(self.minimum, {}, used, 0)
 
 
 class Bounds:
@@ -85,6 +102,7 @@ class Quotas:
         by_namespace: the quota that counts in each namespace that has one.
         total_minimum: what all namespaces with a quota are guaranteed together.
         total_used: what they use together.
+        total_leaving: what of that preempted Pods use.
         faults: what is wrong with the objects; replaced, never changed.
     """
 
@@ -92,32 +110,42 @@ class Quotas:
         self.by_namespace: dict[str, Quota] = {}
         self.total_minimum: dict[str, int] = {}
         self.total_used: dict[str, int] = {}
+        self.total_leaving: dict[str, int] = {}
         self.faults: Sequence[ObjectFault] = ()
         self._faults: dict[str, list[ObjectFault]] = {}
         self._pods = pods
         self._objects: defaultdict[str, dict[str, ElasticQuota]] = defaultdict(dict)
         self._bounds: dict[tuple[str, int], Bounds] = {}
         """By namespace and `SpecPart.id` of the requests."""
-        self._used = self._sums()
+        self._used, self._leaving = self._sums()
         pods.listen(self)
         objects.on_change(ELASTIC_QUOTA, self._changed)
+
+    @property
+    def total_staying(self) -> Amounts:
+        """What all will use together when those are gone that leave."""
+        return without(self.total_used, self.total_leaving)
 
     def recount(self) -> dict[str, str]:
         """What differed from a sum over all Pods, by namespace; empty when all is well.
 
         From now on the fresh sums count.
         """
-        fresh, differences = self._sums(), {}
-        for namespace in sorted({*fresh, *self._used}):
-            used, due = self._used[namespace], fresh[namespace]
-            if _nonzero(used) != _nonzero(due):
-                differences[namespace] = f"used {_nonzero(used)}, but its Pods take {due}"
-            used.clear()
-            used.update(due)
-        total = self._total_used()
-        if _nonzero(self.total_used) != _nonzero(total) and not differences:
-            differences["*"] = f"used {self.total_used}, but all quotas together {total}"
-        self.total_used = total
+        differences: dict[str, str] = {}
+        for kept, fresh, word in zip(
+            (self._used, self._leaving), self._sums(), ("used", "leaving"), strict=True
+        ):
+            for namespace in sorted({*fresh, *kept}):
+                was, due = kept[namespace], fresh[namespace]
+                if _nonzero(was) != _nonzero(due):
+                    differences[namespace] = f"{word} {_nonzero(was)}, but its Pods take {due}"
+                was.clear()
+                was.update(due)
+        before = self.total_used, self.total_leaving
+        self._set_totals()
+        after = self.total_used, self.total_leaving
+        if [*map(_nonzero, before)] != [*map(_nonzero, after)] and not differences:
+            differences["*"] = f"used and leaving {before}, but all quotas together {after}"
         self._bounds.clear()
         return differences
 
@@ -146,18 +174,22 @@ class Quotas:
 
     def _count(self, pod: Pod, sign: int) -> None:
         namespace = pod.shape.namespace
-        used, total = self._used[namespace], self.total_used
-        counts = namespace in self.by_namespace
-        for name, amount in request(pod).items():
-            used[name] = used.get(name, 0) + sign * amount
+        amounts, counts = request(pod), namespace in self.by_namespace
+        add(self._used[namespace], amounts, sign)
+        if counts:
+            add(self.total_used, amounts, sign)
+        if pod.deleted is not None and pod.is_preempted:
+            add(self._leaving[namespace], amounts, sign)
             if counts:
-                total[name] = total.get(name, 0) + sign * amount
+                add(self.total_leaving, amounts, sign)
 
-    def _sums(self) -> defaultdict[str, dict[str, int]]:
-        used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    def _sums(self) -> tuple[_Sums, _Sums]:
+        used, leaving = _Sums(dict), _Sums(dict)
         for pod in self._pods.pods():
             add(used[pod.namespace], request(pod))
-        return used
+            if pod.is_preempted:
+                add(leaving[pod.namespace], request(pod))
+        return used, leaving
 
     # Quotas
 
@@ -183,7 +215,7 @@ class Quotas:
         self.total_minimum = {}
         for quota in self.by_namespace.values():
             add(self.total_minimum, quota.minimum)
-        self.total_used = self._total_used()
+        self._set_totals()
 
     def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
         """From now on it counts, unless it cannot be read; says what is wrong with it."""
@@ -194,19 +226,19 @@ class Quotas:
         except QuantityError as error:
             text = f"the ElasticQuota is ignored: {error}"
             return [ObjectFault(about, "InvalidAmount", text)]
-        used = self._used[namespace]
-        self.by_namespace[namespace] = Quota(namespace, minimum, maximum, used)
+        sums = self._used[namespace], self._leaving[namespace]
+        self.by_namespace[namespace] = Quota(namespace, minimum, maximum, *sums)
         left = room(maximum, {}, minimum, UNLIMITED)
         if more := sorted(name for name in left if left[name] < 0):
             text = f"spec.min is more than spec.max: {', '.join(more)}"
             return [ObjectFault(about, "MinAboveMax", text)]
         return []
 
-    def _total_used(self) -> dict[str, int]:
-        total: dict[str, int] = {}
+    def _set_totals(self) -> None:
+        self.total_used, self.total_leaving = {}, {}
         for quota in self.by_namespace.values():
-            add(total, quota.used)
-        return total
+            add(self.total_used, quota.used)
+            add(self.total_leaving, quota.leaving)
 
 
 def _age(quota: ElasticQuota) -> tuple[datetime, str]:

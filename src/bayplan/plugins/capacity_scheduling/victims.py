@@ -55,7 +55,7 @@ class QuotaVictims:
             return leaving.priority < pod.priority
         if quota is None or admission is None:
             return False
-        return not admission.above_minimum and quota.exceeds_minimum()
+        return not admission.above_minimum and quota.exceeds_minimum(quota.used)
 
     def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
         """Those that the table of the module's docstring names."""
@@ -77,8 +77,10 @@ class QuotaVictims:
         evictable = []
         for other in reversed(most_important_first(others)):
             quota = quotas[other.namespace]
-            left = used.setdefault(other.namespace, dict(quota.used))
-            if quota.exceeds_minimum(left):
+            left = used.setdefault(other.namespace, dict(quota.staying))
+            if other.is_preempted:
+                evictable.append(other)
+            elif quota.exceeds_minimum(left):
                 evictable.append(other)
                 add(left, request(other), -1)
         return evictable

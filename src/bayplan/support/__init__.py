@@ -1,1 +1,0 @@
-"""What has nothing to do with scheduling: logs, files in memory, texts."""

@@ -1,0 +1,224 @@
+"""Nobody is evicted beyond need, however long deletions, ends, events and bindings take.
+
+Every world is uniform: all Pods are of one size, so that counting says how many have to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.groups import group_cluster, pod_group
+from tests.groups import members as label_members
+from tests.groups import show as show_groups
+from tests.plugins.capacity_scheduling.world import PROFILE as QUOTA_PROFILE
+from tests.plugins.capacity_scheduling.world import quota
+from tests.queues import queue, queues_profile
+from tests.queues import show as show_queues
+from tests.slow_api import SlowApi
+from tests.workload_groups import gang, workload_cluster
+from tests.workload_groups import members as gang_members
+from tests.workload_groups import show as show_gangs
+
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
+
+HIGH = 10
+ORDERS = st.lists(st.integers(0, 5039), max_size=60)
+"""What happens next, as indices of all that may, modulo their number."""
+
+
+class World:
+    """Full nodes, and Pods that take the room of those on them.
+
+    Attributes:
+        need: how many Pods have to go.
+        takers: how many of the Pods called ``high`` run in the end.
+    """
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], cluster: Cluster) -> None:
+        self.draw, self.cluster = draw, cluster
+        self.nodes: int = draw(st.integers(1, 3))
+        self.cpus: int = draw(st.integers(2, 6))
+        for number in range(self.nodes):
+            node = make_node(f"n{number}").capacity(cpu=str(self.cpus), memory="64Gi", pods=110)
+            cluster.add(node.label("kubernetes.io/hostname", f"n{number}"))
+        self.api = SlowApi(
+            cluster,
+            grace=draw(st.booleans()),
+            starts=draw(st.booleans()),
+            faults=draw(st.integers(0, 2)),
+        )
+        self.need = self.takers = 0
+
+    @property
+    def size(self) -> int:
+        """How many Pods there is room for."""
+        return self.nodes * self.cpus
+
+    def fill(self, prefix: str, number: int, namespace: str = "default", first: int = 0) -> None:
+        """So many Pods of low priority run, on one node after the other."""
+        started = self.draw(st.booleans())
+        low = [
+            self.pod(f"{prefix}-{i}", namespace).label("app", "low").node(f"n{i // self.cpus}")
+            for i in range(first, first + number)
+        ]
+        if started:
+            low = [pod.start_time(f"2026-01-01T00:{i:02}:00Z") for i, pod in enumerate(low)]
+        self.api.create(*low)
+        self.api.deliver()
+
+    def pod(self, name: str, namespace: str = "default", priority: int = 0) -> PodBuilder:
+        """A Pod of 1 CPU."""
+        return make_pod(name).namespace(namespace).req(cpu="1").priority(priority)
+
+    def high(self, number: int, namespace: str = "default", priority: int = HIGH) -> None:
+        """So many Pods come that take room."""
+        for i in range(number):
+            self.api.create(self.pod(f"high-{i}", namespace, priority))
+        self.takers += number
+
+    def run(self) -> None:
+        """Things happen in some order, and then until nothing happens any more."""
+        for choice in self.draw(ORDERS):
+            actions = self.api.actions()
+            actions[choice % len(actions)]()
+        self.api.settle()
+
+
+def single(world: World) -> None:
+    """Pods evict Pods of lower priority."""
+    number = world.draw(st.integers(1, world.size))
+    free = world.draw(st.integers(0, 1))
+    world.fill("low", world.size - free)
+    world.high(number)
+    world.need = max(number - free, 0)
+
+
+def budgets(world: World) -> None:
+    """The same under a PodDisruptionBudget."""
+    budget = make_object(POD_DISRUPTION_BUDGET, "b")
+    budget.spec(selector={"matchLabels": {"app": "low"}})
+    world.cluster.add(budget.status(disruptionsAllowed=world.draw(st.integers(0, world.size))))
+    single(world)
+
+
+def mixed(world: World) -> None:
+    """Pods of several priorities: those of the middle yield, too."""
+    world.fill("low", world.size)
+    high = world.draw(st.integers(1, world.size))
+    middle = world.draw(st.integers(0, world.size - high))
+    for i in range(middle):
+        world.api.create(world.pod(f"high-middle-{i}", priority=HIGH // 2))
+    world.high(high)
+    world.takers += middle
+    world.need = high + middle
+
+
+def label_groups(world: World) -> None:
+    """PodGroups of the label API, all of the same size."""
+    world.fill("low", world.size)
+    size = world.draw(st.integers(1, world.size))
+    number = world.draw(st.integers(1, world.size // size))
+    for group in range(number):
+        show_groups(world.cluster, pod_group(f"high{group}", minMember=size))  # type: ignore[arg-type]
+        world.api.create(*(p.priority(HIGH) for p in label_members(f"high{group}", size)))
+    world.need = world.takers = number * size
+
+
+def gangs(world: World) -> None:
+    """PodGroups of Kubernetes, all of the same size."""
+    world.fill("low", world.size)
+    size = world.draw(st.integers(1, world.size))
+    number = world.draw(st.integers(1, world.size // size))
+    for group in range(number):
+        show_gangs(world.cluster, gang(f"high{group}", size, priority=HIGH))
+        world.api.create(*(p.priority(HIGH) for p in gang_members(f"high{group}", size)))
+    world.need = world.takers = number * size
+
+
+def groups_and_pods(world: World) -> None:
+    """A group and single Pods."""
+    world.fill("low", world.size)
+    size = world.draw(st.integers(1, world.size - 1))
+    number = world.draw(st.integers(1, world.size - size))
+    show_groups(world.cluster, pod_group("high-g", minMember=size))  # type: ignore[arg-type]
+    world.api.create(*(p.priority(HIGH) for p in label_members("high-g", size)))
+    world.high(number)
+    world.takers += size
+    world.need = number + size
+
+
+def quotas(world: World) -> None:
+    """A namespace takes back what another one has borrowed."""
+    own = world.draw(st.integers(1, world.size))
+    lent = world.size - own
+    most = {"cpu": world.size}
+    world.cluster.add(quota("a", {"cpu": lent}, most), quota("b", {"cpu": own}, most))
+    world.fill("low", world.size, "a")
+    world.high(own, "b", priority=world.draw(st.sampled_from([-HIGH, HIGH])))
+    wanting = world.draw(st.integers(0, 3))
+    for i in range(wanting):
+        world.api.create(world.pod(f"more-{i}", "b", -HIGH))
+    world.need = own
+
+
+def reclaim(world: World) -> None:
+    """A queue takes back what is guaranteed to it."""
+    own = world.draw(st.integers(1, world.size))
+    a = queue("a", "a", guaranteed={"cpu": world.size - own})
+    show_queues(world.cluster, a, queue("b", "b", guaranteed={"cpu": own}))  # type: ignore[arg-type]
+    world.fill("low", world.size, "a")
+    world.high(own, "b", priority=world.draw(st.sampled_from([0, HIGH])))
+    world.need = own
+
+
+def limits(world: World) -> None:
+    """Pods take the place of others that count for the same limit; nodes have room."""
+    used = world.draw(st.integers(1, world.size))
+    show_queues(world.cluster, queue("a", "a", limit={"cpu": used}))  # type: ignore[arg-type]
+    world.fill("low", used, "a")
+    number = world.draw(st.integers(1, used))
+    world.high(number, "a")
+    world.need = number
+
+
+def plain_cluster() -> Cluster:
+    return Cluster()
+
+
+def quota_cluster() -> Cluster:
+    return Cluster(config={"profiles": [QUOTA_PROFILE]})
+
+
+def queue_cluster() -> Cluster:
+    return Cluster(config={"profiles": [queues_profile()]})
+
+
+WAYS = [
+    pytest.param(plain_cluster, single, id="pods"),
+    pytest.param(plain_cluster, budgets, id="pods-under-a-budget"),
+    pytest.param(plain_cluster, mixed, id="pods-of-three-priorities"),
+    pytest.param(group_cluster, label_groups, id="groups"),
+    pytest.param(workload_cluster, gangs, id="groups-of-kubernetes"),
+    pytest.param(group_cluster, groups_and_pods, id="groups-and-pods"),
+    pytest.param(quota_cluster, quotas, id="quotas"),
+    pytest.param(queue_cluster, reclaim, id="queues"),
+    pytest.param(queue_cluster, limits, id="limits-of-queues"),
+]
+
+
+@pytest.mark.parametrize(("make", "way"), WAYS)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_nobody_is_evicted_beyond_need(
+    make: Callable[[], Cluster], way: Callable[[World], None], data: st.DataObject
+) -> None:
+    world = World(data.draw, make())
+    way(world)
+    world.run()
+    assert len(world.api.evicted) == world.need
+    assert world.api.running("high") == world.takers
