@@ -5,7 +5,6 @@ grants and nothing else; and the API server notes (`audit.py`) what of that is u
 """
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import yaml
 
 from e2e.belongings import OURS, Belongings, name_of, objects_of
+from e2e.messages import as_if_alone
 from e2e.provider import ControlPlane, NodeSpec, Part, create_nodes, token_kubeconfig, wait_until
 from e2e.provider.golang import ROOT
 from e2e.provider.process import Endpoint, StartError, free_port, unverified
@@ -39,9 +39,6 @@ OTHER = "bayplan-other"
 SOON = 120.0
 """Seconds in which a scheduler that works has reacted, however busy the machine: a backoff and what
 starting takes, and far less than the five minutes after which every waiting Pod is tried anyway."""
-
-_CORDONED = "node(s) were unschedulable"
-_COUNTS = re.compile(r"0/(\d+) nodes are available: ([^.]*)\.")
 
 _INSTALLED = ("get", "deployments", "-A", f"-l=app.kubernetes.io/name={NAME}", "-o=json")
 _numbers = count()
@@ -114,9 +111,8 @@ class Cluster:
     """A control plane with kwok and deploy/, and short ways to make and look at objects.
 
     In a cluster that is not ours alone, nodes of others are cordoned from `set_up` to `tear_down`:
-    what is expected of a scheduler is expected of the nodes that a test makes. Messages are given
-    as they would be without those nodes. A borrowed cluster gets all of deploy/ with the CRDs, is
-    refused if it has any of that, and is left as it was.
+    what is expected of a scheduler is expected of the nodes that a test makes. A borrowed cluster
+    gets all of deploy/ with the CRDs, is refused if it has any of that, and is left as it was.
 
     Args:
         plane: the control plane.
@@ -126,6 +122,7 @@ class Cluster:
 
     Attributes:
         kubeconfig: file with the token of bayplan's ServiceAccount.
+        others: how many nodes are not ours; they are rejected for every Pod.
     """
 
     def __init__(
@@ -144,7 +141,7 @@ class Cluster:
         self._events: Any = client.EventsV1Api(self.api.api_client)
         self.kubeconfig = plane.folder / "bayplan.kubeconfig"
         self._cordoned: list[str] = []
-        self._others = 0
+        self.others = 0
         self._is_set_up = False
         self._schedulers: list[Bayplan] = []
         self._first = self._deployment(EVERYTHING if plane.borrowed else deploy)
@@ -218,7 +215,7 @@ class Cluster:
 
     def cordon_others(self) -> None:
         """Cordon the nodes that are not ours, but for those that their owner has cordoned."""
-        self._others = len(self._nodes(f"!{OURS}"))
+        self.others = len(self._nodes(f"!{OURS}"))
         for name in self.open_nodes():
             self.patch_node(name, unschedulable=True)
             self._cordoned.append(name)
@@ -233,11 +230,7 @@ class Cluster:
         for name in self._cordoned:
             self.patch_node(name, unschedulable=False)
         self._cordoned.clear()
-        self._others = 0
-
-    def _of_ours(self, message: str) -> str:
-        """``message`` as it would be without the nodes of others, which are all cordoned."""
-        return without_cordoned(message, self._others) if self._others else message
+        self.others = 0
 
     def token(self, account: str, namespace: str = SYSTEM) -> str:
         """A token of that ServiceAccount."""
@@ -392,62 +385,44 @@ class Cluster:
     def condition(self, name: str) -> Json:
         """The Pod's condition PodScheduled, or an empty one."""
         conditions = self.pod(name)["status"].get("conditions", [])
-        condition: Json = next((c for c in conditions if c["type"] == "PodScheduled"), {})
-        if "message" in condition:
-            condition["message"] = self._of_ours(condition["message"])
-        return condition
+        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+    def waits(self, name: str, text: str, reason: str = "Unschedulable") -> bool:
+        """Whether the Pod waits for that reason, with ``text``, as `as_if_alone` has it."""
+        condition = self.condition(name)
+        said = as_if_alone(condition.get("message", ""), text, self.others)
+        return condition.get("reason") == reason and text in said
 
     def wait_condition(self, name: str, reason: str = "Unschedulable", text: str = "") -> str:
-        """Wait until the Pod waits for that reason, with `text` in the message; returns that."""
-
-        def message() -> str:
-            condition = self.condition(name)
-            right = condition.get("reason") == reason and text in condition.get("message", "")
-            return str(condition["message"]) if right else ""
-
+        """Wait until the Pod `waits`; returns the message."""
         try:
-            return wait_until(message, SOON, f"{name} {reason}: {text}")
+            wait_until(lambda: self.waits(name, text, reason), SOON, f"{name} {reason}: {text}")
         except TimeoutError as error:
             raise TimeoutError(f"{error}; it is {self.condition(name)}") from None
+        return str(self.condition(name)["message"])
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the scheduler's events about the Pod that there is now."""
         uid = self.pod(name)["metadata"]["uid"]
         answer = self._events.list_namespaced_event(self.namespace, _preload_content=False)
         return [
-            (event["reason"], self._of_ours(event["note"]))
+            (event["reason"], event["note"])
             for event in json.loads(answer.data)["items"]
             if event["regarding"].get("uid") == uid
         ]
 
     def wait_event(self, name: str, reason: str, note: str) -> None:
         """Wait until there is such an event about the Pod, with `note` in its text."""
-        wait_until(
-            lambda: any(r == reason and note in text for r, text in self.events(name)),
-            SOON,
-            f"event {reason} of {name}: {note}",
-        )
+
+        def is_there() -> bool:
+            notes = (text for r, text in self.events(name) if r == reason)
+            return any(note in as_if_alone(text, note, self.others) for text in notes)
+
+        wait_until(is_there, SOON, f"event {reason} of {name}: {note}")
 
     def overcommitted(self) -> dict[str, Json]:
         """Nodes whose Pods request more than they have: cpu (milli), memory (bytes), pods."""
         return overcommitted(self._nodes(OURS), self.pods().values())
-
-
-def without_cordoned(message: str, count: int) -> str:
-    """``message`` as if ``count`` cordoned nodes that reject the Pod were not there."""
-
-    def counted(match: re.Match[str]) -> str:
-        total, reasons = int(match[1]) - count, []
-        for reason in match[2].split(", "):
-            number, _, text = reason.partition(" ")
-            is_theirs = text in (_CORDONED, "Preemption is not helpful for scheduling")
-            left = int(number) - count if is_theirs else int(number)
-            if left:
-                reasons.append(f"{left} {text}")
-        return f"0/{total} nodes are available: {', '.join(sorted(reasons))}."
-
-    without = _COUNTS.sub(counted, message)
-    return "no nodes available to schedule pods" if without.startswith("0/0 nodes") else without
 
 
 def overcommitted(nodes: Iterable[Json], pods: Iterable[Json]) -> dict[str, Json]:

@@ -85,17 +85,14 @@ class Workloads:
 
         return wait_until(placed, SOON, f"{bound} Pods of {name} bound")
 
-    def waiting(self, name: str, text: str) -> tuple[str, str]:
-        """Wait until one Pod waits with ``text`` in its message; its name and the message."""
+    def waiting(self, name: str, text: str) -> str:
+        """Wait until one Pod waits with ``text`` in its message; its name."""
 
-        def message() -> tuple[str, str] | None:
-            for found in self.pods(name):
-                told = self.cluster.condition(found["metadata"]["name"]).get("message", "")
-                if text in told:
-                    return found["metadata"]["name"], told
-            return None
+        def waits() -> str:
+            names = (pod["metadata"]["name"] for pod in self.pods(name))
+            return next((one for one in names if self.cluster.waits(one, text)), "")
 
-        return wait_until(message, SOON, f"a Pod of {name} waits: {text}")
+        return wait_until(waits, SOON, f"a Pod of {name} waits: {text}")
 
 
 @pytest.fixture
@@ -144,11 +141,13 @@ def test_a_full_zone_holds_the_others_back_until_it_has_room(
 ) -> None:
     cluster.nodes(NodeSpec("a1", zone="a", cpu="8"), NodeSpec("b1", zone="b", cpu="1"))
     workloads.deploy("web", 4, topologySpreadConstraints=spread("web"), cpu="1")
-    _, message = workloads.waiting("web", "didn't match pod topology spread constraints")
-    assert message == (
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread "
-        "constraints. preemption: 0/2 nodes are available: "
-        f"2 {NO_VICTIMS}."
+    workloads.waiting(
+        "web",
+        (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology "
+            "spread constraints. preemption: 0/2 nodes are available: "
+            f"2 {NO_VICTIMS}."
+        ),
     )
     assert per_zone(workloads.nodes("web", 3)) == {"a": 2, "b": 1}
     cluster.nodes(NodeSpec("b2", zone="b"))
@@ -160,10 +159,12 @@ def test_a_node_without_the_zone_takes_no_pod_that_must_be_spread(
 ) -> None:
     cluster.nodes(NodeSpec("lost"))
     workloads.deploy("web", 1, topologySpreadConstraints=spread("web"))
-    name, message = workloads.waiting("web", "topology spread")
-    assert message.startswith(
-        "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints "
-        "(missing required label). "
+    name = workloads.waiting(
+        "web",
+        (
+            "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints "
+            "(missing required label). "
+        ),
     )
     cluster.kubectl("label", "node", "lost", f"{ZONE}=found")
     assert cluster.wait_bound(name) == {name: "lost"}
@@ -199,11 +200,13 @@ def test_a_pod_waits_for_the_one_that_it_must_be_near_and_follows_it(
 ) -> None:
     cluster.nodes(*(NodeSpec(name, zone=name[0]) for name in ("a1", "b1", "b2", "c1")))
     workloads.deploy("web", 2, affinity={"podAffinity": near("cache")}, cpu="100m")
-    _, message = workloads.waiting("web", "pod affinity")
-    assert message == (
-        "0/4 nodes are available: 4 node(s) didn't match pod affinity rules. "
-        "preemption: 0/4 nodes are available: "
-        f"4 {NOT_HELPFUL}."
+    workloads.waiting(
+        "web",
+        (
+            "0/4 nodes are available: 4 node(s) didn't match pod affinity rules. "
+            "preemption: 0/4 nodes are available: "
+            f"4 {NOT_HELPFUL}."
+        ),
     )
     cluster.create(
         pod("cache", workloads.scheduler, {"app": "cache"}, nodeSelector={HOST: "b1"}, cpu="1")
@@ -242,11 +245,13 @@ def test_replicas_that_avoid_each_other_wait_for_a_host_of_their_own(
 ) -> None:
     cluster.nodes(NodeSpec("n1"), NodeSpec("n2"))
     workloads.deploy("db", 3, affinity={"podAntiAffinity": near("db", HOST)}, cpu="100m")
-    _, message = workloads.waiting("db", "anti-affinity")
-    assert message == (
-        "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. "
-        "preemption: 0/2 nodes are available: "
-        f"2 {NO_VICTIMS}."
+    workloads.waiting(
+        "db",
+        (
+            "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. "
+            "preemption: 0/2 nodes are available: "
+            f"2 {NO_VICTIMS}."
+        ),
     )
     cluster.nodes(NodeSpec("n3"))
     assert workloads.nodes("db", 3) == {"n1": 1, "n2": 1, "n3": 1}
@@ -260,9 +265,9 @@ def test_a_pod_that_wants_to_be_alone_keeps_others_away_until_it_goes(
     cluster.create(pod("quiet", workloads.scheduler, affinity=alone))
     cluster.wait_bound("quiet")
     cluster.create(pod("noisy", workloads.scheduler, {"app": "noisy"}))
-    message = cluster.wait_condition("noisy")
-    assert message.startswith(
-        "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules. "
+    cluster.wait_condition(
+        "noisy",
+        text="0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
     )
     cluster.delete("quiet")
     cluster.wait_bound("noisy")

@@ -27,9 +27,8 @@ def test_hello_world_waits_for_its_node_while_that_is_cordoned(
     cluster.nodes(NodeSpec("k8s-node1", unschedulable=True), NodeSpec("k8s-node2"))
     run("hello_world")
     cluster.apply(PLUGINS / "hello_world" / "pod.yaml")
-    message = cluster.wait_condition("pod1")
-    assert "1 node(s) were unschedulable" in message
-    assert "1 node(s) didn't satisfy plugin(s) [HelloWorld]" in message
+    cluster.wait_condition("pod1", text="1 node(s) were unschedulable")
+    cluster.wait_condition("pod1", text="1 node(s) didn't satisfy plugin(s) [HelloWorld]")
     cluster.patch_node("k8s-node1", unschedulable=None)
     assert cluster.wait_bound("pod1") == {"pod1": "k8s-node1"}
     note = f"Successfully assigned {cluster.namespace}/pod1 to k8s-node1"

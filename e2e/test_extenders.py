@@ -110,11 +110,14 @@ def test_an_extender_filters_and_is_told_of_what_it_is_to_judge(
     body["spec"]["containers"][0]["env"] = [{"name": "GREETING", "value": "hello"}]
     cluster.create(body, pod("q", OTHER, **on("a")))
     assert cluster.wait_bound("p") == {"p": "b"}
-    assert cluster.wait_condition("q", text="haunted") == (
-        "0/3 nodes are available: 1 a is haunted, 2 node(s) didn't match Pod's node "
-        "affinity/selector. preemption: 0/3 nodes are available: "
-        "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for "
-        "scheduling."
+    cluster.wait_condition(
+        "q",
+        text=(
+            "0/3 nodes are available: 1 a is haunted, 2 node(s) didn't match Pod's node "
+            "affinity/selector. preemption: 0/3 nodes are available: "
+            "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for "
+            "scheduling."
+        ),
     )
     asked = next(a for a in extender.calls("filter") if a["Pod"]["metadata"]["name"] == "p")
     assert asked["Pod"]["metadata"]["uid"] == cluster.pod("p")["metadata"]["uid"]
@@ -311,8 +314,10 @@ def test_an_extender_saves_all_victims(
     run(serve(spare=["a", "b"]).settings("preempt", cached=True))
     full()
     cluster.create(pod("vip", OTHER, cpu="1", priorityClassName="e2e-vip"))
-    assert cluster.wait_condition("vip") == (
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: no candidate node for preemption"
+    cluster.wait_condition(
+        "vip",
+        text="0/2 nodes are available: 2 Insufficient cpu. "
+        "preemption: no candidate node for preemption",
     )
     assert sorted(cluster.pods()) == ["on-a", "on-b", "vip"]
 
@@ -323,8 +328,11 @@ def test_nobody_is_evicted_where_an_extender_says_that_this_would_not_help(
     run(serve(hopeless={"a": "a is cursed"}, reject={"b": "b is busy"}).settings("filter"))
     cluster.nodes(NodeSpec("a"), NodeSpec("b"))
     cluster.create(pod("vip", OTHER, priorityClassName="e2e-vip"))
-    assert cluster.wait_condition("vip") == (
-        "0/2 nodes are available: 1 a is cursed, 1 b is busy. "
-        "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
-        "1 Preemption is not helpful for scheduling."
+    cluster.wait_condition(
+        "vip",
+        text=(
+            "0/2 nodes are available: 1 a is cursed, 1 b is busy. "
+            "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+            "1 Preemption is not helpful for scheduling."
+        ),
     )

@@ -77,6 +77,16 @@ def wait_note(cluster: Cluster, group: str, text: str, kind: str = "PodGroup") -
     wait_until(lambda: any(text in n for n in notes(cluster, group, kind)), SOON, f"event {text}")
 
 
+def short_by_cpu(cluster: Cluster) -> str:
+    """The cause, which is not named where others have nodes with free CPUs, though cordoned."""
+    return "" if cluster.others else ", short by cpu"
+
+
+def no_room(cluster: Cluster, fit: int, of: int) -> str:
+    """What is said of a group that is short of CPU."""
+    return f"NoRoom: at most {fit} of {of} fit{short_by_cpu(cluster)}"
+
+
 def bound(cluster: Cluster, group: str) -> set[str]:
     """The Pods of a group that have a node."""
     pods = cluster.pods().items()
@@ -95,8 +105,8 @@ def test_a_group_that_fits_is_bound_and_one_that_does_not_holds_nothing(
     wait_note(cluster, "fits", "Bound: 6 Pods, of which 6 are needed")
 
     cluster.create(*big)
-    wait_note(cluster, "big", "NoRoom: at most 2 of 6 fit, short by cpu")
-    text = f"the group {cluster.namespace}/big does not fit at once, short by cpu"
+    wait_note(cluster, "big", no_room(cluster, 2, 6))
+    text = f"the group {cluster.namespace}/big does not fit at once{short_by_cpu(cluster)}"
     cluster.wait_condition("big-3", text=text)
     assert bound(cluster, "big") == set()
     # Smaller ones go on.
@@ -291,7 +301,7 @@ def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
     cluster.nodes(NodeSpec("g1", cpu="2"))
     create_group(cluster, "waits", 3)
     cluster.create(*members("waits", 3))
-    wait_note(cluster, "waits", "NoRoom: at most 2 of 3 fit, short by cpu")
+    wait_note(cluster, "waits", no_room(cluster, 2, 3))
     found = cluster.kubectl("get", "nodes,pods,podgroups", "-o=yaml", namespace=cluster.namespace)
     (tmp_path / "cluster.yaml").write_text(found)
     profile = {"schedulerName": OTHER, "plugins": {"multiPoint": MULTI_POINT}}
@@ -313,7 +323,7 @@ def test_a_group_of_the_cluster_is_explained_from_what_kubectl_prints(
         check=True,
     )
     verdict = json.loads(answer.stdout)
-    assert verdict["message"].startswith("NoRoom: at most 2 of 3 fit, short by cpu")
+    assert verdict["message"].startswith(no_room(cluster, 2, 3))
     assert len(verdict["members"]) == 3
     # Without a file the running cluster is read: the group, and a Pod of it.
     config = f"--config={tmp_path / 'config.yaml'}"
@@ -364,10 +374,10 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
         cluster.apply(tmp_path / "job.yaml")
         if name == "fits":
             wait_note(cluster, "fits", "Bound: 3 Pods, of which 3 are needed", kind="Job")
-    wait_note(cluster, "big", "NoRoom: at most 1 of 4 fit, short by cpu", kind="Job")
+    wait_note(cluster, "big", no_room(cluster, 1, 4), kind="Job")
     config = cluster.config(profiles=[profile])
     verdict = cluster.explain("group", "Job/big", f"--config={config}")
-    assert verdict["message"].startswith("NoRoom: at most 1 of 4 fit, short by cpu")
+    assert verdict["message"].startswith(no_room(cluster, 1, 4))
     assert (len(bound(cluster, "fits")), len(bound(cluster, "big"))) == (3, 0)
     cluster.create(pod("small", OTHER, cpu="1"))
     cluster.wait_bound("small")
@@ -402,7 +412,7 @@ def test_what_a_dead_leader_bound_of_a_group_without_room_for_the_rest_is_given_
     bayplan = start(cluster.config(profiles=[profile]))
     text = "2 of 3 Pods have had nodes for 5s; they are evicted, to wait with the others"
     wait_note(cluster, "part", text, kind="Job")
-    wait_note(cluster, "part", "NoRoom: at most 2 of 3 fit, short by cpu", kind="Job")
+    wait_note(cluster, "part", no_room(cluster, 2, 3), kind="Job")
     after = cluster.pods()
     assert {name for name in before if name in after} == {before[2]}
     assert bound(cluster, "part") == set()

@@ -161,13 +161,16 @@ def test_the_preemptor_keeps_its_nomination_and_its_place_while_the_victim_ends(
     wait_nominated(cluster, "vip", "a")
     wait_preempted(cluster, slow, cluster.pod("vip"), "a")
     message = f"0/1 nodes are available: 1 Insufficient cpu. {evicting('a')}"
-    assert cluster.wait_condition("vip") == message
+    cluster.wait_condition("vip", text=message)
 
     # One CPU is free, but it is promised: a Pod of lower priority does not get it.
     cluster.create(new("thief", "mid", cpu="1"))
-    assert cluster.wait_condition("thief") == (
-        "0/1 nodes are available: 1 Insufficient cpu. "
-        "preemption: 0/1 nodes are available: 1 Insufficient cpu."
+    cluster.wait_condition(
+        "thief",
+        text=(
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: 0/1 nodes are available: 1 Insufficient cpu."
+        ),
     )
     assert cluster.pod("vip")["status"]["nominatedNodeName"] == "a"
     assert cluster.node_of("vip") == ""
@@ -216,9 +219,12 @@ def test_a_pod_that_evicts_nobody_waits_for_room(
     cluster.create(new("first", cpu="1"))
     cluster.wait_bound("first")
     cluster.create(new("meek", "meek", cpu="1"))
-    assert cluster.wait_condition("meek") == (
-        "0/1 nodes are available: 1 Insufficient cpu. "
-        "preemption: not eligible due to preemptionPolicy=Never."
+    cluster.wait_condition(
+        "meek",
+        text=(
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: not eligible due to preemptionPolicy=Never."
+        ),
     )
     assert sorted(cluster.pods()) == ["first", "meek"]
     cluster.delete("first")
@@ -232,10 +238,13 @@ def test_nobody_is_evicted_for_a_pod_of_the_same_priority(
     cluster.create(new("first", "vip", cpu="1"))
     cluster.wait_bound("first")
     cluster.create(new("second", "vip", cpu="1"))
-    assert cluster.wait_condition("second") == (
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
-        "preemption: 0/2 nodes are available: "
-        f"1 {NO_VICTIMS}, 1 Preemption is not helpful for scheduling."
+    cluster.wait_condition(
+        "second",
+        text=(
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
+            "preemption: 0/2 nodes are available: "
+            f"1 {NO_VICTIMS}, 1 Preemption is not helpful for scheduling."
+        ),
     )
 
 

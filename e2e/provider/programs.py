@@ -9,7 +9,7 @@ from pathlib import Path
 from e2e.provider.golang import ROOT, GoProgram
 
 REFERENCE = "1.37"
-KUBERNETES = {REFERENCE: (1, 37, 2), "1.36": (1, 36, 3)}
+KUBERNETES = {REFERENCE: (1, 37, 2), "1.36": (1, 36, 3), "1.35": (1, 35, 4), "1.34": (1, 34, 4)}
 STAGES = ROOT / "e2e" / "kwok" / "stages.yaml"
 
 KWOK = GoProgram("kwok", ROOT / "e2e" / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
