@@ -198,6 +198,20 @@ class Cluster:
             stack.callback(self._belongings.remove)
             stack.callback(self.uncordon_others)
 
+    def mend(self) -> None:
+        """End its schedulers, start what was killed, and remove what the others look at."""
+        for scheduler in self._schedulers:
+            scheduler.kill()
+        self._schedulers.clear()
+        for part in self.plane.parts.values():
+            if part.running:
+                part.signal(signal.SIGCONT)
+            else:
+                part.start()
+        self.clear()
+        self.kubectl("delete", "lease", NAME, "--ignore-not-found", namespace=SYSTEM)
+        self.kubectl("delete", "events", "--all", namespace=SYSTEM)
+
     def _deployment(self, deploy: Path) -> list[Json]:
         """The namespace, and deploy/ rendered, with no replicas."""
         objects = list(yaml.safe_load_all(self.kubectl("kustomize", str(deploy))))

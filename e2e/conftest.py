@@ -170,10 +170,19 @@ def classes(shared: Cluster) -> Iterator[None]:
     shared.kubectl("delete", "priorityclass", "e2e-vip", "e2e-mid", "e2e-meek")
 
 
-@pytest.fixture
-def own(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """A cluster that the test may break."""
+@pytest.fixture(scope="session")
+def breakable(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """The cluster of `own`: its API server stores JSON, and nodes stay Ready while kwok sleeps."""
     if not chosen().owns_parts:
         pytest.skip("the API server of somebody else is not to be killed")
     with ExitStack() as stack:
-        yield new_cluster(stack)
+        cluster = new_cluster(stack, "--storage-media-type=application/json")
+        cluster.plane.start_controller_manager("*", "--node-monitor-grace-period=30m")
+        yield cluster
+
+
+@pytest.fixture
+def own(breakable: Cluster) -> Iterator[Cluster]:
+    """A cluster that the test may break; it is mended afterwards."""
+    yield breakable
+    breakable.mend()

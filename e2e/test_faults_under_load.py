@@ -27,7 +27,7 @@ from e2e.proxy import Proxy
 from e2e.test_faults import says_no_traceback
 
 FULL = os.environ.get("BAYPLAN_LOAD") == "full"
-NODES, PER_NODE = (100, 20) if FULL else (40, 12)
+NODES, PER_NODE, QPS = (100, 20, 200) if FULL else (20, 12, 100)
 PODS = NODES * PER_NODE
 HANGS = 35.0 if FULL else 5.0
 """Seconds for which the API server hangs; a request is given up after 30."""
@@ -42,7 +42,7 @@ PACKING = {
     ],
 }
 """Fills one node after the other: room that seems free is taken at once."""
-RATE: dict[str, Any] = {"clientConnection": {"qps": 200, "burst": 1}, "profiles": [PACKING]}
+RATE: dict[str, Any] = {"clientConnection": {"qps": QPS, "burst": 1}, "profiles": [PACKING]}
 """Slow enough for a fault to come in the middle."""
 LEASE = {
     "leaderElect": True,
@@ -167,8 +167,9 @@ class Load:
         return sum(bayplan.log.read_text().count(BOUND) for bayplan in self.schedulers)
 
     def reach(self, share: float) -> None:
-        """Wait until that share of the Pods is bound."""
+        """Wait until that share of the Pods is bound, and not yet all of them."""
         wait_until(lambda: self.bound() >= share * PODS, IN_TIME, f"{share:.0%} bound")
+        assert self.bound() < PODS, "too late for a fault in the middle"
 
     def fullest(self, count: int) -> list[NodeSpec]:
         """The nodes with the most Pods."""
@@ -205,36 +206,18 @@ class Load:
         for bayplan in self.schedulers:
             assert says_no_traceback(bayplan)
 
-    def end(self) -> None:
-        for bayplan in self.schedulers:
-            bayplan.kill()
-        self.cluster.clear(IN_TIME)
-
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(scope="module")
-def breakable(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
-    if not chosen().owns_parts:
-        pytest.skip("the API server of somebody else is not to be killed")
-    with ExitStack() as stack:
-        cluster = new_cluster(stack, "--storage-media-type=application/json")
-        # Nodes stay Ready for as long as kwok is asleep.
-        cluster.plane.start_controller_manager("*", "--node-monitor-grace-period=30m")
-        yield cluster
+@pytest.fixture
+def load(own: Cluster) -> Load:
+    return Load(own)
 
 
 @pytest.fixture
-def load(breakable: Cluster) -> Iterator[Load]:
-    made = Load(breakable)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def proxy(breakable: Cluster) -> Iterator[Proxy]:
-    with closing(Proxy(breakable.kubeconfig)) as made:
+def proxy(own: Cluster) -> Iterator[Proxy]:
+    with closing(Proxy(own.kubeconfig)) as made:
         yield made
 
 
@@ -365,7 +348,7 @@ def test_an_api_server_that_takes_few_requests_at_a_time(
         assert b'code="429"' in load.api_server.endpoint.get("/metrics")
 
 
-@pytest.mark.parametrize("qps", [200, 20], ids=["time for all bindings", "too little time"])
+@pytest.mark.parametrize("qps", [QPS, QPS // 10], ids=["time for all bindings", "too little time"])
 def test_a_scheduler_that_is_told_to_end(load: Load, qps: int) -> None:
     load.create()
     first = load.start(load.cluster.config(**RATE | {"clientConnection": {"qps": qps, "burst": 1}}))

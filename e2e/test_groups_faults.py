@@ -19,12 +19,15 @@ SLOWLY = {"qps": 0.4, "burst": 1}
 
 
 @pytest.fixture
-def groups(own: Cluster) -> Cluster:
-    """A control plane of its own, with PodGroups and classes of priority."""
+def groups(own: Cluster) -> Iterator[Cluster]:
+    """A cluster to break, with PodGroups and a class of priority."""
     own.kubectl("apply", "-f", str(CRD))
     own.kubectl("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=300s")
     own.kubectl("create", "priorityclass", "e2e-high", "--value=1000")
-    return own
+    yield own
+    allow_bindings(own)
+    own.kubectl("delete", "podgroups", "--all", namespace=own.namespace)
+    own.kubectl("delete", "priorityclass", "e2e-high")
 
 
 @pytest.fixture
