@@ -6,6 +6,7 @@ import os
 
 import structlog
 from hypothesis import settings
+from tests.properties import FACTOR
 
 structlog.configure(
     processors=[
@@ -16,7 +17,7 @@ structlog.configure(
 
 settings.register_profile(
     "bayplan",
-    max_examples=100,
+    max_examples=100 * FACTOR,
     stateful_step_count=30,
     deadline=None,
     derandomize=os.environ.get("CI") == "true",

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
@@ -18,6 +18,7 @@ from tests.groups import (
     pod_group,
     show,
 )
+from tests.properties import length
 from tests.workload_groups import gang, workload_cluster
 from tests.workload_groups import members as gang_members
 from tests.workload_groups import show as show_gangs
@@ -33,7 +34,7 @@ from bayplan.preemption.units import make_units
 from bayplan.testing import PodBuilder, make_object, make_pod
 
 CPUS = st.sampled_from(["500m", "1", "2", "3"])
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = length(40)
 
 
 class World:
@@ -207,7 +208,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
         assert request.plan_without(units.pods_of(range(too_few))) is None
 
 
-@settings(max_examples=30, deadline=None)
+@length(30)
 @given(st.data())
 def test_evictions_come_to_an_end_though_victims_are_made_anew(data: Any) -> None:
     """Several groups of several priorities; each victim comes back as a Pod without a node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
@@ -18,6 +18,7 @@ from tests.groups import (
     pod_group,
     show,
 )
+from tests.properties import length
 from tests.scripted import scripted
 
 from bayplan.framework import Status
@@ -496,7 +497,7 @@ def test_pods_of_a_group_that_ask_for_another_scheduler_are_named() -> None:
     assert names_of(cluster, "g") == {"g-0", "g-1", "g-3"}
 
 
-@settings(max_examples=60, deadline=None)
+@length(60)
 @given(st.data())
 def test_no_group_is_ever_bound_in_part_and_none_that_fits_waits_for_ever(data: Any) -> None:
     """20 groups arrive interleaved on a cluster that has room for some of them."""

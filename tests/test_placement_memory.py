@@ -8,10 +8,11 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import racks_of
+from tests.properties import length
 from tests.test_workload_topology import GATES, RACK, cluster_of
 from tests.workload_groups import conditions, gang, show, workload_cluster
 
@@ -144,7 +145,7 @@ class Scenario:
         return seen
 
 
-@settings(max_examples=60, deadline=None)
+@length(60)
 @given(seed=st.integers(0, 2**32))
 def test_groups_get_the_nodes_that_they_get_without_it(seed: int) -> None:
     with patch.object(random, "choice", lambda found: found[0]):

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
@@ -22,6 +22,7 @@ from tests.groups import (
     sub_groups,
     topology,
 )
+from tests.properties import length
 from tests.scripted import scripted
 
 from bayplan.cache.sub_groups import MOST_PARTS, SUB_GROUP_LABEL
@@ -467,7 +468,7 @@ def fits(sizes: list[int], needs: list[int]) -> bool:
     return False
 
 
-@settings(max_examples=80, deadline=None)
+@length(80)
 @given(
     sizes=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     needs=st.lists(st.integers(1, 4), min_size=1, max_size=4),
@@ -512,7 +513,7 @@ def trees(draw: Any) -> list[Json]:
     return order
 
 
-@settings(max_examples=100, deadline=None)
+@length(100)
 @given(st.data())
 def test_no_sub_group_is_ever_in_part_and_domains_are_nested(data: Any) -> None:
     """Whatever the tree: all minimums are met at once or nobody counts, each in its domain."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.attempt.test_group import group, planner, search
 from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.properties import length
 from tests.scripted import scripted
 
 from bayplan.groups.capacity import MOST_KINDS, GroupCapacity
@@ -69,7 +70,7 @@ def _pod(name: str, number: int, template: dict[str, Any]) -> PodBuilder:
     return pod.spec(schedulerName="bayplan")
 
 
-@settings(max_examples=120, deadline=None)
+@length(120)
 @given(st.data())
 def test_the_bound_is_never_below_what_is_placed(data: Any) -> None:
     cluster = group_cluster()

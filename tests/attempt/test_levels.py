@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
@@ -18,6 +18,7 @@ from tests.groups import (
     show,
     topology,
 )
+from tests.properties import length
 
 from bayplan.api.kinds import TOPOLOGY
 from bayplan.config import ConfigError
@@ -249,7 +250,7 @@ def test_a_label_in_no_hierarchy_is_a_level_of_its_own() -> None:
     assert racks_of(cluster, "g") in ({"r0", "r1"}, {"r2", "r3"})
 
 
-@settings(max_examples=40, deadline=None)
+@length(40)
 @given(
     sizes=st.lists(st.integers(0, 4), min_size=1, max_size=6),
     minimum=st.integers(1, 6),

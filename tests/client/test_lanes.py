@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.properties import length
 
 from bayplan.client.errors import ApiError, Forbidden, NotFound, ServerError, Timeout, Unreachable
 from bayplan.client.lanes import EVENT_PAUSE, EVENTS_IN_FLIGHT, LONGEST_PAUSE, Lanes
@@ -404,6 +404,4 @@ class EveryRequestIsInOnePlace(RuleBasedStateMachine):
 
 
 TestEveryRequestIsInOnePlace = EveryRequestIsInOnePlace.TestCase
-TestEveryRequestIsInOnePlace.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None
-)
+TestEveryRequestIsInOnePlace.settings = length(100, steps=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 
@@ -82,7 +82,6 @@ class Rig:
 
 
 @given(st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 7)), min_size=5, max_size=20))
-@settings(deadline=None)
 def test_what_is_kept_is_what_a_fresh_look_says(operations: list[tuple[str, int]]) -> None:
     rig = Rig()
     rig.look()

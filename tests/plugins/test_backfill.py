@@ -7,10 +7,11 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import groups_profile, members, nodes, pod_group, show
+from tests.properties import length
 from tests.queues import queue
 from tests.queues import show as show_queues
 
@@ -276,7 +277,7 @@ def test_the_shorter_of_deadline_and_annotation_counts() -> None:
     assert duration_of(small("q").obj()) == inf
 
 
-@settings(max_examples=25, deadline=None)
+@length(25)
 @given(
     st.integers(1, 3),
     st.lists(

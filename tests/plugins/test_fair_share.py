@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
 from tests.groups import show as show_groups
+from tests.properties import length
 from tests.queues import hide, name_space, pod, pods, queue, queue_cluster, show, used
 
 from bayplan.queue.places import Place
@@ -281,7 +282,7 @@ def test_without_queues_the_plugin_does_nothing() -> None:
     assert [name for name, _ in cluster.bound] == ["p"]
 
 
-@settings(max_examples=50, deadline=None)
+@length(50)
 @given(
     st.lists(st.tuples(st.sampled_from("xy"), st.integers(1, 4)), max_size=12),
     st.lists(st.integers(0, 11), max_size=6),

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
 from tests.groups import show as show_groups
+from tests.properties import length
 from tests.queues import pod, pods, queue, queues_profile, show, used
 
 from bayplan.inbox.messages import Activate
@@ -348,7 +349,7 @@ def test_evictions_are_counted_by_rule() -> None:
     assert cluster.metric(metric, queue="b", rule="guaranteed") == 1
 
 
-@settings(max_examples=40, deadline=None)
+@length(40)
 @given(
     st.lists(st.integers(0, 4), min_size=3, max_size=3),
     st.lists(st.integers(0, 6), min_size=3, max_size=3),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
+from tests.properties import length
 from tests.queues import pod, queue, queues_profile, show
 
 from bayplan.api.kinds import POD_GROUP
@@ -22,7 +23,7 @@ TENANTS = {"a": "x", "b": "y", "c": "z"}
 """Queues and their namespaces."""
 NODES = ("n0", "n1", "n2")
 
-SEVERAL = settings(max_examples=15, deadline=None)
+SEVERAL = length(15)
 SPECS = st.fixed_dictionaries(
     {
         "weight": st.integers(0, 3),
@@ -89,7 +90,7 @@ def known(cluster: Cluster) -> dict[str, str]:
     return {one.name: one.node_name for one in cluster.cache.pods()}
 
 
-@settings(max_examples=60, deadline=None)
+@length(60)
 @given(
     TREES,
     st.lists(
@@ -148,7 +149,7 @@ def test_the_quick_look_for_victims_changes_no_answer(
     assert quick.recorder.conditions == thorough.recorder.conditions
 
 
-@settings(max_examples=60, deadline=None)
+@length(60)
 @given(
     st.fixed_dictionaries(dict.fromkeys(TENANTS, SPECS)),
     st.dictionaries(st.sampled_from("abc"), st.integers(1, 8)),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import group_cluster, members, nodes, pod_group, racks, show, sub_groups
+from tests.properties import length
 
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import PodBuilder, make_pod
@@ -71,7 +72,7 @@ def test_sub_groups_are_placed_together_and_what_goes_beyond_them_singly() -> No
     assert "were outside of the group's topology domain" in left["message"]
 
 
-@settings(max_examples=25, deadline=None)
+@length(25)
 @given(st.data())
 def test_what_simulate_says_is_what_the_scheduler_does(data: Any) -> None:
     """The same objects once through simulate, once through the scheduler."""

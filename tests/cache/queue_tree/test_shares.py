@@ -7,8 +7,9 @@ from time import process_time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import length
 
 from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray, fair_shares, fill, needs
 
@@ -177,7 +178,7 @@ def test_what_is_guaranteed_is_there_where_siblings_are_guaranteed_no_more_than_
             assert all(shares[r] >= e for r, e in zip(below, entitled, strict=True))
 
 
-@settings(max_examples=50)
+@length(50)
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(1, 9)), min_size=1), st.integers(0, 900))
 def test_who_gets_less_than_it_wants_stands_at_one_level(
     asked: list[tuple[int, int]], room: int

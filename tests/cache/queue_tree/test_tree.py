@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.core_harness import Cluster
+from tests.properties import length
 from tests.queues import demand, hide, name_space, pod, queue, queue_cluster, show, used
 
 from bayplan.cache.queue_tree.shares import UNLIMITED
@@ -208,5 +208,5 @@ class Sums(RuleBasedStateMachine):
         assert self.cluster.world.queues.recount() == {}
 
 
-Sums.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+Sums.TestCase.settings = length(15, steps=20)
 TestSums = Sums.TestCase

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.core_harness import Cluster
+from tests.properties import length
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeInfo
@@ -160,7 +160,7 @@ class AnswersMachine(RuleBasedStateMachine):
 
 
 TestAnswersMachine = AnswersMachine.TestCase
-TestAnswersMachine.settings = settings(max_examples=25, stateful_step_count=40)
+TestAnswersMachine.settings = length(25, steps=40)
 
 
 class UserPluginMachine(AnswersMachine):
@@ -170,4 +170,4 @@ class UserPluginMachine(AnswersMachine):
 
 
 TestUserPluginMachine = UserPluginMachine.TestCase
-TestUserPluginMachine.settings = settings(max_examples=15, stateful_step_count=30)
+TestUserPluginMachine.settings = length(15, steps=30)
