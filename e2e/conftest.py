@@ -17,6 +17,12 @@ from e2e.provider import ControlPlane, provide
 from e2e.provider.choose import chosen
 from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
 
+FIRST = (
+    *("test_faults_under_load.py", "test_tenants.py", "test_faults.py", "test_groups.py"),
+    *("test_running.py", "test_groups_faults.py", "test_devices.py", "test_extenders.py"),
+    *("test_tenants_faults.py", "test_affinity_spread.py", "test_conformance.py"),
+)
+"""The files that take longest, so that at the end no worker waits long for the other."""
 LAST = "test_permissions.py"
 AUDIT = pytest.StashKey[Audit]()
 
@@ -67,7 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         why = pytest.mark.skip(reason="judged only after all other end-to-end tests")
         for item in last:
             item.add_marker(why)
-    items[:] = [item for item in items if item not in last] + last
+    rank = {name: number for number, name in enumerate((*FIRST, "", LAST))}
+    items.sort(key=lambda item: rank.get(item.path.name, rank[""]))
 
 
 @pytest.fixture(scope="session")

