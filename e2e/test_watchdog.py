@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from bayplan.framework.faults import PLUGIN_TIMEOUT
 from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 
@@ -32,6 +33,15 @@ ENDLESS = {
     "loops": "while True: pass",
     "waits in a C function": "socket.create_server(('', 0)).accept()",
 }
+ENDLESS_FILTER = 'running Filter plugin "Endless": has not returned for'
+STUBBORN = """
+            while True:
+                try:
+                    time.sleep(3600)
+                except BaseException:
+                    pass
+"""
+"""Code that no exception ends."""
 
 
 @pytest.fixture
@@ -64,23 +74,42 @@ def test_sigterm_is_answered_whatever_a_plugin_does(
     assert "endless.py" in line["stack"]
     assert bayplan.metric("bayplan_running_attempt_seconds") >= 1
     bayplan.signal(signal.SIGTERM)
+    assert bayplan.wait(20) == 1
+
+
+@pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS.keys())
+def test_a_call_that_does_not_return_is_ended_and_all_other_pods_are_placed(
+    cluster: Cluster, start: Callable[..., Bayplan], endless: Callable[..., Any], code: Any
+) -> None:
+    folder, profile = endless(code)
+    cluster.nodes(NodeSpec("n"))
+    bayplan = start(cluster.config(profiles=[profile]), folder, flags=["--watchdog-limit=4"])
+    cluster.create(*(pod(f"endless-{i}", OTHER) for i in range(2)))
+    cluster.create(*(pod(f"p-{i}", OTHER) for i in range(5)))
+    cluster.wait_bound(*(f"p-{i}" for i in range(5)))
+    for i in range(2):
+        cluster.wait_condition(f"endless-{i}", text=f"{ENDLESS_FILTER} 2 s", reason=PLUGIN_TIMEOUT)
+    assert bayplan.endpoint.get("/livez")
+    bayplan.signal(signal.SIGTERM)
     assert bayplan.wait(20) == 0
 
 
-def test_a_stuck_leader_gives_the_lease_up_and_another_goes_on(
+def test_a_pod_that_stops_one_leader_does_not_stop_the_next(
     own: Cluster, endless: Callable[..., Any]
 ) -> None:
-    folder, profile = endless("time.sleep(3600)")
+    """Two replicas with the same plugin; that one Pod would stop each, one after the other."""
+    folder, profile = endless(STUBBORN.strip())
     lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": SYSTEM}
     config = own.config(profiles=[profile], leaderElection=lease)
-    healthy = own.config(name=OTHER, leaderElection=lease)
     own.nodes(NodeSpec("n"))
     stuck = own.bayplan(config, folder, flags=["--watchdog-limit=3"]).start()
     wait_until(lambda: stuck.lines("Leading"), SOON, "it leads")
-    other = own.bayplan(healthy).start()
+    other = own.bayplan(config, folder, flags=["--watchdog-limit=3"]).start()
     own.create(pod("endless", OTHER), pod("p", OTHER))
-    own.wait_bound("endless", "p", timeout=3 + SOON)
-    assert other.lines("Leading")
+    own.wait_bound("p")
+    own.wait_condition("endless", text=f"{ENDLESS_FILTER} 1.5 s", reason=PLUGIN_TIMEOUT)
+    own.create(pod("q", OTHER))
+    own.wait_bound("q")
     with pytest.raises(HTTPError) as answer:
         stuck.endpoint.get("/livez")
     assert answer.value.code == 503
@@ -89,5 +118,9 @@ def test_a_stuck_leader_gives_the_lease_up_and_another_goes_on(
     assert stuck.metric("leader_election_master_status") == 0
     assert other.metric("leader_election_master_status") == 1
     stuck.signal(signal.SIGTERM)
-    assert stuck.wait(20) == 0
+    assert stuck.wait(20) == 1
+
+    # Whoever mends the Pod has it tried again, as soon as that is seen.
+    own.kubectl("label", "pod", "endless", "patient=yes", namespace=own.namespace)
+    wait_until(lambda: other.lines("Plugin takes long"), SOON, "an attempt of the changed Pod")
     other.kill()

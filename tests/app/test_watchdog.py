@@ -14,7 +14,8 @@ from tests.core_harness import Cluster
 from tests.waiting import SOON
 
 from bayplan.app import watchdog as module
-from bayplan.app.watchdog import GRACE_SECONDS, PATIENCE_SECONDS, Watchdog, culprit_of
+from bayplan.app.culprit import culprit_of
+from bayplan.app.watchdog import GRACE_SECONDS, PATIENCE_SECONDS, Watchdog
 from bayplan.framework import Plugin
 from bayplan.telemetry.pulse import Pulse
 from bayplan.testing import make_node, make_pod
@@ -40,7 +41,12 @@ class Watched:
         self.abandoned = 0
         self.armed: list[float] = []
         self.dog = Watchdog(
-            self.pulse, limit, self.stuck.append, self._abandon, self.clock, self.armed.append
+            self.pulse,
+            limit,
+            lambda what, _: self.stuck.append(what),
+            self._abandon,
+            self.clock,
+            self.armed.append,
         )
 
     def _abandon(self) -> None:
@@ -168,11 +174,16 @@ def test_the_plugin_and_its_point_are_read_from_the_stack() -> None:
     thread = threading.Thread(target=cluster.cycle)
     thread.start()
     assert Sleeper.asked.wait(SOON)
-    culprit = culprit_of(thread.ident or 0)
+    culprit = culprit_of(sys._current_frames()[thread.ident or 0])
     Sleeper.go_on.set()
     thread.join()
-    assert (culprit.plugin, culprit.point) == ("Sleeper", "Filter")
+    assert (culprit.plugin, culprit.where) == ("Sleeper", "Filter")
+    assert culprit.pod is not None
+    assert culprit.pod.name == "p"
+    first, *_, last = culprit.stack.splitlines()
+    assert first.endswith("in filter"), "where the plugin begins"
     assert "self.go_on.wait(SOON)" in culprit.stack
+    assert "acquire" in last
 
 
 LOCKED = """

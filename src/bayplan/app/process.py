@@ -19,13 +19,17 @@ import structlog
 from bayplan.app import exposition, pages, rival
 from bayplan.app.api_client import ApiClient
 from bayplan.app.assembly import build
+from bayplan.app.call_deadline import CallDeadline
+from bayplan.app.culprit import Culprit
 from bayplan.app.debugger import Debugger
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Reloader
 from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
+from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
+from bayplan.attempt.report import Report
 from bayplan.config import EffectiveConfig
 from bayplan.framework.registry import Registry
 from bayplan.server.options import PortOptions
@@ -74,8 +78,22 @@ class Process:
         self._scheduler = self._core.scheduler
         self._leadership = Leadership(config, self._api, feed.inbox, self._lose)
         self._debugger = Debugger(self._core, self._api.http, feed.inbox)
+        pulse, may_take = self._scheduler.pulse, (watchdog_limit or float("inf")) / 2
+        self._stuck_pods = StuckPods(
+            self._core.world.queue,
+            Report(self._ports.events, self._ports.statuses),
+            feed.inbox,
+            self._api.http,
+            may_take,
+            lambda: self._leadership.may_write,
+        )
+        self._deadline = CallDeadline(pulse, may_take, self._stuck_pods.ended)
         self._watchdog = Watchdog(
-            self._scheduler.pulse, watchdog_limit, self._on_stuck, self._abandon
+            pulse,
+            watchdog_limit,
+            self._on_stuck,
+            self._abandon,
+            on_look=self._deadline.rearm,
         )
         self._reloader = Reloader(
             sources, config, self._core, self._ports, feed.informers, self._leadership
@@ -97,6 +115,7 @@ class Process:
         self._feed.informers.watch(self._registry.kinds(self._config))
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._handle_signals()
+        self._deadline.start()
         self._watchdog.start()
         self._api.dispatcher.start()
         self._serving.start()
@@ -153,10 +172,12 @@ class Process:
 
     # What others tell us, on their threads
 
-    def _on_stuck(self, what: str) -> None:
-        """The scheduling thread is stuck: let another replica lead."""
+    def _on_stuck(self, what: str, culprit: Culprit) -> None:
+        """The scheduling thread is stuck: let another replica lead, and say with which Pod."""
         self._stuck = what
         log.error("The scheduler is stuck", why=what)
+        if culprit.plugin and culprit.pod is not None:
+            self._stuck_pods.mark(culprit.pod, culprit)
         if self._leadership.elector is not None:
             # Nothing is written any more without the Lease, and when it comes back, it ends.
             self._scheduler.stop()
@@ -170,7 +191,7 @@ class Process:
         self._api.dispatcher.end_bindings()
         self._leadership.give_up()
         self._api.dispatcher.close(LANDING_SECONDS)
-        os._exit(0)
+        os._exit(1)
 
     def _lose(self) -> None:
         """The Lease is lost or was released."""

@@ -3,9 +3,10 @@
 Plugins of users run on the scheduling thread. A plugin that never returns stops everything: no Pod
 is placed, no signal is handled. The watchdog reads the `Pulse` and reacts in steps:
 
-    1 s          a warning names the plugin, the extension point and the stack, once an attempt
-    the limit    `on_stuck`: /livez fails, and the Lease is released
-    a signal     to end, to which the scheduling thread has not reacted in time: `on_abandon`
+    1 s             a warning names the plugin, the extension point and the stack, once an attempt
+    half the limit  the plugin's call is ended, where that is possible: `CallDeadline`
+    the limit       `on_stuck`: /livez fails, and the Lease is released
+    a signal        to end, to which the scheduling thread has not reacted in time: `on_abandon`
 
 Python's signal handlers run on the main thread, which may be inside a plugin. So signals are also
 written to a file descriptor by C code. Code that holds the interpreter lock stops this thread, too;
@@ -21,15 +22,11 @@ import socket
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import NamedTuple
+from collections.abc import Callable
 
 import structlog
 
-from bayplan.config.points import Point
-from bayplan.framework.interface import Plugin
+from bayplan.app.culprit import Culprit, culprit_of
 from bayplan.telemetry.pulse import Pulse
 
 log = structlog.get_logger("watchdog")
@@ -48,14 +45,6 @@ LOCKED_SECONDS = 30.0
 ENDING = {signal.SIGTERM, signal.SIGINT}
 
 
-class Culprit(NamedTuple):
-    """Whose code a step is in; empty strings where no plugin runs."""
-
-    plugin: str
-    point: str
-    stack: str
-
-
 def end_process_in(seconds: float) -> None:
     """Print all stacks and exit with code 1 after ``seconds``, unless called again before."""
     faulthandler.dump_traceback_later(seconds, exit=True)
@@ -67,23 +56,26 @@ class Watchdog:
     Args:
         pulse: of that thread.
         limit: seconds after which a step counts as stuck; 0 is never.
-        on_stuck: called once per step, with a sentence that says what is stuck.
+        on_stuck: called once per step, with a sentence that says what is stuck, and the culprit.
         on_abandon: must end the process, without the scheduling thread.
         clock: that of the pulse.
         arm: let the process end in so many seconds, without the interpreter lock, and forget what
             was said before.
+        on_look: called before each look; that of `CallDeadline`.
     """
 
     def __init__(
         self,
         pulse: Pulse,
         limit: float,
-        on_stuck: Callable[[str], None],
+        on_stuck: Callable[[str, Culprit], None],
         on_abandon: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         arm: Callable[[float], None] = end_process_in,
+        on_look: Callable[[], None] = lambda: None,
     ) -> None:
         self._arm = arm
+        self._on_look = on_look
         self._pulse = pulse
         self._limit = limit or float("inf")
         self._on_stuck = on_stuck
@@ -109,6 +101,7 @@ class Watchdog:
     def _run(self) -> None:
         while True:
             self._rearm()
+            self._on_look()
             if select.select([self._reader], [], [], LOOK_SECONDS)[0]:
                 self.hear(self._reader.recv(64))
             self.look()
@@ -129,27 +122,33 @@ class Watchdog:
             self._warn(age)
         if age >= self._limit and since != self._reported:
             self._reported = since
-            self._on_stuck(self._sentence())
+            culprit = self._culprit()
+            self._on_stuck(self._sentence(culprit), culprit)
         patience = self._asked_at + PATIENCE_SECONDS
         if (since <= self._asked_at and now >= patience) or now >= self._asked_at + GRACE_SECONDS:
             self._on_abandon()
 
     def _warn(self, age: float) -> None:
-        pod, culprit = self._pulse.pod, culprit_of(self._watched)
+        culprit = self._culprit()
+        pod = culprit.pod or self._pulse.pod
         if pod is None and not culprit.plugin:
             return
         log.warning(
             "Plugin takes long" if culprit.plugin else "Attempt takes long",
             plugin=culprit.plugin,
-            point=culprit.point,
+            point=culprit.where,
             pod=pod.key if pod else "",
             seconds=round(age, 1),
             stack=culprit.stack,
         )
 
-    def _sentence(self) -> str:
-        culprit, pod = culprit_of(self._watched), self._pulse.pod
-        who = f"plugin {culprit.plugin} ({culprit.point})" if culprit.plugin else "a step"
+    def _culprit(self) -> Culprit:
+        frames = sys._current_frames()  # noqa: SLF001 - documented for this
+        return culprit_of(frames.get(self._watched))
+
+    def _sentence(self, culprit: Culprit) -> str:
+        pod = culprit.pod or self._pulse.pod
+        who = f"plugin {culprit.plugin} ({culprit.where})" if culprit.plugin else "a step"
         about = f" with Pod {pod.key}" if pod else ""
         return f"{who} has not returned for {self._limit:g} s{about}"
 
@@ -158,23 +157,3 @@ class Watchdog:
         last = min(self._limit + LOCKED_SECONDS, self._asked_at + GRACE_SECONDS - self._clock())
         if last < float("inf"):
             self._arm(max(1.0, last))
-
-
-def culprit_of(thread: int) -> Culprit:
-    """The plugin that a thread is in, read from the stack of the thread."""
-    innermost = sys._current_frames().get(thread)  # noqa: SLF001 - documented for this
-    stack = "".join(traceback.format_stack(innermost)) if innermost is not None else ""
-    for frame in reversed(list(_frames(innermost))):
-        names = frame.f_locals
-        plugin, point = names.get("plugin"), names.get("point")
-        if isinstance(plugin, Plugin) and isinstance(point, Point):  # PluginSet.call
-            return Culprit(plugin.name, point.display, stack)
-        if isinstance(names.get("self"), Plugin):  # a queueing hint
-            return Culprit(names["self"].name, frame.f_code.co_name, stack)
-    return Culprit("", "", stack)
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back

@@ -11,6 +11,7 @@ from typing import Protocol
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
+from bayplan.framework.faults import PLUGIN_TIMEOUT, AttemptFault
 from bayplan.framework.handle import EventRecorder
 
 NOTE_LIMIT = 1024
@@ -39,13 +40,10 @@ class Report:
     def failed(self, pod: Pod, profile: str, rejection: Rejection) -> None:
         """No node for ``pod``: event, condition and nomination."""
         self._failed_scheduling(pod, profile, cut_note(rejection.message))
-        condition = Condition(
-            type="PodScheduled",
-            status="False",
-            reason=str(rejection.reason),
-            message=rejection.message,
-            observed_generation=pod.generation,
-        )
+        fault = rejection.fault
+        timed_out = isinstance(fault, AttemptFault) and fault.timed_out
+        reason = PLUGIN_TIMEOUT if timed_out else str(rejection.reason)
+        condition = not_scheduled(pod, reason, rejection.message)
         self._statuses.patch(pod, condition, rejection.nominated)
 
     def skipped(self, pod: Pod, profile: str) -> None:
@@ -58,6 +56,17 @@ class Report:
 
     def _failed_scheduling(self, pod: Pod, profile: str, note: str) -> None:
         self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note, profile)
+
+
+def not_scheduled(pod: Pod, reason: str, message: str) -> Condition:
+    """The condition of a Pod that has no node."""
+    return Condition(
+        type="PodScheduled",
+        status="False",
+        reason=reason,
+        message=message,
+        observed_generation=pod.generation,
+    )
 
 
 def skip_note(pod: Pod) -> str:

@@ -25,6 +25,17 @@ TRACEBACK_PERIOD = 60.0
 """Seconds between two tracebacks of one plugin at one extension point."""
 
 
+PLUGIN_TIMEOUT = "PluginTimeout"
+"""Reason of the condition PodScheduled of a Pod that a plugin did not return for."""
+
+
+class PluginTimeout(BaseException):
+    """Raised in a plugin that does not return, to end its call: no `except Exception` stops it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"has not returned for {seconds:g} s")
+
+
 class InvalidScoreError(ValueError):
     """A score is outside of 0..100; the message says so in kube-scheduler's words."""
 
@@ -62,6 +73,11 @@ class AttemptFault(Exception):  # noqa: N818 - the outcome of an attempt, not a 
         return _raised(self.point, self.plugin, self.cause)
 
     @property
+    def timed_out(self) -> bool:
+        """Whether the plugin did not return."""
+        return isinstance(self.cause, PluginTimeout)
+
+    @property
     def status(self) -> Status:
         """The fault as an Error status of its plugin, in the same words."""
         return Status.error(str(self)).by(self.plugin)
@@ -90,6 +106,8 @@ def _reported(point: Point | None, plugin: str, status: Status) -> str:
 def _raised(point: Point | None, plugin: str, cause: BaseException) -> str:
     if point is None or isinstance(cause, InvalidScoreError):
         return text_of(cause)
+    if isinstance(cause, PluginTimeout):
+        return f'running {point.display} plugin "{plugin}": {cause}'
     if isinstance(cause, MissingStateError):
         return f'running {point.display} plugins: plugin "{plugin}" failed with: {text_of(cause)}'
     return f'running {point.display} plugin "{plugin}": {error_text(cause)}'

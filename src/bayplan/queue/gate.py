@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.framework.status import Status
+from bayplan.queue.holds import Holds
 from bayplan.queue.queued_pod import QueuedPod
 
 PreEnqueue = tuple[str, Callable[[Pod], Status | None]]
@@ -13,10 +14,11 @@ PreEnqueue = tuple[str, Callable[[Pod], Status | None]]
 
 
 class Gate:
-    """The PreEnqueue plugins of every profile, in their order."""
+    """The PreEnqueue plugins of every profile, in their order; `Holds` come before them."""
 
-    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueue]]) -> None:
+    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueue]], holds: Holds) -> None:
         self._plugins = plugins
+        self._holds = holds
 
     def holder(self, queued: QueuedPod) -> Status | None:
         """What the first plugin that holds the Pod back says, its name filled in; None: none does.
@@ -24,6 +26,9 @@ class Gate:
         The one that holds it already is asked first: most often it still does. A status of Error
         holds the Pod like a rejection.
         """
+        held = self._holds.of(queued.pod)
+        if held is not None:
+            return held
         plugins = self._plugins.get(queued.profile, ())
         if queued.gating_plugin:
             plugins = sorted(plugins, key=lambda p: p[0] != queued.gating_plugin)

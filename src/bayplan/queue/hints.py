@@ -24,7 +24,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.faults import is_interrupt
+from bayplan.framework.faults import PluginTimeout, is_interrupt
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions
 from bayplan.queue.queued_pod import QueuedPod
@@ -124,6 +124,8 @@ class HintTable:
         self._interest: dict[ClusterEvent, Interest] = {}
         self._interest_of_gated: dict[ClusterEvent, Interest] = {}
         self._broken: set[tuple[str, str, str]] = set()
+        self._endless: set[HintFn] = set()
+        """Hints that did not return; they are asked no more."""
         self._broken_indexes: set[PluginKey] = set()
 
     def interest(self, event: ClusterEvent, *, gated: bool = False) -> Interest:
@@ -206,12 +208,16 @@ class HintTable:
         new: Any,
     ) -> bool:
         try:
-            if hint(queued.pod, old, new) is Hint.QUEUE:
+            if (self._endless and hint in self._endless) or hint(
+                queued.pod, old, new
+            ) is Hint.QUEUE:
                 return True
             return any(hint(pod, old, new) is Hint.QUEUE for pod in queued.also_rejected)
         except BaseException as exc:
             if is_interrupt(exc):
                 raise
+            if isinstance(exc, PluginTimeout):
+                self._endless.add(hint)
             where = queued.profile, plugin, event.label
             if where not in self._broken:
                 self._broken.add(where)

@@ -10,12 +10,12 @@ about how a Pod gets on; drawn from it::
     outside       --> gated         : added, held by a PreEnqueue plugin
     outside       --> grouped       : added, waits with its group
     active        --> in flight     : popped
-    active        --> gated         : held by a PreEnqueue plugin that a reload brought
+    active        --> gated         : held since a reload, or for a plugin that did not return
     active        --> grouped       : waits with its group since a reload
     active        --> outside       : deleted
     backoff       --> active        : backoff completed, or activated
     backoff       --> in flight     : popped while no Pod is active
-    backoff       --> gated         : held by a PreEnqueue plugin that a reload brought
+    backoff       --> gated         : held since a reload, or for a plugin that did not return
     backoff       --> grouped       : waits with its group
     backoff       --> outside       : deleted
     unschedulable --> active        : woken, or activated
@@ -30,7 +30,7 @@ about how a Pod gets on; drawn from it::
     gated         --> outside       : deleted
     grouped       --> in flight     : popped with its group
     grouped       --> active        : its group has begun, or there are no groups any more
-    grouped       --> gated         : its group has begun, held by a PreEnqueue plugin
+    grouped       --> gated         : held, since its group has begun or a plugin did not return
     grouped       --> grouped       : changed
     grouped       --> outside       : deleted
     in flight     --> unschedulable : rejected
@@ -81,14 +81,14 @@ MOVES: Mapping[Place, Mapping[Place, str]] = {
     },
     Place.ACTIVE: {
         Place.IN_FLIGHT: "popped",
-        Place.GATED: "held by a PreEnqueue plugin that a reload brought",
+        Place.GATED: "held since a reload, or for a plugin that did not return",
         Place.GROUPED: "waits with its group since a reload",
         Place.OUTSIDE: "deleted",
     },
     Place.BACKOFF: {
         Place.ACTIVE: "backoff completed, or activated",
         Place.IN_FLIGHT: "popped while no Pod is active",
-        Place.GATED: "held by a PreEnqueue plugin that a reload brought",
+        Place.GATED: "held since a reload, or for a plugin that did not return",
         Place.GROUPED: "waits with its group",
         Place.OUTSIDE: "deleted",
     },
@@ -109,7 +109,7 @@ MOVES: Mapping[Place, Mapping[Place, str]] = {
     Place.GROUPED: {
         Place.IN_FLIGHT: "popped with its group",
         Place.ACTIVE: "its group has begun, or there are no groups any more",
-        Place.GATED: "its group has begun, held by a PreEnqueue plugin",
+        Place.GATED: "held, since its group has begun or a plugin did not return",
         Place.GROUPED: "changed",
         Place.OUTSIDE: "deleted",
     },

@@ -26,12 +26,14 @@ from bayplan.cache.group_policy import Collects
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscription
 from bayplan.framework.cluster_events import ClusterEvent
+from bayplan.framework.faults import PLUGIN_TIMEOUT
 from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
 from bayplan.queue import update_events
 from bayplan.queue.gate import Gate
 from bayplan.queue.groups import QueuedGroups
 from bayplan.queue.hints import Strategy
+from bayplan.queue.holds import Holds, timeout_of
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.places import Place
@@ -78,7 +80,8 @@ class SchedulingQueue:
         self._settings = policy.settings
         self._clock = clock
         self._hints = policy.hints
-        self._gate = Gate(policy.pre_enqueue)
+        self._holds = Holds(clock)
+        self._gate = Gate(policy.pre_enqueue, self._holds)
         self.groups = QueuedGroups(policy.groups, group_of)
         self._places = PodPlaces(
             policy.sort_key,
@@ -96,7 +99,8 @@ class SchedulingQueue:
         Who waits, waits for plugins of the previous policy; Pods in flight come back to this one.
         """
         self._settings, self._hints = policy.settings, policy.hints
-        self._gate = Gate(policy.pre_enqueue)
+        self._holds.clear()
+        self._gate = Gate(policy.pre_enqueue, self._holds)
         self._places.reorder(policy.sort_key, policy.turns, policy.settings)
         event = update_events.CONFIGURATION_RELOADED
         members = [m for group in self.groups for m in self._dissolve(group)]
@@ -213,11 +217,15 @@ class SchedulingQueue:
             self._enter(new)
         else:
             self._update_queued(queued, old, new)
+            if (why := timeout_of(new)) and not timeout_of(old):
+                self.hold(new, why)
         if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
             self._nomination_ended(old)
 
     def _enter(self, pod: Pod) -> None:
         self.nominator.nominate(pod)
+        if why := timeout_of(pod):
+            self._holds.add(pod, why)
         event = update_events.UNSCHEDULED_POD_ADD.label
         self._let_in(QueuedPod(pod, self._clock()), Place.ACTIVE, event)
 
@@ -230,10 +238,25 @@ class SchedulingQueue:
             self._places.active.update(queued)
         elif queued.place is Place.BACKOFF:
             self._places.backoff.update(queued)
+        elif queued.gating_plugin == PLUGIN_TIMEOUT and self._holds.of(new) is None:
+            self._requeue(queued, Strategy.AFTER_BACKOFF, PLUGIN_TIMEOUT)
         else:
             for event in update_events.pod_update_events(old, new):
                 if self._wake(queued, event, old, new):
                     break
+
+    def hold(self, pod: Pod, reason: str) -> None:
+        """A plugin did not return for this Pod: it waits, and so do those like it; see `Holds`."""
+        self._holds.add(pod, reason)
+        for queued in list(self._places.pods.values()):
+            if isinstance(queued, QueuedGroup) or self._holds.of(queued.pod) is None:
+                continue
+            if queued.place is Place.GROUPED:
+                self._part(queued)
+            if queued.place is not Place.IN_FLIGHT:
+                self._ask_gate(queued)
+                self._places.move(queued, Place.GATED, PLUGIN_TIMEOUT)
+                self._hold_group(queued)
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         self.nominator.update(queued.pod, pod)
