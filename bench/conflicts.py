@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.client.connection import Connection
-from bayplan.conflicts import REJECTED
+from bayplan.rejections.conflicts import REJECTED
 from bench import schedulers
 from bench.api import BulkClient, PodWatch
 from bench.objects import Template, collection

@@ -28,7 +28,7 @@ from rich.table import Table
 from bayplan.cli import GC_THRESHOLDS
 from bayplan.config import EffectiveConfig, parse_config
 from bayplan.config.feature_gates import parse_feature_gates
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bench.compare import CompareError, compare
 from bench.objects import Objects
 from bench.recording import CoreWorld

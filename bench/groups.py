@@ -36,7 +36,7 @@ from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import REQUIRED_TOPOLOGY, SUB_GROUP_LABEL, SUB_GROUPS
 from bayplan.config import parse_config
 from bayplan.config.feature_gates import parse_feature_gates
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Changed, Removed, WatchMessage
 from bayplan.testing import PodBuilder, make_pod
 from bench.core import PROFILE_LINES, quiet_collector

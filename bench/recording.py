@@ -21,7 +21,7 @@ from bayplan.api.pod import Pod
 from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
 from bayplan.telemetry.instrument import Instrument

@@ -30,7 +30,7 @@ from rich.console import Console
 
 from bayplan.api.kinds import ELASTIC_QUOTA, QUEUE
 from bayplan.config import parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bench.core import WARM_PODS, quiet_collector
 from bench.objects import Item, Objects
 from bench.recording import CoreWorld

@@ -44,7 +44,7 @@ from rich.console import Console
 
 from bayplan.app.tracing_config import Traces, TracingConfiguration
 from bayplan.config import parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.telemetry.instrument import Instrument, Instruments
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.tracing import Tracing

@@ -18,7 +18,7 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from bayplan.conflicts import REJECTED
+from bayplan.rejections.conflicts import REJECTED
 from e2e.cluster import CONFIG, DEPLOY, NAME, SOON, SYSTEM, Cluster, Json, pod
 from e2e.deployment import (
     CHART,

@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from bayplan.framework.faults import PLUGIN_TIMEOUT
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, pod
 from e2e.provider import NodeSpec, wait_until
 

@@ -17,17 +17,12 @@ from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import WorkloadGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
+from bayplan.engine.what_if import WhatIf
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
-from bayplan.framework.handle import (
-    ClusterWriter,
-    Done,
-    InTreeHandle,
-    PluginMetrics,
-    plugin_logger,
-)
-from bayplan.framework.what_if import WhatIf
+from bayplan.framework.handle import ClusterWriter, Done, PluginMetrics, plugin_logger
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry.instrument import Instrument

@@ -29,7 +29,7 @@ from bayplan.app.assembly import make_profiles
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.requests import pod_requests
 from bayplan.config import parse_config, parse_feature_gates
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Removed
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -94,11 +94,22 @@ class LiveCluster:
 
     # What users do
 
-    def create(self, group: str, *, cpu: int = 1, priority: int = 0, gated: bool = False) -> str:
-        """A Pod, of ``group`` unless that is "": then it has this size and priority."""
+    def create(
+        self,
+        group: str,
+        *,
+        cpu: int = 1,
+        priority: int = 0,
+        gated: bool = False,
+        odd: bool = False,
+    ) -> str:
+        """A Pod, of ``group`` unless that is "": then it has this size and priority.
+
+        An ``odd`` one has another priority than its group.
+        """
         number = next(self._numbers)
         source = GROUPS.get(group, Source("", cpu, priority))
-        pod = self._pod(group, source, number).priority(source.priority)
+        pod = self._pod(group, source, number).priority(source.priority + odd)
         pod.spec(schedulerName="bayplan")
         if gated:
             pod.gate("later")
@@ -250,25 +261,36 @@ class LiveCluster:
         return pod.labels.get("job-name", "")
 
     def could_go(self) -> Iterator[str]:
-        """Pods and groups that wait although they have room; ask when all is settled."""
+        """Pods and groups that wait although they have room; ask when all is settled.
+
+        A single Pod has room, too, where enough single Pods of lower priority are.
+        """
         pods = [pod.obj() for pod in self.api.pods.values()]
+        running = [pod for pod in pods if pod.node_name]
         free = {name: NODE_CPU for name, node in self.nodes.items() if self._takes_pods(node)}
-        for pod in pods:
+        for pod in running:
             if pod.node_name in free:
                 free[pod.node_name] -= cpu_of(pod)
-        waiting = [pod for pod in pods if not pod.node_name]
-        running = Counter(self.group_of(pod) for pod in pods if pod.node_name)
+        begun = Counter(self.group_of(pod) for pod in running)
         groups: dict[str, list[Pod]] = {}
-        for pod in waiting:
+        for pod in pods:
             group = self.group_of(pod)
-            gated = bool(pod.spec.scheduling_gates)
-            if group and (GROUPS[group].kind == KUBERNETES or not running[group]):
+            if pod.node_name:
+                continue
+            if group and (GROUPS[group].kind == KUBERNETES or not begun[group]):
                 groups.setdefault(group, []).append(pod)
-            elif not gated and any(room >= cpu_of(pod) for room in free.values()):
+            elif not pod.spec.scheduling_gates and self._single_could_go(pod, running, free):
                 yield pod.name
         for group, members in groups.items():
-            if self._group_could_go(group, members, running[group], free):
+            if self._group_could_go(group, members, begun[group], free):
                 yield f"group {group}"
+
+    def _single_could_go(self, pod: Pod, running: list[Pod], free: dict[str, int]) -> bool:
+        yielding = Counter(free)
+        for other in running:
+            if not self.group_of(other) and other.priority < pod.priority:
+                yielding[other.node_name] += cpu_of(other)
+        return any(yielding[node] >= cpu_of(pod) for node in free)
 
     def _takes_pods(self, node: NodeBuilder) -> bool:
         return not node.json["spec"].get("unschedulable")
@@ -278,7 +300,9 @@ class LiveCluster:
     ) -> bool:
         source, minimum = GROUPS[group], self.minimums.get(group)
         gated = [pod for pod in members if pod.spec.scheduling_gates]
-        if minimum is None or (gated and source.kind == KUBERNETES):
+        if minimum is None or any(pod.priority != source.priority for pod in members):
+            return False
+        if gated and source.kind == KUBERNETES:
             return False
         slots = sum(room // source.cpu for room in free.values())
         there = len(members) - len(gated)

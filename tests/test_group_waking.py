@@ -141,3 +141,37 @@ def test_an_event_asks_the_gang_that_it_concerns(resource: Any, action: Action) 
     old = gang("one", 3) if action is Action.UPDATE_OTHER else None
     plugin, event = cluster.plugin(GangScheduling), ClusterEvent(resource, action)
     assert asked_and_woken(plugin, event, old, new, pods) == ({"one"}, {"one"})
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("source", ["label", "kubernetes"])
+def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: str, size: int) -> None:
+    cluster = group_cluster() if source == "label" else workload_cluster()
+    cluster.add(*nodes(1, cpu="1"))
+    if source == "label":
+        show(cluster, pod_group("g", minMember=size))
+        pods = members("g", size, cpu="2")
+    else:
+        show_workload(cluster, gang("g", size))
+        pods = members_of_gang("g", size, cpu="2")
+    cluster.add(*pods)
+    cluster.run()
+    (entry,) = cluster.queue.groups
+    cluster.add(*(pod.condition("PodScheduled", "False", reason="Unschedulable") for pod in pods))
+    cluster.wait(11)
+    cluster.run()
+    assert list(cluster.queue.groups) == [entry]
+    assert entry.attempts == 1
+
+
+def test_a_group_goes_on_when_its_pod_of_another_priority_leaves() -> None:
+    cluster = group_cluster()
+    cluster.add(*nodes(1))
+    show(cluster, pod_group("g", minMember=2))
+    odd = members("g", 1, first=2)[0].priority(1)
+    cluster.add(*members("g", 2), odd)
+    cluster.run()
+    assert cluster.bound == []
+    cluster.remove(odd)
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-0", "g-1"}

@@ -21,7 +21,7 @@ from tests.owners import (
 from bayplan.app.assembly import make_profiles
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
 from bayplan.config import ConfigError, parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.queue.places import Place
 from bayplan.testing import PodBuilder, make_pod
 

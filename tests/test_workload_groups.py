@@ -20,8 +20,8 @@ from tests.workload_groups import (
 )
 
 from bayplan.client.errors import ServerError
+from bayplan.engine.plugin_set import PluginSet
 from bayplan.framework import CycleState, Status
-from bayplan.framework.plugin_set import PluginSet
 from bayplan.queue.places import Place
 from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 
 HERE = Path(__file__).parent
 FILES = [path for path in sorted(HERE.glob("*/*.py")) if not path.name.startswith("test_")]

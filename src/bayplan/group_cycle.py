@@ -34,8 +34,8 @@ from bayplan.cache.group_policy import Collects, Words
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.decide.group import deciding_group
+from bayplan.engine.runtime import Framework
 from bayplan.framework.evictions import Evictions
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Code, Status
 from bayplan.groups import words_label
 from bayplan.groups.decision import GroupDecision, GroupRejection

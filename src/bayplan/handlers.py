@@ -20,11 +20,11 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
-from bayplan.conflicts import Conflicts
 from bayplan.framework.cluster_events import Action, ClusterEvent
 from bayplan.inbox.messages import Changed, Removed, Replaced, WatchMessage
 from bayplan.queue import update_events
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.rejections.conflicts import Conflicts
 
 T = TypeVar("T", bound=Object)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import structlog
 
-from bayplan.framework.faults import is_interrupt
+from bayplan.engine.faults import is_interrupt
+from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Plugin
-from bayplan.framework.runtime import Framework
 from bayplan.queue.policy import QueuePolicy
 
 log = structlog.get_logger("profiles")

@@ -24,7 +24,6 @@ from collections.abc import Callable
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
 from bayplan.attempt.object_report import ObjectReport
@@ -33,7 +32,7 @@ from bayplan.attempt.report import Report
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
-from bayplan.framework.runtime import Framework
+from bayplan.engine.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.group_cycle import GroupCycle
 from bayplan.groups.kubernetes_report import KubernetesGroupReport
@@ -57,6 +56,7 @@ from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.attempt.node_backoff import NodeBackoff
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.overcommit import Overcommit
 from bayplan.cache.queue_tree import QueueTree
-from bayplan.conflicts import Conflicts
 from bayplan.framework.evictions import Evictions
 from bayplan.handlers import Handlers
 from bayplan.profiles import Profiles
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.rejections.conflicts import Conflicts
+from bayplan.rejections.node_backoff import NodeBackoff
+from bayplan.rejections.overcommit import Overcommit
 from bayplan.telemetry.instrument import Instrument
 
 

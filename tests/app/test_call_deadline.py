@@ -18,8 +18,8 @@ from bayplan.app.call_deadline import CallDeadline
 from bayplan.app.culprit import Culprit, interruptible_call
 from bayplan.framework import Plugin, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
-from bayplan.framework.text import text_of
 from bayplan.queue.places import Place
+from bayplan.support.text import text_of
 from bayplan.testing import make_node, make_pod
 
 SECONDS = 0.2

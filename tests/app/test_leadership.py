@@ -15,7 +15,7 @@ from bayplan.app.api_client import ApiClient
 from bayplan.app.feed import Feed
 from bayplan.app.leadership import Leadership
 from bayplan.config import EffectiveConfig, parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Lead
 
 CONFIG = """

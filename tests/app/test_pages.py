@@ -14,14 +14,14 @@ from tests.app.test_debugger import Lists, debugged
 from tests.core_harness import Cluster
 from tests.waiting import SOON
 
-from bayplan import logs
 from bayplan.app import pages as pages_module
 from bayplan.app.debugger import Debugger
 from bayplan.app.pages import debug_pages, probes
 from bayplan.config import EffectiveConfig, default_configuration, resolve_config
 from bayplan.config.types import Extender
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.server.pages import Answer, PageRequest
+from bayplan.support import logs
 from bayplan.telemetry import profile
 
 WRONG = ["Pod: not listed yet", "Node: forbidden"]

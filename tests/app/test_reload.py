@@ -23,8 +23,8 @@ from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Collect, Reloader, needs_restart
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, parse_config
+from bayplan.engine.registry import PluginLoadError, Registry
 from bayplan.framework import WAIT, Plugin, Status
-from bayplan.framework.registry import PluginLoadError, Registry
 from bayplan.inbox.messages import Replaced
 from bayplan.informers.factory import Informers
 from bayplan.queue.places import Place

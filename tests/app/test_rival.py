@@ -11,7 +11,7 @@ from tests.client.fault_server import FaultServer
 from bayplan.app import rival
 from bayplan.client.http import Http
 from bayplan.config import parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 
 NOW = datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC)
 CONFIG = """

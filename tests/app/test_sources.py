@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError
-from bayplan.framework.registry import PluginLoadError
+from bayplan.engine.registry import PluginLoadError
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

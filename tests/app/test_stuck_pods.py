@@ -14,7 +14,7 @@ from bayplan.attempt.report import Report
 from bayplan.client.errors import Unreachable
 from bayplan.client.http import Http
 from bayplan.config.points import Point
-from bayplan.framework.faults import PLUGIN_TIMEOUT
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.queue.places import Place
 from bayplan.testing import make_node, make_pod
 

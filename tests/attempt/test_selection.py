@@ -12,14 +12,14 @@ from tests.core_harness import Cluster, only
 from tests.plugins.harness import table_of
 from tests.scripted import scripted
 
-from bayplan import logs
 from bayplan.attempt import selection
 from bayplan.attempt.selection import Selection, pick_at_random
+from bayplan.engine.faults import AttemptFault
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault
 from bayplan.framework.status import Status
 from bayplan.simulation.name_order import NameOrder
+from bayplan.support import logs
 from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 

@@ -14,7 +14,7 @@ from bench.workloads import load_catalog
 
 from bayplan.config import parse_config
 from bayplan.config.feature_gates import parse_feature_gates
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 
 CATALOG = load_catalog()
 SECONDS = 30.0

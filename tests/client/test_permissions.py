@@ -27,7 +27,7 @@ from bayplan.config import (
     parse_feature_gates,
     resolve_config,
 )
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 
 BASE = Path(__file__).parents[2] / "deploy" / "base"
 RBAC = BASE / "rbac.yaml"

@@ -15,7 +15,7 @@ from tests.queues import name_space, queue, queues_profile, show
 from bayplan.app.assembly import make_profiles
 from bayplan.config import parse_config
 from bayplan.decide.deciding import deciding
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.profiles import Profiles
 from bayplan.simulation.offline import NoEvents
 from bayplan.telemetry.instrument import Instrument

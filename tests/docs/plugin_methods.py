@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 
 from bayplan.config.points import Point
-from bayplan.framework.contract import METHODS, expected
+from bayplan.engine.contract import METHODS, expected
 from bayplan.framework.points import EXTRAS, FORMS
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bayplan.cli.app import app
 from bayplan.config import parse_config
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.telemetry.metrics import Metrics
 from bayplan.telemetry.polled import POLLED
 

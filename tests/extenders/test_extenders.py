@@ -16,17 +16,17 @@ from tests.client.fault_server import Exchange, FaultServer, one_after_another, 
 from tests.core_harness import Cluster
 from tests.plugins.harness import table_of
 
-from bayplan import logs
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.errors import Forbidden
 from bayplan.config.types import Extender
+from bayplan.engine.extenders import ExtenderError
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.search import Fit
 from bayplan.extenders.extenders import Extenders
 from bayplan.extenders.http_extender import HttpExtender
-from bayplan.framework.extenders import ExtenderError
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.support import logs
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 NO_FILTER: dict[str, Any] = {"nodes": {"items": []}}

@@ -10,7 +10,8 @@ from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import Handle
-from bayplan.framework.handle import ClusterWriter, InTreeHandle
+from bayplan.framework.handle import ClusterWriter
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.testing import PROFILE, Writer, make_pod
 

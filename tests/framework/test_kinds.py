@@ -15,8 +15,8 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.config import ConfigError, EffectiveConfig, parse_config
+from bayplan.engine.registry import Registry
 from bayplan.framework import Plugin
-from bayplan.framework.registry import Registry
 
 WIDGET = Kind.generic("example.com/v1", "Widget", "widgets", namespaced=True)
 

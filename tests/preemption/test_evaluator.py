@@ -19,10 +19,10 @@ from tests.preemption.world import (
 )
 
 from bayplan.api.pod import Pod
+from bayplan.engine.extenders import ExtenderError
+from bayplan.engine.registry import Registry
 from bayplan.extenders.wire import MetaVictims
 from bayplan.framework import Plugin, Status
-from bayplan.framework.extenders import ExtenderError
-from bayplan.framework.registry import Registry
 from bayplan.framework.status import Code
 from bayplan.preemption.plugin import Preempt
 from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_pod

@@ -10,8 +10,8 @@ import pytest
 from tests.preemption.world import World, as_preemptor, candidates, node, preemptor, victim
 
 from bayplan.api.pod import Pod
+from bayplan.engine.registry import Registry
 from bayplan.framework import Depends, Plugin, Status
-from bayplan.framework.registry import Registry
 from bayplan.preemption import evaluator
 from bayplan.preemption.dry_run import DryRun
 from bayplan.preemption.outcomes import OutcomeBook

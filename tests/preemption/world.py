@@ -17,11 +17,11 @@ from bayplan.app.assembly import Ports, build
 from bayplan.client.errors import ApiError
 from bayplan.client.writer import Done
 from bayplan.config import parse_config
+from bayplan.engine.registry import Registry
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.framework.interface import FilterFailure, PostFilterResult
-from bayplan.framework.registry import Registry
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Activate, EvictionFailed
 from bayplan.plugins.default_preemption import DefaultPreemption

@@ -52,10 +52,12 @@ class GroupsMachine(RuleBasedStateMachine):
         group=st.sampled_from(sorted(GROUPS)),
         number=st.integers(1, 3),
         gated=st.sampled_from([False, False, False, True]),
+        odd=st.sampled_from([False, False, False, False, True]),
     )
-    def create_members(self, group: str, number: int, gated: bool) -> None:
+    def create_members(self, group: str, number: int, gated: bool, odd: bool) -> None:
+        """The first of them may be gated, or of another priority than the others."""
         for index in range(number):
-            self.world.create(group, gated=gated and not index)
+            self.world.create(group, gated=gated and not index, odd=odd and not index)
 
     @precondition(lambda self: self.names())
     @rule(data=st.data())
@@ -197,6 +199,8 @@ class GroupsMachine(RuleBasedStateMachine):
             for queued in list(entry.members.values()):
                 entry.add_member(queued)  # counted anew
             assert entry.gathering() == gathering
+            if entry.place not in (Place.IN_FLIGHT, Place.GATED) and gathering is not None:
+                assert "UnequalPriorities" not in gathering.message
 
     @invariant()
     def a_group_has_begun_while_a_pod_of_it_has_a_node(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.queue.support import Bench, pod
 
-from bayplan.framework.faults import PLUGIN_TIMEOUT
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.queue import Place
 from bayplan.queue.holds import HOLD_SECONDS
 from bayplan.testing import PodBuilder

@@ -22,26 +22,24 @@ from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
 from bayplan.config.feature_gates import FeatureGates
 from bayplan.config.points import Point
-from bayplan.conflicts import Conflicts, PodReader
+from bayplan.engine.faults import is_interrupt
+from bayplan.engine.registry import Registry
+from bayplan.engine.runtime import Framework
+from bayplan.engine.what_if import WhatIf
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import is_interrupt
 from bayplan.framework.handle import (
     ClusterWriter,
     EventRecorder,
     Handle,
-    InTreeHandle,
     PluginMetrics,
     plugin_logger,
 )
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
-from bayplan.framework.registry import Registry
 from bayplan.framework.room import AsksForRoom
-from bayplan.framework.runtime import Framework
-from bayplan.framework.text import error_text
-from bayplan.framework.what_if import WhatIf
 from bayplan.groups.kubernetes_report import GroupStatusWriter, KubernetesGroupReport
 from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
@@ -54,7 +52,9 @@ from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.settings import QueueSettings
+from bayplan.rejections.conflicts import Conflicts, PodReader
 from bayplan.scheduler import Scheduler
+from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
 from bayplan.world import World
 

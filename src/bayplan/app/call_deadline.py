@@ -20,7 +20,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from bayplan.app.culprit import Culprit, culprit_of, interruptible_call
-from bayplan.framework.faults import PluginTimeout
+from bayplan.engine.faults import PluginTimeout
 from bayplan.telemetry.pulse import Pulse
 
 INTERVAL = 0.25

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bayplan.api.pod import Pod
 from bayplan.config.points import Point
-from bayplan.framework import lifecycle, plugin_set, stages
-from bayplan.framework.faults import AttemptFault, PluginTimeout
+from bayplan.engine import lifecycle, plugin_set, stages
+from bayplan.engine.faults import AttemptFault, PluginTimeout
 from bayplan.framework.interface import Plugin
 from bayplan.queue import hints
 

@@ -31,7 +31,7 @@ from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
 from bayplan.attempt.report import Report
 from bayplan.config import EffectiveConfig
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.server.options import PortOptions
 
 log = structlog.get_logger("process")

@@ -25,10 +25,10 @@ from bayplan.app.assembly import Core, Ports, make_profiles
 from bayplan.app.leadership import Leadership
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig, KubeSchedulerConfiguration
-from bayplan.framework.registry import PluginLoadError, Registry
-from bayplan.framework.text import error_text
+from bayplan.engine.registry import PluginLoadError, Registry
 from bayplan.inbox.messages import Command
 from bayplan.informers.factory import Informers
+from bayplan.support.text import error_text
 
 log = structlog.get_logger("reload")
 

@@ -15,7 +15,7 @@ from bayplan.config import (
     parse_feature_gates,
     resolve_config,
 )
-from bayplan.framework.registry import USER_MODULES, Registry
+from bayplan.engine.registry import USER_MODULES, Registry
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 """Path with symlinks resolved, inode, size and time of change of each file."""

@@ -23,7 +23,7 @@ from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
 from bayplan.client.writer import status_patch
 from bayplan.config.points import Point
-from bayplan.framework.faults import PLUGIN_TIMEOUT, AttemptFault, PluginTimeout
+from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault, PluginTimeout
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
 from bayplan.queue.scheduling_queue import SchedulingQueue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.decide.deciding import Decision
+from bayplan.engine.runtime import Framework
 from bayplan.framework.effects import Activate, Effect
-from bayplan.framework.runtime import Framework
 from bayplan.inbox import messages
 from bayplan.inbox.inbox import Inbox
 

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt import homes
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser, Selection
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault
 from bayplan.framework.points import PostFilter
-from bayplan.framework.runtime import Framework
-from bayplan.framework.text import error_text
+from bayplan.support import logs
+from bayplan.support.text import error_text
 
 log = structlog.get_logger("attempt")
 

@@ -20,12 +20,12 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
 from bayplan.cache.cache import Cache
 from bayplan.config.points import Point
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.runtime import Framework
-from bayplan.framework.text import error_text
 from bayplan.queue.nominator import Nominator
+from bayplan.support.text import error_text
 
 log = structlog.get_logger("commit")
 

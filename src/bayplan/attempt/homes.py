@@ -17,7 +17,7 @@ from bayplan.cache.group_policy import Collects
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import GroupTopology, sub_group_of
-from bayplan.framework.runtime import Framework
+from bayplan.engine.runtime import Framework
 
 
 def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[BoolArray | None]:

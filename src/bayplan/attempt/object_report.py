@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
+from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
 from bayplan.framework.object_faults import ObjectFault
-from bayplan.framework.runtime import Framework
 
 log = structlog.get_logger("objects")
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
-from bayplan.framework.diagnosis import Diagnosis
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.search import Fit
 from bayplan.framework.interface import PostFilterResult
-from bayplan.framework.search import Fit
 from bayplan.framework.status import Status
 
 _NO_ROWS = np.empty(0, np.intp)

@@ -11,7 +11,7 @@ from typing import Protocol
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
-from bayplan.framework.faults import PLUGIN_TIMEOUT, AttemptFault
+from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault
 from bayplan.framework.handle import EventRecorder
 
 NOTE_LIMIT = 1024

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
-from bayplan.attempt.node_backoff import NodeBackoff
 from bayplan.cache.node_table import IntArray, LiveNodeTable
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.extenders import REJECTOR, NodeExtenders
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.row_answers import RowAnswers
+from bayplan.engine.runtime import Framework
+from bayplan.engine.sampling import NodeSampler
+from bayplan.engine.search import Fit
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.extenders import REJECTOR, NodeExtenders
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.row_answers import RowAnswers
-from bayplan.framework.runtime import Framework
-from bayplan.framework.sampling import NodeSampler
-from bayplan.framework.search import Fit
 from bayplan.framework.status import Status
+from bayplan.rejections.node_backoff import NodeBackoff
+from bayplan.support import logs
 
 log = structlog.get_logger("selection")
 

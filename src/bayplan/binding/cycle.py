@@ -17,18 +17,18 @@ from typing import Protocol
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
-from bayplan.framework.text import error_text
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Bound
+from bayplan.support import logs
+from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("binding")

@@ -13,7 +13,6 @@ import typer
 import yaml
 from rich.console import Console
 
-from bayplan import logs
 from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
@@ -26,6 +25,7 @@ from bayplan.simulation import (
     offline_core,
 )
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
+from bayplan.support import logs
 
 DEFAULT_PROFILE = "default-scheduler"
 """The profile without a configuration: every pending Pod is judged by it, whatever it asks for."""

@@ -9,7 +9,7 @@ import typer
 
 from bayplan.app.sources import Sources
 from bayplan.config import ConfigError, EffectiveConfig
-from bayplan.framework.registry import PluginLoadError, Registry
+from bayplan.engine.registry import PluginLoadError, Registry
 
 UNUSABLE = 2
 """Exit code for a configuration or a plugin that cannot be used."""

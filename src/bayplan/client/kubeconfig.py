@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from bayplan.memory_file import MemoryFile
+from bayplan.support.memory_file import MemoryFile
 
 DEFAULT_PATH = "~/.kube/config"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (what is put there is in a folder of our own)

@@ -3,7 +3,7 @@
 A profile's changes are laid over the default set, then multiPoint is spread over the points that
 each plugin implements: what a point says for itself comes before what multiPoint says. Answers to
 `mergePluginSet` of `apis/config/v1/default_plugins.go` and to `NewFramework` and
-`expandMultiPointPlugins` of `framework/runtime/framework.go`.
+`expandMultiPointPlugins` of `engine/runtime/framework.go`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bayplan.config import names
 from bayplan.config.errors import FieldError
-from bayplan.memory_file import MemoryFile
+from bayplan.support.memory_file import MemoryFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

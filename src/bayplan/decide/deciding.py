@@ -14,11 +14,11 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.attempt import attempt
 from bayplan.attempt.commit import Choice, Member
 from bayplan.attempt.outcome import Placement, Rejection
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.runtime import Framework
+from bayplan.engine.search import PluginScores
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.diagnosis import Diagnosis
 from bayplan.framework.effects import Effect
-from bayplan.framework.runtime import Framework
-from bayplan.framework.search import PluginScores
 from bayplan.groups.placers import Placers
 
 

@@ -23,15 +23,15 @@ from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Words
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
-from bayplan.framework.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Code, Status
-from bayplan.framework.text import error_text
 from bayplan.groups import words_kubernetes, words_label
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import of_group
+from bayplan.support.text import error_text
 
 log = structlog.get_logger("groups")
 

@@ -17,12 +17,12 @@ from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, Detail, deciding
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
+from bayplan.engine.search import Fit
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.diagnosis import Diagnosis
-from bayplan.framework.faults import AttemptFault
 from bayplan.framework.interface import PostFilterResult
-from bayplan.framework.runtime import Framework
-from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.placers import Placers
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
+from bayplan.engine.extenders import REJECTOR, ExtenderError
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.search import Fit
 from bayplan.extenders import wire
-from bayplan.framework.extenders import REJECTOR, ExtenderError
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.search import Fit
 from bayplan.framework.status import SUCCESS, Status
+from bayplan.support import logs
 
 if TYPE_CHECKING:
     from bayplan.extenders.http_extender import HttpExtender

@@ -11,9 +11,9 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.errors import ApiError
 from bayplan.config.types import Extender as ExtenderConfig
+from bayplan.engine.extenders import ExtenderError
 from bayplan.extenders import wire
 from bayplan.extenders.webhook import Webhook, WebhookError, WebhookTls
-from bayplan.framework.extenders import ExtenderError
 
 T = TypeVar("T")
 

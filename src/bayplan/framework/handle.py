@@ -1,35 +1,24 @@
 """Handle: what the scheduler gives each plugin, beside its arguments.
 
-`Handle` is for the plugins of users, `InTreeHandle` has what only bayplan's own need. Both are
-complete before the first plugin is made. What stands behind them (cache, queue, binding, client) is
-described by Protocols, so that a test can put something simpler there.
+bayplan's own plugins have more, see `bayplan.framework.in_tree_handle`. A handle is complete before
+the first plugin is made. The parts behind it (cache, queue, binding, client) are Protocols, so that
+a test can put something simpler there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
-from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import WorkloadGroupMembers
-from bayplan.cache.queue_tree import QueueTree
-from bayplan.cache.queued_pods import QueuedPods
-from bayplan.config.feature_gates import FeatureGates
-from bayplan.framework.evictions import Evictions
-from bayplan.framework.room import AsksForRoom
 from bayplan.telemetry.instrument import Instrument
-
-if TYPE_CHECKING:
-    from bayplan.framework.what_if import WhatIf
 
 Done = Callable[[Exception | None], None]
 """Gets None on success, else the error; called on another thread, so it must be quick."""
@@ -227,115 +216,6 @@ class Handle:
     now: Callable[[], float]
     monotonic: Callable[[], float]
     activate: Callable[[Iterable[Pod]], None]
-
-
-class PreparingPod(Protocol):
-    """A Pod in PreBind. Safe to use from any thread."""
-
-    @property
-    def cancelled(self) -> str:
-        """Why the binding was cancelled; empty if the binding was not cancelled."""
-
-    def cancel(self, reason: str) -> bool:
-        """Cancel the binding: the Pod returns to the queue. False if PreBind is over."""
-
-    def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` on cancellation; at once if it is cancelled already."""
-
-
-class HasUid(Protocol):
-    """Names a Pod."""
-
-    @property
-    def uid(self) -> str:
-        """metadata.uid of the Pod."""
-
-
-class NamedVictims(Protocol):
-    """The victims that an extender agrees to on a node."""
-
-    @property
-    def pods(self) -> Sequence[HasUid] | None:
-        """The Pods to evict."""
-
-    @property
-    def pdb_violations(self) -> int:
-        """How many of them a PodDisruptionBudget protects."""
-
-
-class PreemptionExtender(Protocol):
-    """A webhook that takes part in preemption."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-
-    @property
-    def ignorable(self) -> bool:
-        """Whether preemption continues without this extender after a failure."""
-
-    def preempt(
-        self, pod: Pod, victims: Mapping[str, tuple[list[Pod], int]]
-    ) -> Mapping[str, NamedVictims]:
-        """The nodes, with victims, that the extender accepts.
-
-        Args:
-            pod: the preemptor.
-            victims: by node, the Pods and the number of violated PodDisruptionBudgets.
-        """
-
-
-class PreemptionExtenders(Protocol):
-    """All webhooks of the configuration."""
-
-    def preemptors(self, pod: Pod) -> Sequence[PreemptionExtender]:
-        """The extenders that take part in preemption for ``pod``, in order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InTreeHandle(Handle):
-    """What bayplan's own plugins have beside.
-
-    Attributes:
-        pods: the Pods that count on nodes. Scheduling thread only.
-        preparing: Pods in PreBind, by uid.
-        groups: which other Pods belong together, and what is asked for them.
-        members: the Pods of PodGroups of Kubernetes.
-        gates: which features there are.
-        extenders: webhooks; DefaultPreemption asks them.
-        instrument: where preemptions are reported.
-        queues: what each tenant uses and is entitled to.
-        queued: the Pods in the queue. Scheduling thread only.
-        what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
-            the profile are made, before the first Pod.
-        exhaustive: whether searches look at all nodes even where enough would do: offline.
-        room_request: asks for room for a Pod that a limit holds back, after an attempt with that
-            state.
-        evictions: who is leaving, and for whom. Scheduling thread only.
-        eviction_failed: the Pod stays, as a call has failed; safe from any thread.
-    """
-
-    pods: CountedPods
-    preparing: Mapping[str, PreparingPod]
-    groups: Groups
-    members: WorkloadGroupMembers
-    gates: FeatureGates
-    extenders: PreemptionExtenders
-    instrument: Instrument
-    queues: QueueTree
-    queued: QueuedPods
-    what_if: WhatIf
-    exhaustive: bool
-    room_request: AsksForRoom
-    evictions: Evictions
-    eviction_failed: Callable[[Pod], None]
-
-    def for_user(self, plugin: str) -> Handle:
-        """The handle for a user's plugin, with the plugin's own logger and metrics."""
-        values = {f.name: getattr(self, f.name) for f in fields(Handle)}
-        values["logger"] = plugin_logger(plugin, self.profile)
-        values["metrics"] = PluginMetrics(self.instrument, plugin)
-        return Handle(**values)
 
 
 def plugin_logger(plugin: str, profile: str) -> Logger:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,17 @@ from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod, PodShape, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import Handle
 from bayplan.framework.status import Status
-
-if TYPE_CHECKING:
-    from bayplan.framework.handle import Handle
 
 Integers = npt.NDArray[np.integer[Any]]
 """Integers of any width, signed or not: reason codes and scores."""
 
 MAX_NODE_SCORE = 100
 """Highest score of a node after normalizing; the lowest is 0."""
+
+UNBOUNDED = 1 << 32
+"""`BoundsCopies.copies` without a bound; sums over all nodes stay exact in 64 bits."""
 
 
 class Depends(enum.Flag):
@@ -221,6 +222,7 @@ class QueuedPod(Protocol):
 
 __all__ = [
     "MAX_NODE_SCORE",
+    "UNBOUNDED",
     "BoolArray",
     "CycleState",
     "Depends",

@@ -1,7 +1,7 @@
 """Placements: the sets of nodes of which one has to hold a whole PodGroup of Kubernetes.
 
 What a PlacementGenerate plugin is told and answers, and what a PlacementScore plugin judges. How
-these plugins are asked is in `bayplan.framework.placement_stage`, how a placement is tried in
+these plugins are asked is in `bayplan.engine.placement_stage`, how a placement is tried in
 `bayplan.attempt.workload_group`.
 """
 

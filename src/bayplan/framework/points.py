@@ -2,7 +2,7 @@
 
 A plugin implements an extension point by having the methods of one of its Protocols (`FORMS`);
 nothing else is registered. Methods are called by position, so parameters may have any name.
-`bayplan.framework.contract` checks the plugins of users against these Protocols when they are
+`bayplan.engine.contract` checks the plugins of users against these Protocols when they are
 loaded. The plugins in `bayplan.plugins` derive from these Protocols, so mypy checks their methods.
 The table of methods in docs/plugins.md is made from the Protocols, too: the first paragraph of a
 method's docstring is its line there.
@@ -153,7 +153,7 @@ class BoundsCopies(Named, Protocol):
         """By what limits them, at most how many more Pods like this one each node takes.
 
         Arrays of ``(len(nodes),)`` integers; None or nothing for no limit. Never less than could be
-        placed, whatever other Pods come: ``bayplan.framework.capacity`` says what it is for.
+        placed, whatever other Pods come: ``bayplan.engine.capacity`` says what it is for.
         """
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from bayplan.framework.text import text_of
+from bayplan.support.text import text_of
 
 
 class Code(enum.IntEnum):

@@ -1,6 +1,6 @@
 """GroupCapacity: at most how many Pods of a group fit, on all nodes or by domain.
 
-The capacity columns of each kind of Pod in the group (`bayplan.framework.capacity`), summed. Each
+The capacity columns of each kind of Pod in the group (`bayplan.engine.capacity`), summed. Each
 kind is counted as if it had the nodes for itself, so this bounds from above.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, CodeArray, IntArray
-from bayplan.framework.capacity import Kind, kind_of
-from bayplan.framework.faults import AttemptFault
+from bayplan.engine.capacity import Kind, kind_of
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Integers
-from bayplan.framework.runtime import Framework
 
 MOST_KINDS = 16
 """Groups of more kinds of Pods are not bounded: to place them costs little more."""

@@ -19,9 +19,9 @@ from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import BoolArray
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import OUTSIDE, CycleState
 from bayplan.framework.interface import PodPart
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.groups.decision import Placed
 from bayplan.queue.nominator import Nominator

@@ -15,16 +15,16 @@ from collections.abc import Iterable
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
 from bayplan.attempt.report import StatusWriter, cut_note
+from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
-from bayplan.framework.runtime import Framework
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")

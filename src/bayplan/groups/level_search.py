@@ -30,7 +30,7 @@ from bayplan.cache.cache import Cache
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import SubGroup, sub_group_of
-from bayplan.framework.runtime import Framework
+from bayplan.engine.runtime import Framework
 from bayplan.groups import domains as levels
 from bayplan.groups import words_label
 from bayplan.groups.capacity import GroupCapacity

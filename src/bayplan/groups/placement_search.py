@@ -37,18 +37,18 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import Group
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.placement_memory import Tried
+from bayplan.engine.placement_stage import PlacementStage
+from bayplan.engine.row_answers import RowAnswers
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.placement_memory import Tried
-from bayplan.framework.placement_stage import PlacementStage
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
-from bayplan.framework.row_answers import RowAnswers
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Code, Status
-from bayplan.framework.text import error_text
 from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.fill import Fill
+from bayplan.support.text import error_text
 
 log = structlog.get_logger("groups")
 

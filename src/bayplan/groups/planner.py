@@ -23,8 +23,8 @@ from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.cache import Cache
 from bayplan.cache.group_policy import Search
 from bayplan.cache.pod_groups import Group
+from bayplan.engine.runtime import Framework
 from bayplan.framework.placements import PodGroupInfo
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups import domains, words_label
 from bayplan.groups.decision import GroupDecision

@@ -26,10 +26,10 @@ from bayplan.attempt.outcome import Rejection
 from bayplan.cache.group_policy import Search
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.cache.pod_groups import Group
+from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.framework.room import RoomTrial, Taker, Victims
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups.planner import Planner
 

@@ -60,7 +60,8 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
-from bayplan.framework.handle import InTreeHandle, PluginMetrics
+from bayplan.framework.handle import PluginMetrics
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import (
     CarriesOut,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bayplan.config.args import DefaultPreemptionArgs
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.points import PodGroupPostFilter
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Victims
 from bayplan.preemption.group import Strategy

@@ -26,7 +26,7 @@ from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Plugin, PodPart
 from bayplan.framework.points import ScoreNodes
 from bayplan.plugins.shared.effective_resources import effective

@@ -20,7 +20,7 @@ from bayplan.cache.requests import spec_requests
 from bayplan.cache.shape_cache import SHAPES_KEPT
 from bayplan.config.args import NodeResourcesBalancedAllocationArgs
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Depends, Integers, Plugin, PodPart
 from bayplan.framework.points import PreScore, ScoreNodes
 from bayplan.framework.status import SKIP, Status

@@ -22,7 +22,7 @@ from bayplan.cache.counters import DomainCounters
 from bayplan.cache.objects import ObjectStore
 from bayplan.config.args import DefaultPreemptionArgs, PreemptionTolerationArgs
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.policy import LowerPriorityVictims
 

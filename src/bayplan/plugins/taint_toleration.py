@@ -51,7 +51,7 @@ class TaintToleration(Plugin, FilterNodes, PreScore, ScoreNodes, EnqueueExtensio
     def pre_score(
         self, state: CycleState, pod: Pod, nodes: NodeTable, feasible: BoolArray
     ) -> Status | None:
-        """Nothing to do; but a profile has to have it, see `bayplan.framework.in_tree`."""
+        """Nothing to do; but a profile has to have it, see `bayplan.engine.in_tree`."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """How many PreferNoSchedule taints the Pod does not tolerate."""

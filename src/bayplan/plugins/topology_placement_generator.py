@@ -24,7 +24,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
 from bayplan.framework.points import EnqueueExtensions, PlacementGenerate

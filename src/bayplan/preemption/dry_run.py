@@ -21,10 +21,10 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
 from bayplan.framework.status import Status
-from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.policy import VictimPolicy

@@ -17,9 +17,9 @@ import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray
+from bayplan.engine.extenders import ExtenderError
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.extenders import ExtenderError
-from bayplan.framework.handle import InTreeHandle, NamedVictims, PreemptionExtender
+from bayplan.framework.in_tree_handle import InTreeHandle, NamedVictims, PreemptionExtender
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets

@@ -22,7 +22,8 @@ from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.errors import NotFound
 from bayplan.framework.evictions import POD, POD_GROUP, Eviction, Preemptor
-from bayplan.framework.handle import ClusterWriter, Done, InTreeHandle
+from bayplan.framework.handle import ClusterWriter, Done
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import Room, Taker
 from bayplan.preemption.ranking import Candidate
 

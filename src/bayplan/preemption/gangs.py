@@ -37,7 +37,7 @@ from bayplan.cache.pod_groups import (
     workload_group_key,
 )
 from bayplan.cache.sub_groups import Surplus, sub_group_of
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.preemption.running_pods import RunningPods
 
 

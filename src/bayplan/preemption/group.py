@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import Protocol
 
 from bayplan.api.pod import Pod
+from bayplan.engine.faults import AttemptFault
 from bayplan.framework.effects import Effect
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.framework.status import Code
 from bayplan.preemption.evaluator import NEVER

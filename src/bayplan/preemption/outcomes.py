@@ -14,8 +14,8 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.cache.shape_cache import ShapeCache
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.what_if import WhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.dry_run import Outcome
 from bayplan.preemption.gangs import Gangs

@@ -22,7 +22,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.framework.evictions import POD
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.points import CarriesOut, EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status

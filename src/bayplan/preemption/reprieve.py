@@ -23,8 +23,8 @@ from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.pod_groups import Group, find_workload_group, workload_group_key
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.config.points import Point
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.handle import InTreeHandle
+from bayplan.engine.faults import AttemptFault
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets

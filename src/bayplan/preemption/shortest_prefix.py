@@ -49,7 +49,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import Capacity, Fit, Placed, needs_of

@@ -15,6 +15,7 @@ import structlog
 
 from bayplan.api.kinds import CORE_KINDS, Kind
 from bayplan.api.pod import Pod
+from bayplan.engine.faults import PluginTimeout, is_interrupt
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -24,7 +25,6 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.faults import PluginTimeout, is_interrupt
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import EnqueueExtensions
 from bayplan.queue.queued_pod import QueuedPod

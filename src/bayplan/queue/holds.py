@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from bayplan.api.pod import Pod
-from bayplan.framework.faults import PLUGIN_TIMEOUT
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.framework.status import Status
 
 HOLD_SECONDS = 900.0

@@ -20,13 +20,12 @@ from typing import Any
 
 import structlog
 
-from bayplan import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscription
+from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.framework.cluster_events import ClusterEvent
-from bayplan.framework.faults import PLUGIN_TIMEOUT
 from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
 from bayplan.queue import update_events
@@ -43,6 +42,7 @@ from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueStatistics
 from bayplan.queue.unschedulable import WaitKey
+from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("queue")
@@ -499,6 +499,8 @@ class SchedulingQueue:
             held_room = queued.consecutive_errors_count > 0
             if held_room or not entry.has_rejected(queued.pod):
                 self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+        else:
+            self._members_changed(entry, event)
 
     def _gather_singles(self, entry: QueuedGroup, event: str) -> None:
         """Pods that waited singly wait with their sub-group, which has lost all Pods with nodes."""
@@ -524,14 +526,19 @@ class SchedulingQueue:
     def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
         """A Pod that waits with its group has changed, perhaps to belong to another one."""
         entry = self.groups.entry_of(old)
-        if entry is not None and entry.plugin.policy.collects is Collects.ALWAYS:
-            # Its group never changes, and nothing can hold it back that did not before.
-            self._replace(queued, new)
+        if self.groups.entry_of(new) is not entry:
+            self._part(queued)
+            entry = None
+        self._replace(queued, new)
+        # Nothing can hold a Pod back later where even one that is held waits with its group.
+        if entry is not None and (
+            entry.plugin.policy.collects is Collects.ALWAYS or self._gate.holder(queued) is None
+        ):
             entry.add_member(queued)
             entry.pod = new if entry.pod.uid == new.uid else entry.pod
+            self._members_changed(entry, "PodUpdate")
         else:
             self._part(queued)
-            self._replace(queued, new)
             self._let_in(queued, Place.ACTIVE, update_events.UNSCHEDULED_POD_ADD.label)
             entry = self.groups.entry_of(new)
         if entry is not None and entry.place is Place.UNSCHEDULABLE:
@@ -550,12 +557,17 @@ class SchedulingQueue:
             return
         if not entry.members:
             self._dissolve(entry)
-        elif entry.place is not Place.GATED:
+        else:
+            self._members_changed(entry, "PodDelete")
+
+    def _members_changed(self, entry: QueuedGroup, event: str) -> None:
+        """The group gathers anew where it lacks Pods now, and goes on where nothing is missing."""
+        if entry.place is Place.GATED:
+            self._let_group_in(entry, event)
+        elif entry.place is not Place.IN_FLIGHT:
             self._ask_gate(entry)
             if entry.gating_plugin:
-                self._places.move(entry, Place.GATED, "PodDelete")
-        elif entry.plugin.policy.collects is Collects.ALWAYS:
-            self._let_group_in(entry, "PodDelete")
+                self._places.move(entry, Place.GATED, event)
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
         """The group has no entry from now on, unless it is in flight; returns who waited in it."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from bayplan.memory_file import MemoryFile
 from bayplan.server.certificates import Pair, Source
 from bayplan.server.options import PortError
+from bayplan.support.memory_file import MemoryFile
 
 log = structlog.get_logger("port")
 

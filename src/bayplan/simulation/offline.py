@@ -13,7 +13,7 @@ from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
 from bayplan.config import EffectiveConfig
-from bayplan.framework.registry import Registry
+from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Replaced
 from bayplan.simulation.cluster import LoadedCluster
 from bayplan.simulation.name_order import NameOrder

@@ -25,9 +25,9 @@ from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.decide.group import deciding_group
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.runtime import Framework
 from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
-from bayplan.framework.faults import AttemptFault
-from bayplan.framework.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import condition_text, failures

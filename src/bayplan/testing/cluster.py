@@ -20,11 +20,11 @@ from bayplan.app.assembly import Ports, build
 from bayplan.app.sources import Sources
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config import EffectiveConfig, parse_config, parse_feature_gates
+from bayplan.engine.registry import Registry
+from bayplan.engine.runtime import Framework
 from bayplan.explain.explanation import explain
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import NodeInfo, Plugin
-from bayplan.framework.registry import Registry
-from bayplan.framework.runtime import Framework
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Message, Removed
 from bayplan.queue.places import Place
@@ -62,7 +62,7 @@ class Cluster:
         recorder: events and conditions.
 
     Raises:
-        bayplan.framework.registry.PluginLoadError: a plugin does not keep to the contract.
+        bayplan.engine.registry.PluginLoadError: a plugin does not keep to the contract.
         bayplan.config.ConfigError: the configuration is wrong, or a plugin refuses its arguments.
     """
 

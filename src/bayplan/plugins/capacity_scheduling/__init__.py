@@ -23,7 +23,8 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle, PluginMetrics
+from bayplan.framework.handle import PluginMetrics
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (

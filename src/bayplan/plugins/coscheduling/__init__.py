@@ -33,7 +33,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.groups import GroupSource, LooksAround
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey, QueueLess
 from bayplan.framework.status import Status

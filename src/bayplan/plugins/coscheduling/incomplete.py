@@ -28,7 +28,8 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
-from bayplan.framework.handle import InTreeHandle, PluginMetrics
+from bayplan.framework.handle import PluginMetrics
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.executor import disruption, evict

@@ -38,7 +38,7 @@ from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.effects import Effect
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import (
     FilterFailure,
     Integers,

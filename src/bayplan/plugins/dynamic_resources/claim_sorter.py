@@ -11,7 +11,7 @@ from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.resource import ResourceClaim
 from bayplan.cache.node_table import BoolArray
 from bayplan.cache.requests import pod_requests, spec_requests
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.extended import special_claim
 from bayplan.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, pod_claims

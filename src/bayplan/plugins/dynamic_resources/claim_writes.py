@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH
-from bayplan.framework.handle import ClusterWriter, InTreeHandle
+from bayplan.framework.handle import ClusterWriter
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.plugins.dynamic_resources.binding import (
     BindError,
     bind_claim,

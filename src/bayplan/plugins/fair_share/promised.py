@@ -1,7 +1,7 @@
 """Promised: what nominated Pods will use, so that nobody of lower priority uses it before them.
 
 On a node a Pod has to fit beside the Pods of the same or a higher priority that are nominated there
-(`bayplan.framework.what_if`). Limits are alike: room under a limit that others are evicted for is
+(`bayplan.engine.what_if`). Limits are alike: room under a limit that others are evicted for is
 kept for whom it is made. So what is used for a limit is what counts on nodes, and what is promised
 to nominated Pods of the same or a higher priority, unless their node does not exist (yet).
 """

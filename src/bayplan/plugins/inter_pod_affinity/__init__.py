@@ -18,7 +18,6 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import DomainCounter, Integers, PodTerm, shape_terms
 from bayplan.cache.shape_cache import ShapeCache
 from bayplan.config.args import InterPodAffinityArgs
-from bayplan.framework.capacity import UNBOUNDED
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -27,7 +26,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin
+from bayplan.framework.interface import UNBOUNDED, BoolArray, CycleState, NodeTable, Plugin
 from bayplan.framework.points import (
     BoundsCopies,
     EnqueueExtensions,

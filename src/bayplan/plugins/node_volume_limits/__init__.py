@@ -32,7 +32,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Integers, Plugin
 from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
 from bayplan.framework.status import SKIP, Code, Status

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.plugins.shared.device_classes import DeviceClasses
 from bayplan.plugins.shared.device_tracker import device_tracker
 

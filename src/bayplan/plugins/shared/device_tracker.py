@@ -37,14 +37,8 @@ from bayplan.api.resource import (
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.devices.usage import DeviceId
-from bayplan.framework.handle import (
-    InTreeHandle,
-    Logger,
-    PluginMetrics,
-    PreparingPod,
-    WaitingPods,
-    plugin_logger,
-)
+from bayplan.framework.handle import Logger, PluginMetrics, WaitingPods, plugin_logger
+from bayplan.framework.in_tree_handle import InTreeHandle, PreparingPod
 
 if TYPE_CHECKING:
     from bayplan.devices.fleet import Fleet

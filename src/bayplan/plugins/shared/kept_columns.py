@@ -1,6 +1,6 @@
 """KeptColumns: what a plugin computes from the node table alone, kept from Pod to Pod.
 
-The answers for Pods of one size are kept by row (`bayplan.framework.row_answers`). For Pods of a
+The answers for Pods of one size are kept by row (`bayplan.engine.row_answers`). For Pods of a
 new size all rows are computed. What does not depend on the Pod then comes from here: after a
 binding one row of it is computed, not all of them.
 """

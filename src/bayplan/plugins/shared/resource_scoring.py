@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.requests import Exact, units
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.plugins.shared.device_classes import may_have_class
 from bayplan.plugins.shared.device_offers import Columns, DeviceOffers
 from bayplan.plugins.shared.kept_columns import KeptColumns

@@ -30,7 +30,7 @@ from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.handle import InTreeHandle
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Integers, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,

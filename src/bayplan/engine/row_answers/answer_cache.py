@@ -1,0 +1,195 @@
+"""AnswerCache: finds or makes the kept answers of a Pod, and drops the least recently used."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.config.points import Point
+from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.row_answers.joined import RowAnswers
+from bayplan.engine.row_answers.part import PartAnswers, PartStages
+from bayplan.engine.stages import FilterStage, ScoreStage
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import PodPart
+from bayplan.framework.points import PreFilter, PreScore
+from bayplan.framework.status import Status
+
+MEMORY_BUDGET = 32 << 20
+"""Bytes that one profile's joined answers may take, roughly, and its parts as many again."""
+FEWEST = 16
+"""Entries that are kept whatever they take."""
+
+
+JoinedKey = int | tuple[int, int]
+"""The id of a Pod's shape, or of its constraints and of its requests."""
+
+
+class Sized(Protocol):
+    """Something that takes memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes, roughly."""
+
+
+Key = TypeVar("Key")
+Entry = TypeVar("Entry", bound=Sized)
+
+
+class LruEntries(Generic[Key, Entry]):
+    """Entries by key, within `MEMORY_BUDGET`; the least recently used ones go first."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of ``key``."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+        return entry
+
+    def put(self, key: Key, entry: Entry) -> list[Key]:
+        """Keep ``entry``, which is filled in; the others are taken to be about as large.
+
+        Returns the keys of those that were dropped for it.
+        """
+        self._entries[key] = entry
+        limit = max(FEWEST, MEMORY_BUDGET // max(entry.nbytes, 1))
+        excess = max(0, len(self._entries) - limit)
+        return [self._entries.popitem(last=False)[0] for _ in range(excess)]
+
+
+class _Readers(NamedTuple):
+    """The row-local plugins that read one part of a Pod, in the order of the profile."""
+
+    pre_filter: Sequence[PreFilter]
+    pre_score: Sequence[PreScore]
+    filters: Sequence[FilterStage]
+    scores: Sequence[ScoreStage]
+
+
+class AnswerCache:
+    """The kept answers of one profile."""
+
+    def __init__(
+        self,
+        plugins: PluginSet,
+        filters: Sequence[FilterStage],
+        scores: Sequence[ScoreStage],
+        nodes: LiveNodeTable,
+    ) -> None:
+        self._plugins = plugins
+        self._nodes = nodes
+        instances = (
+            *plugins.pre_filter,
+            *plugins.filter,
+            *plugins.pre_score,
+            *plugins.score,
+        )
+        in_use = {plugins.local[p.name] for p in instances if p.name in plugins.local}
+        self._shared = [part for part in PodPart if part in in_use and part is not PodPart.SHAPE]
+        self._own = PodPart.SHAPE in in_use
+        self._readers = {
+            part: _Readers(
+                [p for p in plugins.pre_filter if plugins.local.get(p.name) is part],
+                [p for p in plugins.pre_score if plugins.local.get(p.name) is part],
+                [f for f in filters if plugins.local.get(f.name) is part],
+                [s for s in scores if plugins.local.get(s.name) is part],
+            )
+            for part in PodPart
+        }
+        self._parts = LruEntries[int, PartAnswers]()
+        self._joined = LruEntries[JoinedKey, RowAnswers]()
+        self._with_columns: OrderedDict[JoinedKey, RowAnswers] = OrderedDict()
+        """The answers that have columns, the least recently used ones first."""
+        self._latest: RowAnswers | None = None
+
+    def __len__(self) -> int:
+        return len(self._joined)
+
+    def answers(self, pod: Pod) -> RowAnswers:
+        """The answers for ``pod``, up to date.
+
+        Raises:
+            AttemptFault: a plugin broke; the next question asks it again.
+        """
+        shape = pod.shape
+        key = shape.id if self._own else (shape.constraints.id, shape.requests.id)
+        answers = self._joined.get(key)
+        if answers is None:
+            answers = self._make_joined(pod, key)
+        else:
+            answers.refresh(pod, self._nodes)
+        if answers is not self._latest:
+            self._latest = answers
+            self._release(key, answers)
+        return answers
+
+    def _make_joined(self, pod: Pod, key: JoinedKey) -> RowAnswers:
+        shape = pod.shape
+        shared = {kind.of(shape).id: self._part(pod, kind) for kind in self._shared}
+        own = self._make(pod, PodPart.SHAPE) if self._own else None
+        answers = RowAnswers(list(shared.values()), own, self._unconcerned(pod))
+        answers.refresh(pod, self._nodes)
+        for id_, part in shared.items():
+            self._parts.put(id_, part)
+        for dropped in self._joined.put(key, answers):
+            self._with_columns.pop(dropped, None)
+        return answers
+
+    def _release(self, key: JoinedKey, latest: RowAnswers) -> None:
+        """Have the answers that are far behind give back their columns.
+
+        With Pods of a thousand sizes each would write to columns that have left the processor's
+        caches since its last Pod. Memory that was just given back is still there.
+        """
+        self._with_columns[key] = latest
+        self._with_columns.move_to_end(key)
+        while next(iter(self._with_columns.values())).release(self._nodes):
+            self._with_columns.popitem(last=False)
+
+    def _unconcerned(self, pod: Pod) -> frozenset[str]:
+        plugins = self._plugins
+        return frozenset(
+            p.name
+            for p in plugins.selective
+            if not plugins.call(p, Point.PRE_FILTER, p.concerns, pod.spec)
+        )
+
+    def _part(self, pod: Pod, kind: PodPart) -> PartAnswers:
+        return self._parts.get(kind.of(pod.shape).id) or self._make(pod, kind)
+
+    def _make(self, pod: Pod, kind: PodPart) -> PartAnswers:
+        return PartAnswers(self._ask_pod(pod, kind), self._plugins.call)
+
+    def _ask_pod(self, pod: Pod, part: PodPart) -> PartStages:
+        """PreFilter and PreScore of the plugins that read ``part``, for a new one."""
+        plugins, nodes, readers = self._plugins, self._nodes, self._readers[part]
+        state = CycleState()
+        pre_filter = {
+            plugin.name: plugins.ask_pre_filter(plugin, state, pod, nodes)
+            for plugin in readers.pre_filter
+        }
+        faults = [
+            plugins.ask_pre_score(plugin, state, pod, nodes, nodes.exists)
+            for plugin in readers.pre_score
+        ]
+        fault = next((f for f in faults if f), None)
+        # A Pod that PreFilter rejects reaches no Filter and no Score plugin.
+        rejected = any(isinstance(a, Status) and a.rejected for a in pre_filter.values())
+        filters, scores = readers.filters, readers.scores
+        return PartStages(
+            state,
+            pre_filter,
+            fault,
+            [] if rejected else [f for f in filters if f.name not in state.skip_filter],
+            [] if rejected or fault else [s for s in scores if s.name not in state.skip_score],
+        )

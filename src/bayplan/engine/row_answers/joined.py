@@ -1,0 +1,201 @@
+"""RowAnswers: the parts of a Pod's kept answers, joined to what fits and to totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
+from bayplan.engine.faults import AttemptFault
+from bayplan.engine.row_answers.kept_scores import Maxima
+from bayplan.engine.row_answers.part import PartAnswers, PreFilterAnswer, far_behind, masked
+from bayplan.engine.stages import ScoreStage
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.framework.status import SKIP
+
+_ALL = slice(None)
+
+
+class RowAnswers:
+    """The kept answers for one kind of Pod.
+
+    Args:
+        shared: the parts that other kinds of Pods may share.
+        own: the part that reads all of the Pod. It comes last, so that users' plugins are asked
+            only about nodes that the others leave.
+        unconcerned: names of plugins that have nothing to do with such Pods.
+
+    After `refresh`, ``totals()[row]`` is the sum of the row-local Score plugins' weighted,
+    normalized scores where ``fits`` holds, and -1 elsewhere.
+
+    Attributes:
+        fits: ``(n,)`` where there is a node and no row-local Filter plugin rejects it.
+        state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
+        pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
+        score_fault: why the Pod cannot be scored, if PreScore reported an error.
+        generation: another one after all rows were asked about anew.
+    """
+
+    def __init__(
+        self,
+        shared: Sequence[PartAnswers],
+        own: PartAnswers | None,
+        unconcerned: frozenset[str] = frozenset(),
+    ) -> None:
+        self._shared = shared
+        self._own = own
+        self._parts = parts = [*shared, own] if own else shared
+        self.fits: BoolArray = np.empty(0, np.bool_)
+        self.state = CycleState()
+        self.state.unconcerned = unconcerned
+        self.state.skip_filter |= unconcerned
+        self.pre_filter: dict[str, PreFilterAnswer] = dict.fromkeys(unconcerned, SKIP)
+        for part in parts:
+            self.state.adopt(part.stages.state)
+            self.pre_filter |= part.stages.pre_filter
+        faults = (part.stages.score_fault for part in parts)
+        self.score_fault: AttemptFault | None = next((f for f in faults if f), None)
+        highest = MAX_NODE_SCORE * sum(s.weight for part in parts for s in part.stages.scores)
+        self._totals: IntArray = np.empty(0, np.min_scalar_type(-1 - highest))
+        self._maxima: dict[str, int] = {}
+        self.generation = -1
+        self._node_position = self._pod_position = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a Filter plugin answered with an error for some row."""
+        return any(part.failed for part in self._parts)
+
+    @property
+    def scores(self) -> list[ScoreStage]:
+        """The row-local Score plugins that take part."""
+        return [stage for part in self._parts for stage in part.stages.scores]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the joined columns take."""
+        return self.fits.nbytes + self._totals.nbytes
+
+    def release(self, nodes: LiveNodeTable) -> bool:
+        """Give the columns back if the next `refresh` will compute every row; whether it will."""
+        if not far_behind(nodes.pod_journal.position - self._pod_position, len(nodes)):
+            return False
+        self.fits = np.empty(0, np.bool_)
+        self._totals = np.empty(0, self._totals.dtype)
+        for part in self._parts:
+            part.release(nodes)
+        return True
+
+    def refresh(self, pod: Pod, nodes: LiveNodeTable) -> None:
+        """Bring the answers up to date with ``nodes``.
+
+        Raises:
+            AttemptFault: a plugin broke; the next refresh asks it again.
+        """
+        exists = undecided = nodes.exists
+        generation = 0
+        for part in self._shared:
+            part.refresh(pod, nodes, exists)
+            generation += part.generation
+        if self._own is not None:
+            for part in self._shared:
+                undecided = undecided & part.fits
+            self._own.refresh(pod, nodes, undecided)
+            generation += self._own.generation
+        moved = nodes.node_journal.since(self._node_position)
+        moved_pods = nodes.pod_journal.since(self._pod_position)
+        if (
+            generation != self.generation
+            or moved is None
+            or moved_pods is None
+            or len(nodes) != len(self.fits)
+        ):
+            self._join_all(exists)
+        elif len(changed := moved + moved_pods) == 1:
+            self._join_row(changed[0])
+        elif far_behind(len(changed), len(nodes)):
+            self._join_all(exists)
+        elif changed:
+            self._join_rows(np.array(changed))
+        self.generation = generation
+        self._node_position = nodes.node_journal.position
+        self._pod_position = nodes.pod_journal.position
+
+    def _join_all(self, exists: BoolArray) -> None:
+        self.fits = exists.copy()
+        for part in self._parts:
+            self.fits &= part.fits
+        self._maxima = self._maxima_among(self.fits)
+        self._totals = masked(self.fits, self._sum(_ALL, self._maxima))
+
+    def _join_row(self, row: int) -> None:
+        fits = True
+        for part in self._parts:
+            fits = fits and part.fits.item(row)
+        self.fits[row] = fits
+        self._renormalize()
+        total: IntArray | int = 0 if fits else -1
+        for part in self._parts if fits else ():
+            if part.scores is not None:
+                total += part.scores.item(row)
+            total += part.kept.total(row, self._maxima)
+        self._totals[row] = total
+
+    def _join_rows(self, rows: IntArray) -> None:
+        fits = np.ones(len(rows), np.bool_)
+        for part in self._parts:
+            fits &= part.fits[rows]
+        self.fits[rows] = fits
+        self._renormalize()
+        self._totals[rows] = masked(fits, self._sum(rows, self._maxima))
+
+    def _renormalize(self) -> None:
+        """Recompute all totals if the highest raw score of a stage has changed."""
+        maxima = self._maxima_among(self.fits)
+        if maxima != self._maxima:
+            self._maxima = maxima
+            self._totals = masked(self.fits, self._sum(_ALL, maxima))
+
+    def _maxima_among(self, feasible: BoolArray) -> dict[str, int]:
+        maxima: dict[str, int] = {}
+        for part in self._parts:
+            if part.kept.columns:
+                maxima |= part.kept.maxima(feasible)
+        return maxima
+
+    def _sum(self, rows: IntArray | slice, maxima: Maxima) -> IntArray:
+        """The totals of ``rows``, whether they fit or not."""
+        total = np.zeros(np.shape(self.fits[rows]), self._totals.dtype)
+        for part in self._parts:
+            if part.scores is not None:
+                total += part.scores[rows]
+            total += part.kept.total(rows, maxima)
+        return total
+
+    # What is asked
+
+    def totals(self, feasible: BoolArray | None = None) -> IntArray:
+        """The local total of every node, -1 where not ``feasible`` (a subset of `fits`; None: it).
+
+        Plugins that normalize by the highest score use the highest among ``feasible``. The integers
+        may be too narrow to add to. With None the array is the one that is kept: read it only.
+        """
+        if feasible is None:
+            return self._totals
+        maxima = self._maxima_among(feasible)
+        totals = self._totals if maxima == self._maxima else self._sum(_ALL, maxima)
+        return masked(feasible, totals)
+
+    def normalized(
+        self, score: ScoreStage, pod: Pod, nodes: LiveNodeTable, feasible: BoolArray
+    ) -> IntArray:
+        """The normalized, not weighted scores of all nodes that are ``feasible``, in row order."""
+        rows = np.flatnonzero(feasible)
+        part = next(part for part in self._parts if score in part.stages.scores)
+        if score not in part.kept.stages:
+            return part.raw(score, pod, nodes)[rows]
+        scores = part.kept.normalized(score, rows, self._maxima_among(feasible))
+        return np.zeros(len(rows), np.int64) + scores

@@ -1,0 +1,274 @@
+"""What-if: the same Filter plugins over a table with Pods added or removed.
+
+Preemption asks "would the Pod fit if these victims were gone?", and every Pod asks "would it fit
+beside the Pods that are nominated to the node?". kube-scheduler clones a NodeInfo and the cycle
+state for each node and runs all Filter plugins on it. Here one `WhatIfTable` has a row for each
+node that is asked about, and the Filter plugins answer for all rows in one call.
+
+Each row is independent: a Pod that is added to one row does not exist for the other rows, neither
+as a neighbor in the same zone nor in any count. Example: is there room for Pod P on rows 4 or 7, if
+their Pods of lower priority, V on row 4 and W on row 7, were gone?
+
+1. ``rows = [4, 7]``; ``table = nodes.take(rows)`` has row 0 (was 4) and row 1 (was 7), and
+   ``state.what_if(rows)`` has the plugins' notes with one entry for each.
+2. ``remove_pods(state, P, [V, W], table, [0, 1])`` takes them out of the columns, and tells every
+   PreFilter plugin that has ``remove_pod``: PodTopologySpread then counts one Pod less in the zone
+   of V in world 0, and one less in the zone of W in world 1.
+3. ``filter(state, P, table)`` runs the Filter plugins over both rows. Then it adds the nominated
+   Pods of equal or higher priority (rivals) to the rows that have some, in a table taken from
+   ``table``, and runs them again: they are not there yet, and may never come, so P must fit in
+   both cases.
+
+Of the live table the rows with rivals are kept as such a table (`_Crowd`), as every Pod asks about
+them and they seldom change: 512 nominated Pods would cost each attempt more than all else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable, WhatIfTable
+from bayplan.config.points import Point
+from bayplan.engine.diagnosis import Diagnosis
+from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.stages import Caller, FilterStage
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.handle import PodNominator
+from bayplan.framework.points import PodMoves
+
+MOST_CROWDS = 16
+"""Priorities for which the live table's rows with rivals are kept."""
+
+
+@dataclass
+class _Crowd:
+    """Rows of a table, with rival nominated Pods on them.
+
+    Attributes:
+        rows: of the table that was asked about.
+        table: these rows, with the rivals.
+        rivals: all of them.
+        places: the row of each in ``table``.
+    """
+
+    rows: IntArray
+    table: WhatIfTable
+    rivals: list[Pod]
+    places: list[int]
+
+
+@dataclass
+class _KeptCrowd:
+    """A crowd of the live table (None: no rivals), and up to where it has seen the changes.
+
+    Attributes:
+        rows: those of the crowd.
+        nodes: the live table.
+        nominations: `PodNominator.version`.
+        node_position: of the live table's `node_journal`.
+        pod_position: of its `pod_journal`.
+    """
+
+    crowd: _Crowd | None
+    rows: frozenset[int]
+    nodes: LiveNodeTable
+    nominations: int
+    node_position: int
+    pod_position: int
+
+
+class WhatIf:
+    """One profile's Filter plugins over changed tables."""
+
+    def __init__(self, nominator: PodNominator) -> None:
+        self._nominator = nominator
+        self._call: Caller
+        self._stateful: list[PodMoves] = []
+        self._crowds: dict[int, _KeptCrowd] = {}
+        self.stages: list[FilterStage] = []
+        """The profile's Filter plugins; empty until they are made."""
+
+    def adopt(self, plugins: PluginSet, stages: list[FilterStage]) -> None:
+        """The profile's plugins are made: these are the Filter plugins."""
+        self._call = plugins.call
+        self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]
+        self.stages = stages
+
+    def add_pods(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+    ) -> None:
+        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``?"""
+        nodes.add_pods(rows, others)
+        self._added(state, pod, others, nodes, rows)
+
+    def _added(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+    ) -> None:
+        for plugin in self._stateful:
+            if plugin.name not in state.skip_filter:
+                each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
+                self._call(plugin, Point.PRE_FILTER, each)
+
+    def remove_pods(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+    ) -> None:
+        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``?"""
+        nodes.remove_pods(rows, others)
+        for plugin in self._stateful:
+            if plugin.name not in state.skip_filter:
+                each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
+                self._call(plugin, Point.PRE_FILTER, each)
+
+    def run_filters(
+        self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
+    ) -> None:
+        """Every Filter plugin over ``nodes``, into ``diagnosis``."""
+        for stage in self.stages:
+            if stage.name not in state.skip_filter:
+                codes = stage.codes(state, pod, nodes, diagnosis.fits)
+                diagnosis.run(stage, codes)
+
+    def filter(
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeTable,
+        rivals: Mapping[int, list[Pod]] | None = None,
+    ) -> Diagnosis:
+        """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
+
+        Args:
+            state: the `CycleState.what_if` copy that saw the same changes as ``nodes``.
+            pod: the Pod that is to fit.
+            nodes: a what-if table.
+            rivals: see `rivals`; computed if None. Callers that ask about one table several times
+                compute them once.
+        """
+        crowded = self.crowded(state, pod, nodes, rivals)
+        diagnosis = Diagnosis(nodes, state, pod)
+        self.run_filters(state, pod, nodes, diagnosis)
+        if crowded is not None:
+            rows, with_rivals = crowded
+            for status, rejected in with_rivals.groups():
+                diagnosis.override(rows[rejected], status)
+        return diagnosis
+
+    @property
+    def anybody_nominated(self) -> bool:
+        """Whether room is kept for any Pod."""
+        return bool(self._nominator.nominated_nodes())
+
+    def crowded(
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeTable,
+        rivals: Mapping[int, list[Pod]] | None = None,
+    ) -> tuple[IntArray, Diagnosis] | None:
+        """Rows of ``nodes`` with rival nominated Pods, and the Filter results with these added."""
+        if rivals is not None:
+            crowd = _crowd(nodes, rivals)
+        elif isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
+            crowd = self._kept_crowd(pod, nodes)
+        else:
+            crowd = _crowd(nodes, self.rivals(pod, nodes))
+        if crowd is None:
+            return None
+        # A what-if state is per row of its table: going from one to a part of it is what_if again.
+        changed = state.what_if(crowd.rows)
+        self._added(changed, pod, crowd.rivals, crowd.table, crowd.places)
+        diagnosis = Diagnosis(crowd.table, changed, pod)
+        self.run_filters(changed, pod, crowd.table, diagnosis)
+        return crowd.rows, diagnosis
+
+    def _kept_crowd(self, pod: Pod, nodes: LiveNodeTable) -> _Crowd | None:
+        """The crowd for a Pod that is not nominated itself; depends on the priority alone."""
+        if not self._nominator.nominated_nodes():
+            return None
+        kept = self._crowds.get(pod.priority)
+        if kept is None or not self._is_current(kept, nodes):
+            if len(self._crowds) >= MOST_CROWDS:
+                self._crowds.clear()
+            rivals = self.rivals(pod, nodes)
+            kept = self._crowds[pod.priority] = _KeptCrowd(
+                _crowd(nodes, rivals), frozenset(rivals), nodes, self._nominator.version, 0, 0
+            )
+        kept.node_position = nodes.node_journal.position
+        kept.pod_position = nodes.pod_journal.position
+        return kept.crowd
+
+    def _is_current(self, kept: _KeptCrowd, nodes: LiveNodeTable) -> bool:
+        """Whether neither a nomination nor one of its rows has changed."""
+        if kept.nodes is not nodes or kept.nominations != self._nominator.version:
+            return False
+        changed = nodes.node_journal.since(kept.node_position)
+        moved = nodes.pod_journal.since(kept.pod_position)
+        if changed is None or moved is None:
+            return False
+        rows = kept.rows
+        if any(row in rows for row in moved):
+            return False
+        nominated, names = self._nominator.nominated_nodes(), nodes.names
+        return not any(row in rows or names[row] in nominated for row in changed)
+
+    def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
+        """Row -> nominated Pods of equal or higher priority for this node."""
+        nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
+        rivals = {}
+        for row, name in self._nominated_rows(nodes):
+            pods = [p for p in nominated_pods(name) if p.priority >= priority and p.uid != uid]
+            if pods:
+                rivals[row] = pods
+        return rivals
+
+    def _nominated_rows(self, nodes: NodeTable) -> list[tuple[int, str]]:
+        """Rows of ``nodes`` that Pods are nominated to, with their names."""
+        nominated = self._nominator.nominated_nodes()
+        if len(nodes) < len(nominated):
+            return [
+                (row, n) for row, n in enumerate(nodes.names) if n is not None and n in nominated
+            ]
+        rows = [(nodes.row(name), name) for name in nominated]
+        return [(row, name) for row, name in rows if row is not None]
+
+
+def _crowd(nodes: NodeTable, rivals: Mapping[int, list[Pod]]) -> _Crowd | None:
+    if not rivals:
+        return None
+    rows = np.array(sorted(rivals))
+    added = [(i, rival) for i, row in enumerate(rows.tolist()) for rival in rivals[row]]
+    crowd = _Crowd(rows, nodes.take(rows), [p for _, p in added], [i for i, _ in added])
+    crowd.table.add_pods(crowd.places, crowd.rivals)
+    return crowd
+
+
+def _each(
+    tell: Callable[[CycleState, Pod, Pod, NodeTable, int], None],
+    state: CycleState,
+    pod: Pod,
+    others: Sequence[Pod],
+    nodes: NodeTable,
+    rows: list[int],
+) -> None:
+    for other, row in zip(others, rows, strict=True):
+        tell(state, pod, other, nodes, row)

@@ -1,0 +1,5 @@
+"""Pods that a node rejects although a scheduler has placed them, and what follows from that.
+
+`conflicts` looks these Pods up and reports them, `node_backoff` keeps an owner's Pods off such
+nodes for a while, `overcommit` counts the nodes whose Pods request more than there is.
+"""

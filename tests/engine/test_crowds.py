@@ -1,0 +1,112 @@
+"""Rows with nominated Pods: what is kept of them is what a fresh look says, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core_harness import Cluster
+
+from bayplan.api.pod import Pod
+from bayplan.engine.what_if import WhatIf
+from bayplan.framework.cycle_state import CycleState
+from bayplan.testing import PodBuilder, make_node, make_pod
+
+NODES = 4
+OPERATIONS = ("nominate", "end", "place", "leave", "change", "remove", "join")
+
+
+def numbered(name: str, number: int, cpu: str) -> PodBuilder:
+    """A Pod with a host port, of one of three priorities."""
+    pod = make_pod(f"{name}-{number}").uid(f"{name}-{number}").req(cpu=cpu)
+    return pod.priority(number % 3).host_port(number % 2 + 1)
+
+
+NOMINEES = [numbered("nominee", number, "1") for number in range(8)]
+ASKERS = [numbered("asker", number, "2").obj() for number in range(3)]
+
+
+class Rig:
+    """A cluster, and two asked by name: what keeps its tables, and what never saw any before."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.nominator = self.cluster.world.nominator
+        self.nodes = self.cluster.nodes
+        self.kept = self.cluster.framework.search.what_if
+        for index in range(NODES):
+            self.join(index)
+
+    def join(self, index: int, cpu: str = "4") -> None:
+        """The node is new, or has changed."""
+        self.cluster.add(make_node(f"n{index}").uid(f"n{index}").capacity(cpu=cpu, pods=9))
+
+    def do(self, operation: str, number: int) -> None:
+        """One change of the cluster or of the nominations."""
+        index = number % NODES
+        name = f"n{index}"
+        placed = make_pod(f"placed-{number}").uid(f"placed-{number}").req(cpu="1")
+        changes: dict[str, Callable[[], object]] = {
+            "nominate": lambda: self.nominator.nominate(NOMINEES[number].obj(), name),
+            "end": lambda: self.nominator.remove(f"nominee-{number}"),
+            "place": lambda: self.cluster.add(placed.node(name)),
+            "leave": lambda: self.cluster.remove(placed),
+            "change": lambda: self.join(index, cpu=str(2 + number)),
+            "remove": lambda: self.cluster.remove(make_node(name).uid(name)),
+            "join": lambda: self.join(index),
+        }
+        changes[operation]()
+
+    def look(self, *more: Pod) -> None:
+        """What is kept says the same as what is not."""
+        for pod in (*ASKERS, *more):
+            assert self.answer(self.kept, pod) == self.answer(self.fresh(), pod)
+
+    def answer(self, what_if: WhatIf, pod: Pod) -> dict[str, list[str]]:
+        """By node with rivals, why the Pod does not fit beside them; empty where it does."""
+        state = CycleState()
+        self.cluster.framework.search.diagnose(state, pod)
+        crowded = what_if.crowded(state, pod, self.nodes)
+        if crowded is None:
+            return {}
+        rows, diagnosis = crowded
+        names = [str(self.nodes.names[row]) for row in rows.tolist()]
+        return {name: list(diagnosis.status(i).reasons) for i, name in enumerate(names)}
+
+    def fresh(self) -> WhatIf:
+        """One that has kept nothing."""
+        what_if = WhatIf(self.nominator)
+        what_if.adopt(self.cluster.framework.plugins, self.kept.stages)
+        return what_if
+
+
+@given(st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 7)), min_size=5, max_size=20))
+def test_what_is_kept_is_what_a_fresh_look_says(operations: list[tuple[str, int]]) -> None:
+    rig = Rig()
+    rig.look()
+    for operation, number in operations:
+        rig.do(operation, number)
+        rig.look(NOMINEES[number].obj())
+
+
+def test_nothing_is_made_anew_while_neither_a_nomination_nor_its_node_changes() -> None:
+    rig = Rig()
+    rig.nominator.nominate(make_pod("nominee").req(cpu="3").priority(1).obj(), "n1")
+    asker = make_pod("asker").req(cpu="2").obj()
+
+    def table() -> object:
+        state = CycleState()
+        rig.cluster.framework.search.diagnose(state, asker)
+        crowded = rig.kept.crowded(state, asker, rig.nodes)
+        assert crowded is not None
+        return crowded[1].nodes
+
+    first = table()
+    rig.cluster.add(make_pod("elsewhere").req(cpu="1").node("n2"))
+    assert table() is first
+    rig.cluster.add(make_pod("there").req(cpu="1").node("n1"))
+    second = table()
+    assert second is not first
+    rig.nominator.nominate(make_pod("other").req(cpu="1").priority(1).obj(), "n3")
+    assert table() is not second
