@@ -31,6 +31,7 @@ class Point(enum.StrEnum):
     POST_BIND = "postBind"
     PLACEMENT_GENERATE = "placementGenerate"
     PLACEMENT_SCORE = "placementScore"
+    PLACEMENT_FEASIBLE = "placementFeasible"
     POD_GROUP_POST_FILTER = "podGroupPostFilter"
     CARRY_OUT = "carryOut"
 
@@ -39,7 +40,13 @@ class Point(enum.StrEnum):
 
 
 _STEPS = frozenset(
-    {Point.NORMALIZE_SCORE, Point.UNRESERVE, Point.PRE_BIND_PRE_FLIGHT, Point.CARRY_OUT}
+    {
+        Point.NORMALIZE_SCORE,
+        Point.UNRESERVE,
+        Point.PRE_BIND_PRE_FLIGHT,
+        Point.PLACEMENT_FEASIBLE,
+        Point.CARRY_OUT,
+    }
 )
 """Steps of other points: they have methods of their own, but no configuration names them."""
 

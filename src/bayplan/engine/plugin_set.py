@@ -36,6 +36,7 @@ from bayplan.framework.points import (
     Named,
     NormalizeScore,
     Permit,
+    PlacementFeasible,
     PlacementGenerate,
     PlacementScore,
     PodGroupPostFilter,
@@ -197,6 +198,9 @@ class PluginSet:
         self._judging = _once(points[point] for point in judging)
         self.bounding: tuple[BoundsCopies, ...] = tuple(
             p for p in self.filter if isinstance(p, BoundsCopies)
+        )
+        self.placement_feasible: tuple[PlacementFeasible, ...] = tuple(
+            p for p in self.all if isinstance(p, PlacementFeasible)
         )
         grouping = [p for p in self.all if isinstance(p, GroupSource)]
         self.grouping = tuple(

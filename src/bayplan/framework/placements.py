@@ -28,6 +28,18 @@ class PodGroupInfo(msgspec.Struct, frozen=True, eq=False):
     scheduled: tuple[Pod, ...]
 
 
+class PlacementProgress(msgspec.Struct, frozen=True, eq=False):
+    """How far a try of a group on one placement is.
+
+    Attributes:
+        scheduled: how many Pods of the group have nodes, in this try or from before.
+        remaining: how many are still to be tried.
+    """
+
+    scheduled: int
+    remaining: int
+
+
 class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
     """A set of nodes; all Pods of the group go to nodes of one such set.
 

@@ -32,7 +32,7 @@ from bayplan.framework.interface import (
     PreFilterResult,
     QueuedPod,
 )
-from bayplan.framework.placements import GroupPlacement, PodGroupInfo
+from bayplan.framework.placements import GroupPlacement, PlacementProgress, PodGroupInfo
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import Status
 
@@ -338,6 +338,20 @@ class NormalizePlacementScores(Named, Protocol):
         """The raw scores of all placements that hold the group, scaled to 0..100."""
 
 
+@runtime_checkable
+class PlacementFeasible(Named, Protocol):
+    """Ends tries of a group on a placement that cannot hold it any more."""
+
+    def placement_feasible(
+        self, state: CycleState, group: PodGroupInfo, progress: PlacementProgress, /
+    ) -> Status | None:
+        """Whether the group can be placed; asked before the first Pod is tried and after each.
+
+        Success: as it stands, and whatever becomes of the Pods that remain. Wait: not yet, but it
+        may with these. Unschedulable: no more, so they are not tried.
+        """
+
+
 # Events
 
 
@@ -388,6 +402,7 @@ EXTRAS: Mapping[type, Point | None] = {
     NormalizeScore: Point.SCORE,
     PreBindPreFlight: Point.PRE_BIND,
     NormalizePlacementScores: Point.PLACEMENT_SCORE,
+    PlacementFeasible: None,
     EnqueueExtensions: None,
     CarriesOut: None,
 }

@@ -20,8 +20,7 @@ one has to hold it, such as the racks. The search goes in four steps:
 4. Repeat the try of that placement, or take the nodes of the try once more.
 
 Answers to ``podGroupSchedulingDefaultAlgorithm`` and ``podGroupSchedulingPlacementAlgorithm`` in
-kube-scheduler's ``pkg/scheduler/schedule_one_podgroup.go`` and to PlacementFeasible of its plugin
-GangScheduling.
+kube-scheduler's ``pkg/scheduler/schedule_one_podgroup.go``.
 """
 
 from __future__ import annotations
@@ -37,13 +36,14 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import Group
+from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.placement_memory import Tried
 from bayplan.engine.placement_stage import PlacementStage
 from bayplan.engine.row_answers import RowAnswers
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.placements import GroupPlacement, PodGroupInfo
+from bayplan.framework.placements import GroupPlacement, PlacementProgress, PodGroupInfo
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import GroupDecision, Placed
@@ -53,6 +53,8 @@ from bayplan.support.text import error_text
 log = structlog.get_logger("groups")
 
 UNSCHEDULABLE = "pod group is unschedulable"
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_FEASIBLE = Point.PLACEMENT_FEASIBLE
 
 _Try = tuple[GroupPlacement, GroupDecision | Tried]
 
@@ -83,45 +85,52 @@ class PlacementSearch:
         self._group, self._info = group, info
         self._kind = group.minimum, tuple(pod.shape.id for pod in info.pods)
         self._remembers = remembers
+        self._state = CycleState()
 
     def run(self) -> GroupDecision:
         """Try the Pods in their order. Never raises."""
         stage = self._framework.placements
-        done = self._on(None) if stage is None else self._choose(stage)
+        try:
+            done = self._on(None) if stage is None else self._choose(stage)
+        except AttemptFault as fault:
+            return self._broken(str(fault))
+        except Exception as exc:
+            # What a plugin hands out may break wherever it is looked at.
+            log.exception("placing a group broke", podGroup=self._group.key)
+            return self._broken(error_text(exc))
         if done.status.ok and not done.placed:
             return replace(done, status=Status.unschedulable(UNSCHEDULABLE))
         return done
 
+    def _broken(self, text: str) -> GroupDecision:
+        """Nothing is known: a plugin broke."""
+        self._fill.undo()
+        return self._decision(Status.error(text))
+
     def _choose(self, stage: PlacementStage) -> GroupDecision:
         """The best placement of those that hold the group."""
-        state = CycleState()
-        try:
-            placements = stage.generate(state, self._info)
-            if isinstance(placements, Status):
-                return self._decision(placements)
-            # 1. Try each
-            tries = self._tries(stage, placements)
-            last = tries[-1][1]
-            if isinstance(last, GroupDecision) and last.status.code is Code.ERROR:
-                return last
-            fits = [one for one in tries if one[1].fits]
-            # 2. and 3. Score those that hold the group, take the best
-            placement, done = fits[self._best(stage, state, fits)] if fits else tries[0]
-            # 4. Repeat it
-            if isinstance(done, Tried):
-                done = self._on(placement)
-                if fits and not done.fits:
-                    log.error("a remembered placement does not hold the group", name=placement.name)
-                    stage.memory.forget()
-                    return self._choose(stage)
-            elif fits and len(tries) > 1:
-                done = self._repeat(done)
-            return done if fits else _nowhere(done, len(tries), stage.generator)
-        except AttemptFault as fault:
-            return self._decision(Status.error(str(fault)))
-        except Exception as exc:
-            log.exception("placing a group broke", podGroup=self._group.key)
-            return self._decision(Status.error(error_text(exc)))
+        state = self._state
+        placements = stage.generate(state, self._info)
+        if isinstance(placements, Status):
+            return self._decision(placements)
+        # 1. Try each
+        tries = self._tries(stage, placements)
+        last = tries[-1][1]
+        if isinstance(last, GroupDecision) and last.status.code is Code.ERROR:
+            return last
+        fits = [one for one in tries if one[1].fits]
+        # 2. and 3. Score those that hold the group, take the best
+        placement, done = fits[self._best(stage, state, fits)] if fits else tries[0]
+        # 4. Repeat it
+        if isinstance(done, Tried):
+            done = self._on(placement)
+            if fits and not done.fits:
+                log.error("a remembered placement does not hold the group", name=placement.name)
+                stage.memory.forget()
+                return self._choose(stage)
+        elif fits and len(tries) > 1:
+            done = self._repeat(done)
+        return done if fits else _nowhere(done, len(tries), stage.generator)
 
     def _tries(self, stage: PlacementStage, placements: Sequence[GroupPlacement]) -> list[_Try]:
         """What comes of each placement, up to an error; of several none counts afterwards."""
@@ -181,11 +190,12 @@ class PlacementSearch:
 
     def _on(self, placement: GroupPlacement | None) -> GroupDecision:
         """Try the Pods in their order, on the nodes of ``placement`` or on all."""
-        minimum, pods = self._group.minimum, self._info.pods
-        scheduled = len(self._info.scheduled)
-        status = _feasible(minimum, scheduled, len(pods))
+        pods, scheduled = self._info.pods, len(self._info.scheduled)
+        status = self._feasible(scheduled, len(pods))
         if status.rejected:
-            return self._decision(Status.unschedulable(UNSCHEDULABLE, *status.reasons))
+            status = Status.unschedulable(UNSCHEDULABLE, *status.reasons).by(status.plugin)
+        if status.rejected or status.code is Code.ERROR:
+            return self._decision(status)
         rejected: dict[str, Rejection] = {}
         everywhere = placement is None or placement.everywhere
         rows = None if placement is None or everywhere else placement.rows
@@ -203,13 +213,32 @@ class PlacementSearch:
                     text = f"failed to schedule other pod from a pod group: {rejection.message}"
                     status = Status.error(text)
                     break
-            status = _feasible(minimum, scheduled, len(pods) - tried)
-            if status.rejected:
+            status = self._feasible(scheduled, len(pods) - tried)
+            if status.rejected or status.code is Code.ERROR:
                 break
         done = self._decision(status, tuple(self._fill.placed), rejected)
         if not status.ok:
             self._fill.undo()
         return done
+
+    def _feasible(self, scheduled: int, remaining: int) -> Status:
+        """What PlacementFeasible plugins say: Success, Wait, Unschedulable or Error."""
+        plugins, answer = self._framework.plugins, SUCCESS
+        progress = PlacementProgress(scheduled, remaining)
+        for plugin in plugins.placement_feasible:
+            status = plugins.status(
+                plugin, _FEASIBLE, plugin.placement_feasible, self._state, self._info, progress
+            )
+            if status.code is Code.WAIT:
+                answer = status.by(plugin.name)
+            elif status.code is Code.UNSCHEDULABLE:
+                return status.by(plugin.name)
+            elif status.code is Code.ERROR:
+                return Status.error(f"running PlacementFeasible plugin: {status.message}")
+            elif not status.ok:
+                text = f"unexpected status from PlacementFeasible plugin: {status.code}"
+                return Status.error(text)
+        return answer
 
     def _decision(
         self,
@@ -238,7 +267,7 @@ class PlacementSearch:
             if rejection is not None:
                 rejected[pod.uid] = rejection
         scheduled = len(self._info.scheduled) + len(self._fill.placed)
-        status = _feasible(self._group.minimum, scheduled, 0)
+        status = self._feasible(scheduled, 0)
         again = replace(done, placed=tuple(self._fill.placed), rejected=rejected, status=status)
         if not status.ok:
             self._fill.undo()
@@ -259,13 +288,3 @@ def _nowhere(first: GroupDecision, count: int, generator: str) -> GroupDecision:
     # Where too few Pods are left to try, other nodes would not help.
     status = status.by(generator) if first.tried else status
     return replace(first, status=status)
-
-
-def _feasible(minimum: int, scheduled: int, remaining: int) -> Status:
-    """Whether the minimum is reached, may be (Wait), or cannot be."""
-    counts = f"{scheduled} scheduled, {remaining} remaining"
-    if remaining + scheduled < minimum:
-        return Status.unschedulable(f"minCount ({minimum}) cannot be satisfied: {counts}")
-    if scheduled < minimum:
-        return Status(Code.WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))
-    return SUCCESS

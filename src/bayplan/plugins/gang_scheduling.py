@@ -29,17 +29,19 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
-from bayplan.framework.points import EnqueueExtensions, PreEnqueue
-from bayplan.framework.status import Status
+from bayplan.framework.placements import PlacementProgress, PodGroupInfo
+from bayplan.framework.points import EnqueueExtensions, PlacementFeasible, PreEnqueue
+from bayplan.framework.status import Code, Status
 
 PATIENCE = 300.0
 """Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
 
 
-class GangScheduling(Plugin, GroupSource, PreEnqueue, EnqueueExtensions):
+class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
     kinds = (WORKLOAD_POD_GROUP,)
@@ -74,6 +76,18 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, EnqueueExtensions):
         if pod_group.is_gang and self._members.count(key) < pod_group.minimum:
             text = "waiting for minCount pods from a gang to appear in scheduling queue"
             return Status.unresolvable(text)
+        return None
+
+    def placement_feasible(
+        self, state: CycleState, group: PodGroupInfo, progress: PlacementProgress
+    ) -> Status | None:
+        """Whether the minimum is reached, may be, or cannot be."""
+        minimum, scheduled = group.pod_group.minimum, progress.scheduled
+        counts = f"{scheduled} scheduled, {progress.remaining} remaining"
+        if progress.remaining + scheduled < minimum:
+            return Status.unschedulable(f"minCount ({minimum}) cannot be satisfied: {counts}")
+        if scheduled < minimum:
+            return Status(Code.WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))
         return None
 
     def order(self, queued: QueuedPod) -> tuple[int, int, float, str]:
