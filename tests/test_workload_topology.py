@@ -16,7 +16,8 @@ from tests.queues import show as show_queues
 from tests.scripted import scripted
 from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
 
-from bayplan.framework import Plugin, Status
+from bayplan.api.pod import Pod
+from bayplan.framework import CycleState, PlacementProgress, Plugin, PodGroupInfo, Status
 from bayplan.framework.placements import GroupPlacement
 from bayplan.plugins.backfill import Backfill
 from bayplan.queue.places import Place
@@ -388,3 +389,34 @@ def test_nodes_are_reserved_in_one_rack() -> None:
     cluster.run()
     (reservation,) = cluster.plugin(Backfill)._reservations.values()
     assert reservation.nodes == {"r0n0", "r0n1"}
+
+
+def test_a_plugin_of_a_user_may_say_when_a_group_cannot_be_placed_any_more() -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Pairs(Plugin):
+        """Groups have an even number of Pods with nodes."""
+
+        def permit(self, state: CycleState, pod: Pod, node_name: str) -> None:
+            """Let it pass."""
+
+        def placement_feasible(
+            self, state: CycleState, group: PodGroupInfo, progress: PlacementProgress
+        ) -> Status | None:
+            asked.append((progress.scheduled, progress.remaining))
+            if progress.remaining == 0 and progress.scheduled % 2:
+                return Status.unschedulable("an odd number of Pods fit")
+            return None
+
+    cluster = workload_cluster(Pairs)
+    cluster.add(*nodes(1, cpu="3"))
+    show(cluster, gang("g", 2))
+    cluster.add(*members("g", 4))
+    cluster.run()
+    assert cluster.bound == []
+    assert asked[:5] == [(0, 4), (1, 3), (2, 2), (3, 1), (3, 0)]
+    assert conditions(cluster)[-1][3].startswith("an odd number of Pods fit")
+    cluster.add(*nodes(2, cpu="3")[1:])
+    cluster.wait(11)
+    cluster.run()
+    assert len(cluster.bound) == 4

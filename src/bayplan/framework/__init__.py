@@ -46,7 +46,7 @@ from bayplan.framework.interface import (
     PreFilterResult,
     QueuedPod,
 )
-from bayplan.framework.placements import GroupPlacement, PodGroupInfo
+from bayplan.framework.placements import GroupPlacement, PlacementProgress, PodGroupInfo
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "NodeStatuses",
     "NodeTable",
     "Normalizer",
+    "PlacementProgress",
     "Plugin",
     "PluginMetrics",
     "Pod",
