@@ -35,22 +35,31 @@ from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a group comes from, and what its Pods ask for."""
+    """Where a group comes from, and what its Pods ask for.
+
+    Attributes:
+        kind: `LABEL`, `KUBERNETES` or `INFERRED`.
+        cpu: of each Pod.
+        priority: of each Pod.
+        goes_as_a_whole: whether nobody may take it below its minimum. kube-scheduler takes single
+            Pods of a PodGroup, unless its disruption mode is All.
+    """
 
     kind: str
     cpu: int
     priority: int
+    goes_as_a_whole: bool = True
 
 
 LABEL, KUBERNETES, INFERRED = "label", "kubernetes", "inferred"
 GROUPS = {
     "la": Source(LABEL, 1, 0),
     "lb": Source(LABEL, 2, 1),
-    "ka": Source(KUBERNETES, 1, 0),
+    "ka": Source(KUBERNETES, 1, 0, goes_as_a_whole=False),
     "kb": Source(KUBERNETES, 2, 1),
     "ja": Source(INFERRED, 1, 0),
 }
-NODE_CPU = 4
+CPUS_OF_A_NODE = 4
 SETTLED_AFTER = 6
 """Backoffs after which everybody was tried who may be."""
 MOST_STEPS = 200
@@ -137,12 +146,10 @@ class LiveCluster:
             case "label":
                 show_label_group(self.cluster, pod_group(name, minMember=minimum))
             case "kubernetes":
-                priority = GROUPS[name].priority
-                group = (
-                    gang(name, minimum, priority=priority)
-                    if minimum
-                    else basic(name, priority=priority)
-                )
+                spec: Json = {"priority": GROUPS[name].priority}
+                if GROUPS[name].goes_as_a_whole:
+                    spec["disruptionMode"] = {"all": {}}
+                group = gang(name, minimum, **spec) if minimum else basic(name, **spec)
                 show_kubernetes_group(self.cluster, group)
             case _:
                 self.cluster.add(self._jobs[name].spec(parallelism=minimum, completions=minimum))
@@ -160,7 +167,7 @@ class LiveCluster:
 
     def set_node(self, name: str, *, cordoned: bool = False) -> None:
         """The node is there, and takes Pods or does not."""
-        node = make_node(name).uid(name).capacity(cpu=str(NODE_CPU), memory="64Gi", pods=110)
+        node = make_node(name).uid(name).capacity(cpu=str(CPUS_OF_A_NODE), memory="64Gi", pods=110)
         self.nodes[name] = node.spec(unschedulable=cordoned)
         self.cluster.add(self.nodes[name])
 
@@ -224,28 +231,29 @@ class LiveCluster:
         self.cluster.clock.time += seconds
         self.take_in()
 
-    def settle(self) -> None:
-        """Whatever is under way arrives; victims end; everybody who is ready is tried."""
-        for _ in range(SETTLED_AFTER):
-            for _ in range(MOST_STEPS):
-                if not (self._anything_arrives() or self.schedule()):
-                    break
-            else:
-                raise AssertionError("it does not come to an end")
-            self.wait(11)
-
-    def _anything_arrives(self) -> bool:
+    def arrive(self) -> bool:
+        """Whatever is under way arrives; whether anything was."""
         api = self.api
-        if not (api.requests or api.answers or api.watch or api.terminating):
+        if not (api.requests or api.answers or api.watch):
             return False
-        for name in api.terminating:
-            api.end(name)
         while api.requests:
             api.store()
         while api.answers:
             self.answer()
         self.show(len(api.watch))
         return True
+
+    def settle(self) -> None:
+        """Whatever is under way arrives; victims end; everybody who is ready is tried."""
+        for _ in range(SETTLED_AFTER):
+            for _ in range(MOST_STEPS):
+                for name in self.api.terminating:
+                    self.api.end(name)
+                if not (self.arrive() or self.schedule()):
+                    break
+            else:
+                raise AssertionError("it does not come to an end")
+            self.wait(11)
 
     # Who waits although there is room; exact, by counting
 
@@ -267,7 +275,7 @@ class LiveCluster:
         """
         pods = [pod.obj() for pod in self.api.pods.values()]
         running = [pod for pod in pods if pod.node_name]
-        free = {name: NODE_CPU for name, node in self.nodes.items() if self._takes_pods(node)}
+        free = {name: CPUS_OF_A_NODE for name, node in self.nodes.items() if self._takes_pods(node)}
         for pod in running:
             if pod.node_name in free:
                 free[pod.node_name] -= cpu_of(pod)

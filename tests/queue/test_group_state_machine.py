@@ -123,9 +123,8 @@ class GroupsMachine(RuleBasedStateMachine):
         self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)), error)
 
     @rule()
-    def store_all(self) -> None:
-        while self.api.requests:
-            self.api.store()
+    def all_arrives(self) -> None:
+        self.world.arrive()
 
     @precondition(lambda self: self.api.answers)
     @rule()

@@ -1,0 +1,137 @@
+"""What is promised about groups, while nothing goes wrong but what the scheduler does itself.
+
+Pods and groups of all sources come, nodes come and go, writes and watch events are late; no user
+deletes anything and the API server refuses nothing. So a group that has fewer Pods than its minimum
+has lost them by the scheduler's own hand, unless they went with their node. Single Pods have no
+higher priority than groups: one that preempts may leave a group below its minimum, where there is
+no other node for it, as kube-scheduler does (docs/groups.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.live_cluster import CPUS_OF_A_NODE, GROUPS, LiveCluster, cpu_of
+from tests.properties import length
+
+NODES = ["n0", "n1", "n2"]
+
+
+class PromisesMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = LiveCluster()
+        self.api = self.world.api
+        self.unlucky: set[str] = set()
+        """Groups that lost Pods with a node."""
+
+    @initialize(
+        minimums=st.tuples(*(st.integers(1, 4) for _ in GROUPS)),
+        groups=st.lists(st.sampled_from(sorted(GROUPS)), max_size=4),
+    )
+    def begin(self, minimums: tuple[int, ...], groups: list[str]) -> None:
+        self.world.set_node("n0")
+        self.world.set_node("n1")
+        for name, minimum in zip(GROUPS, minimums, strict=True):
+            self.world.set_group(name, minimum)
+        for name in groups:
+            self.a_whole_group_comes(name, 0)
+            self.world.settle()
+
+    @rule(cpu=st.integers(1, 4), priority=st.integers(-1, 0))
+    def a_pod_comes(self, cpu: int, priority: int) -> None:
+        self.world.create("", cpu=cpu, priority=priority)
+
+    @rule(name=st.sampled_from(sorted(GROUPS)), more=st.integers(0, 1))
+    def a_whole_group_comes(self, name: str, more: int) -> None:
+        for _ in range(self.world.minimums[name] + more):
+            self.world.create(name)
+
+    @rule(name=st.sampled_from(sorted(GROUPS)))
+    def one_member_comes(self, name: str) -> None:
+        self.world.create(name)
+
+    @rule(name=st.sampled_from(NODES), cordoned=st.sampled_from([False, False, True]))
+    def a_node_comes_or_is_cordoned(self, name: str, cordoned: bool) -> None:
+        self.world.set_node(name, cordoned=cordoned)
+
+    @precondition(lambda self: self.world.nodes)
+    @rule(data=st.data())
+    def a_node_goes(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.world.nodes)))
+        # A binding to it that is under way is lost, too.
+        self.unlucky |= {
+            self.world.group_of(self.api.pods[pod].obj())
+            for pod, node in self.world.cluster.bound
+            if node == name and pod in self.api.pods
+        }
+        self.world.drop_node(name)
+
+    @rule(attempts=st.integers(1, 4))
+    def schedule(self, attempts: int) -> None:
+        for _ in range(attempts):
+            self.world.schedule()
+
+    @precondition(lambda self: self.api.requests)
+    @rule(data=st.data())
+    def store(self, data: st.DataObject) -> None:
+        self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)))
+
+    @precondition(lambda self: self.api.answers)
+    @rule()
+    def answer(self) -> None:
+        self.world.answer()
+
+    @precondition(lambda self: self.api.watch)
+    @rule(changes=st.integers(1, 9))
+    def show(self, changes: int) -> None:
+        self.world.show(changes)
+
+    @rule()
+    def all_arrives(self) -> None:
+        self.world.arrive()
+
+    @precondition(lambda self: self.api.terminating)
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        self.api.end(data.draw(st.sampled_from(self.api.terminating)))
+
+    @rule(seconds=st.sampled_from([1.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    @rule()
+    def all_settles(self) -> None:
+        self.world.settle()
+        running = Counter(
+            self.world.group_of(pod)
+            for builder in self.api.pods.values()
+            if (pod := builder.obj()).node_name
+        )
+        for name, minimum in self.world.minimums.items():
+            if GROUPS[name].goes_as_a_whole and name not in self.unlucky:
+                assert running[name] == 0 or running[name] >= minimum, (name, running[name])
+        ready = list(self.world.could_go())
+        assert not ready, ready
+        assert self.world.cluster.is_at_rest()
+
+    def teardown(self) -> None:
+        self.all_settles()
+
+    @invariant()
+    def no_node_has_more_pods_than_room(self) -> None:
+        used: Counter[str] = Counter()
+        for builder in self.api.pods.values():
+            pod = builder.obj()
+            used[pod.node_name] += cpu_of(pod) if pod.node_name else 0
+        assert all(used[node] <= CPUS_OF_A_NODE for node in self.world.nodes), used
+
+    @invariant()
+    def nobody_is_bound_twice(self) -> None:
+        assert all(number == 1 for number in self.api.bindings.values())
+
+
+PromisesMachine.TestCase.settings = length(40, steps=40)
+TestPromises = PromisesMachine.TestCase
