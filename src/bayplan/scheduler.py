@@ -1,4 +1,4 @@
-"""The scheduler: read this file first. It shows the whole cycle, in the order in which it happens.
+"""The scheduler: read this file first. The whole cycle, in the order of execution.
 
 One thread runs `Scheduler.run`. It alone changes the cache and the queue. It applies what others
 have put into the inbox (changes of the cluster, outcomes of bindings), then takes one Pod from the
@@ -170,7 +170,7 @@ class Scheduler:
         self.pulse.rest()
 
     def drain_bindings(self, seconds: float) -> None:
-        """After `run`: wait for bindings that still come back, undo those that failed.
+        """After `run`: wait for bindings in flight, and undo the failed ones.
 
         Nothing is said about the failed ones: their Pods are left for whoever schedules next.
         """

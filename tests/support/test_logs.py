@@ -13,7 +13,7 @@ import pytest
 
 SCENE = """
 import sys
-from bayplan import logs
+from bayplan.support import logs
 logs.configure({level}, json={json})
 from bayplan.testing import make_node, make_pod
 from tests.core_harness import Cluster
@@ -90,7 +90,7 @@ def test_the_console_form_is_for_people(level: int) -> None:
 
 
 def test_colours_go_to_a_terminal_only_and_not_where_the_user_wants_none() -> None:
-    program = "from bayplan import logs\nlogs.configure(json=False)\nimport structlog\n"
+    program = "from bayplan.support import logs\nlogs.configure(json=False)\nimport structlog\n"
     program += "structlog.get_logger().error('oops')"
     assert "\x1b[" not in "".join(lines(0, as_json=False))
     assert "\x1b[" in on_a_terminal(program, {})

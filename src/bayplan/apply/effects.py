@@ -18,7 +18,7 @@ class Effects:
         self._inbox = inbox
 
     def apply(self, decision: Decision) -> None:
-        """Have a decision count: its Pod stays on its node, and its effects are carried out."""
+        """Keep the decision: the Pod stays on the node, and the effects are carried out."""
         decision.keep()
         if decision.effects:
             self.carry_out(decision.framework, decision.effects)

@@ -64,7 +64,7 @@ def attempt(
 def _select_by_group(
     framework: Framework, selector: NodeChooser, state: CycleState, pod: Pod
 ) -> Selection:
-    """In the first of its group's domains where it fits; else what the last one says."""
+    """Select in the first of its group's domains with a fit; else the last domain's result."""
     *preferred, last = homes.of_members(framework, selector.nodes, pod)
     for domain in preferred:
         probe = CycleState(timed=state.timed, domain=domain)

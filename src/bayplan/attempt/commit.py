@@ -31,7 +31,7 @@ log = structlog.get_logger("commit")
 
 
 class Reserved(Protocol):
-    """A Pod that counts on its node, reserved by its profile's plugins."""
+    """A Pod on the selected node; assumed, and Reserve has run."""
 
     @property
     def framework(self) -> Framework:
@@ -47,7 +47,7 @@ class Reserved(Protocol):
 
 
 class Choice(msgspec.Struct, frozen=True, eq=False):
-    """A Pod and the node that an attempt has chosen for it."""
+    """A Pod and the node selected for the Pod."""
 
     framework: Framework
     state: CycleState
@@ -56,7 +56,7 @@ class Choice(msgspec.Struct, frozen=True, eq=False):
 
 
 class Member(msgspec.Struct, eq=False):
-    """A Pod that counts on its node.
+    """An assumed Pod on the way to Permit or to its binding.
 
     Attributes:
         pod: the assumed Pod, its node filled in.
@@ -94,7 +94,7 @@ class Commit:
     def _attempt(
         self, choice: Choice, *stages: Callable[[Member], Rejection | None]
     ) -> Member | Rejection:
-        """Assume the Pod and run the stages for it; all of that is undone if one refuses."""
+        """Assume the Pod and run the stages; undo everything if one stage rejects."""
         member: Member | None = None
         try:
             member = self._assume(choice)
@@ -113,7 +113,7 @@ class Commit:
         return rejection
 
     def permit(self, members: Sequence[Member]) -> Rejection | None:
-        """Ask Permit about Pods that were taken. A rejection leaves them for `undo`."""
+        """Run Permit for members that have been taken. After a rejection, call `undo`."""
         try:
             return next((r for member in members if (r := _permit(member)) is not None), None)
         except AttemptFault as fault:

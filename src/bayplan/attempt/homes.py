@@ -1,4 +1,4 @@
-"""Homes: the topology domains in which a group has begun, where Pods that come later go.
+"""Homes: the topology domains in which a group has begun; later Pods go there, too.
 
 Each level of a group, and of the sub-groups that the Pod is in, has one: the domain that most of
 the Pods with nodes are in (`bayplan.cache.sub_groups.GroupTopology`).
@@ -41,7 +41,7 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
 
 
 def _group(framework: Framework, key: str) -> Group | None:
-    """Only the plugin knows which hierarchy the levels of its groups belong to."""
+    """The started group, from the plugin with the hierarchy of the group's levels."""
     sources = framework.plugins.grouping
     groups = (s.find(key) for s in sources if s.policy.collects is Collects.UNTIL_BEGUN)
     return next((group for group in groups if group is not None), None)

@@ -26,7 +26,7 @@ class StatusWriter(Protocol):
 
 
 class Report:
-    """Events and conditions about Pods; ``profile`` is the schedulerName that they come from."""
+    """Events and conditions about Pods; ``profile`` is the schedulerName of the reporter."""
 
     def __init__(self, events: EventRecorder, statuses: StatusWriter) -> None:
         self._events = events

@@ -126,7 +126,7 @@ class NodeChooser:
         return Selection(self.nodes.names[row] or "", best, fit)
 
     def _find(self, framework: Framework, state: CycleState, pod: Pod) -> Fit:
-        """Where ``pod`` can go: its nominated node if it can go there, else all other nodes."""
+        """The feasible nodes: only the nominated node if feasible, else all other nodes."""
         fit = framework.search.find(state, pod)
         if fit.nominated is not None:
             if self._agree(pod, fit):

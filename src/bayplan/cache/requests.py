@@ -43,7 +43,7 @@ class Requests:
 
 
 def pod_requests(pod: Pod) -> Requests:
-    """The amounts that ``pod`` takes on its node, also during a resize."""
+    """The amounts of ``pod`` on its node, also during a resize."""
     if _is_as_asked(pod.shape, pod.status):
         return pod.shape.requests.memo(_part_requests)
     return _requests(pod.spec, exact_requests(pod.spec, pod.status, {}), pod.status)

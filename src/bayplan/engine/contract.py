@@ -70,7 +70,7 @@ def expected(method: str) -> str:
 
 
 def _own_members(cls: type[Plugin]) -> Iterator[tuple[str, Any]]:
-    """The public members of the class and its bases, without those of `Plugin` and Protocols."""
+    """The public members of the class and its bases, but not of `Plugin` and Protocols."""
     for base in reversed(cls.__mro__):
         if base not in Plugin.__mro__ and not vars(base).get("_is_protocol"):
             for name, value in vars(base).items():

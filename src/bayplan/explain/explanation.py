@@ -143,7 +143,7 @@ def _post_filter(result: PostFilterResult) -> Verdict:
 
 
 def eviction(result: PostFilterResult) -> Verdict:
-    """What the PostFilter plugin that answers says of whom it would evict."""
+    """The explanation of the answering PostFilter plugin: the Pods to be evicted."""
     return result.explain() if result.explain is not None else {}
 
 

@@ -1,4 +1,4 @@
-"""Preemption: which Pods to evict so that one of higher priority fits, and their eviction.
+"""Preemption: which Pods to evict for a Pod of higher priority, and the eviction.
 
 Used by the DefaultPreemption plugin if Filter finds no feasible node. The steps:
 

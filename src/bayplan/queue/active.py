@@ -15,7 +15,7 @@ class ActiveQueue(PodHeap):
 
 
 def sort_key(queue_sort: QueueSort) -> Key:
-    """The order that a QueueSort plugin gives, by its ``sort_key(a)`` or its ``less(a, b)``."""
+    """The sort key from a QueueSort plugin: ``sort_key(a)``, or ``less(a, b)`` as a key."""
     if isinstance(queue_sort, QueueKey):
         return queue_sort.sort_key
     return cmp_to_key(_compare(queue_sort.less))

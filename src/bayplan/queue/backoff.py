@@ -1,4 +1,4 @@
-"""BackoffQueue: Pods that are tried again only after a backoff, which grows with every failure.
+"""BackoffQueue: Pods that wait for the end of a backoff; the backoff grows with failures.
 
 Rejected Pods and Pods whose attempt ended in an error are in separate heaps. Only rejected Pods may
 be popped early, when no Pod is active: the backoff of errors protects the API server. A Pod whose
@@ -57,7 +57,7 @@ class BackoffQueue:
         return min(self._maximum, self._initial * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
 
     def expiration(self, queued: QueuedPod) -> float:
-        """Start of the window in which the Pod's backoff ends; kept in the Pod until it fails."""
+        """Start of the window in which the Pod's backoff ends; cached until the next failure."""
         failures = queued.consecutive_errors_count or queued.unschedulable_count
         if self._maximum == 0 or failures == 0:
             return _NO_BACKOFF

@@ -21,7 +21,7 @@ class Gate:
         self._holds = holds
 
     def holder(self, queued: QueuedPod) -> Status | None:
-        """What the first plugin that holds the Pod back says, its name filled in; None: none does.
+        """The rejection of the first PreEnqueue plugin that gates the Pod; None if all accept.
 
         The one that holds it already is asked first: most often it still does. A status of Error
         holds the Pod like a rejection.

@@ -1,4 +1,4 @@
-"""QueuedGroups: which Pods wait for which group, and which groups have begun.
+"""QueuedGroups: the Pods that wait for each group, and the groups with bound Pods.
 
 A group *has begun* while one of its Pods has a node, or is being deleted from one only if others
 stay: then Pods that come later, more than the minimum or in place of lost ones, go singly. Before
@@ -71,7 +71,7 @@ class QueuedGroups:
         return always or self.gathers(plugin, key, queued.pod)
 
     def group_of(self, pod: Pod) -> tuple[GroupSource | None, str]:
-        """The plugin that has the Pod placed with others, and the key of its group."""
+        """The plugin that groups the Pod, and the key of the group."""
         for plugin in self._plugins.get(pod.shape.spec.scheduler_name, ()):
             if key := plugin.key_of(pod):
                 return plugin, key
@@ -97,7 +97,7 @@ class QueuedGroups:
         return {name: len(uids) for name, uids in self._bound.get(key, {}).items()}
 
     def lacks(self, queued: QueuedPod) -> bool:
-        """Whether the Pod's group has begun, and needs this one for a minimum that it has lost."""
+        """Whether the Pod's group has begun, has lost its minimum, and so needs this Pod."""
         if not self._bound or not self._plugins:
             return False
         plugin, key = self.group_of(queued.pod)
@@ -135,7 +135,7 @@ class QueuedGroups:
         return entry
 
     def hold(self, queued: QueuedPod, status: Status) -> QueuedGroup | None:
-        """A PreEnqueue plugin holds the Pod back; returns the entry that it holds back by that."""
+        """A PreEnqueue plugin gates the Pod; returns the entry that is gated, too."""
         if not self._plugins or isinstance(queued, QueuedGroup):
             return None
         plugin, key = self.group_of(queued.pod)
@@ -163,7 +163,7 @@ class QueuedGroups:
         return True
 
     def part(self, queued: QueuedPod) -> QueuedGroup | None:
-        """The Pod no longer waits for its group; returns the entry that it was in, or held back."""
+        """The Pod no longer waits for its group; returns the changed entry."""
         let_go = self._let_go(queued)
         entry = self.entry_of(queued.pod)
         if entry is None or (entry.drop_member(queued.uid) is None and not let_go):
@@ -181,7 +181,7 @@ class QueuedGroups:
             del self._by_key[entry.key]
 
     def why_gathering(self, entry: QueuedGroup) -> str:
-        """Why the group gathers still, with Pods of it that another profile has to place."""
+        """Why the group gathers, and how many of its Pods name another profile."""
         others = [other for other in self._by_key[entry.key] if other is not entry]
         if not entry.gating_reason or not others:
             return entry.gating_reason

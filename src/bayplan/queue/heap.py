@@ -21,7 +21,7 @@ _SPARE = 64
 
 
 class PodHeap:
-    """Pods by ``key``; those with equal keys come out in the order in which they came in."""
+    """Pods by ``key``; Pods with equal keys are popped in order of arrival."""
 
     def __init__(self, key: Key) -> None:
         self._key = key
@@ -38,14 +38,14 @@ class PodHeap:
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
-        """Put a Pod in, or give it the place of its present key."""
+        """Add a Pod, or move the Pod according to its present key."""
         entry = (self._key(queued), next(self._count), queued)
         self._entries[queued.uid] = entry
         heapq.heappush(self._heap, entry)
         self._shrink()
 
     def update(self, queued: QueuedPod) -> None:
-        """The Pod has changed: reorder it when its key has."""
+        """The Pod has changed: reorder if the key differs."""
         if self._entries[queued.uid][0] != self._key(queued):
             self.add(queued)
 

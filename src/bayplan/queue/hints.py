@@ -98,7 +98,7 @@ class Interest:
     broken: set[PluginKey]
 
     def concerned(self, old: Any, new: Any) -> Iterator[WaitKey]:
-        """Whose Pods ``old`` becoming ``new`` may concern: those of a plugin, or of its keys."""
+        """Wait keys of Pods that the change of ``old`` to ``new`` may concern."""
         yield from self.plugins
         for plugin, index in self.indexed:
             keys = _keys(plugin, self.broken, index.event_keys, old, new)
@@ -163,7 +163,7 @@ class HintTable:
     def woken(
         self, event: ClusterEvent, old: Any, new: Any, pods: Iterable[QueuedPod]
     ) -> Iterator[tuple[QueuedPod, Strategy]]:
-        """Those of ``pods`` for which ``event`` (``old`` became ``new``) is worth an attempt."""
+        """The ``pods`` for which ``event`` (``old`` became ``new``) is worth an attempt."""
         hints = self.interest(event).hints
         for queued in pods:
             strategy = self._strategy(queued, event, old, new, hints)

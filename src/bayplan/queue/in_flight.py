@@ -61,7 +61,7 @@ class InFlightPods:
         self._flights[queued.uid] = Flight(queued, since, queued.pod)
 
     def discard(self, queued: QueuedPod) -> bool:
-        """The Pod is back or gone; forget the events that only it could have needed."""
+        """The Pod is back or gone; drop the events stored for this Pod alone."""
         existed = self._flights.pop(queued.uid, None) is not None
         self._forget()
         return existed

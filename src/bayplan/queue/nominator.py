@@ -21,7 +21,7 @@ class Nominator:
         self._node_of: dict[str, str] = {}
 
     def nominate(self, pod: Pod, node_name: str | None = None) -> None:
-        """Nominate ``pod`` to a node: "" to none, None to the one that its status names."""
+        """Nominate ``pod`` to a node: "" for none, None for the node in the Pod's status."""
         self.remove(pod.uid)
         node = pod.status.nominated_node_name if node_name is None else node_name
         if node:

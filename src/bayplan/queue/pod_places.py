@@ -50,7 +50,7 @@ class Part(Protocol):
 
 
 class PodPlaces:
-    """All Pods that the queue knows, each in its place.
+    """All Pods of the queue, each in its place.
 
     Attributes:
         pods: by uid.

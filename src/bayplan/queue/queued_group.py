@@ -1,4 +1,4 @@
-"""QueuedGroup: a group of Pods, which the queue moves as if it were one Pod."""
+"""QueuedGroup: a group of Pods, which moves through the queue like one Pod."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ class QueuedGroup(QueuedPod):
 
     @property
     def group(self) -> Group | None:
-        """What its Pods that wait ask for; None while its object does not exist."""
+        """The group's spec for the waiting Pods; None while there is no object."""
         group = self.plugin.find(self.key)
         return None if group is None else group.rest(self.scheduled())
 
     @property
     def pods(self) -> list[Pod]:
-        """The members that can be placed, in the order in which they are tried.
+        """The members that can be placed, in the order of the attempts.
 
         As many as the group's minimum come first that make up the minimum of each sub-group, too.
         """
@@ -131,7 +131,7 @@ class QueuedGroup(QueuedPod):
 
     @property
     def is_gathering(self) -> bool:
-        """Whether it lacks Pods, or one of them is held back; not so while others make room."""
+        """Whether Pods are missing or gated; False if the group only waits for victims to leave."""
         return self.place is Place.GATED and (
             self.gating_plugin == self.plugin.name or bool(self.held)
         )

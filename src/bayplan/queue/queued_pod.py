@@ -90,7 +90,7 @@ class QueuedPod:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """All plugins that rejected the Pod; empty when its last attempt ended in an error."""
+        """All plugins that rejected the Pod; empty after an error."""
         return self.unschedulable_plugins | self.pending_plugins
 
     def attempt_failed(

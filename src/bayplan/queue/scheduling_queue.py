@@ -1,4 +1,4 @@
-"""SchedulingQueue: the Pods that wait for a node, and when they are tried again.
+"""SchedulingQueue: Pods that wait for a node, and the time of the next attempt.
 
 Messages of the inbox add and change Pods and bring cluster events; the scheduling cycle pops Pods
 and returns those that failed. Invariants:
@@ -174,7 +174,7 @@ class SchedulingQueue:
         return queued.place
 
     def _strategy_after(self, flight: Flight) -> Strategy:
-        """The strongest strategy among those of the events that came while the Pod was away."""
+        """The strongest strategy for the events during the Pod's attempt."""
         queued = flight.queued
         if not queued.rejectors or self._places.in_flight.missed_any(flight):
             return Strategy.AFTER_BACKOFF
@@ -285,7 +285,7 @@ class SchedulingQueue:
         self.move_all(update_events.UNSCHEDULED_POD_DELETE, pod, None)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Pods were judged with the nominated ``pod`` on its node; now it is gone."""
+        """Wake Pods rejected by the nominated ``pod`` on its node."""
         self.move_all(
             update_events.ASSIGNED_POD_DELETE,
             pod,
@@ -339,7 +339,7 @@ class SchedulingQueue:
             self.move_all(event, old, new)
 
     def assigned_pod_deleted(self, pod: Pod) -> None:
-        """A Pod has left its node, or a binding that was counted on has failed.
+        """A Pod has left its node, or an assumed Pod was not bound.
 
         A group that waits for several Pods to leave does not care for each of them, only for the
         last.
@@ -421,7 +421,7 @@ class SchedulingQueue:
         return self._hints.wait_keys(queued, plugins)
 
     def _wake(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> bool:
-        """Requeue a waiting Pod when the event is worth it; whether it is on its way now."""
+        """Requeue a waiting Pod if the event is worth an attempt; False if nothing follows."""
         strategy = self._hints.strategy(queued, event, old, new)
         if strategy is Strategy.SKIP:
             return False
@@ -437,7 +437,7 @@ class SchedulingQueue:
             self._let_in(queued, Place.ACTIVE, event)
 
     def _let_in(self, queued: QueuedPod, place: Place, event: str) -> Place:
-        """Move the Pod to ``place`` unless a PreEnqueue plugin holds it; returns where it is.
+        """Move the Pod to ``place`` unless a PreEnqueue plugin gates it; returns the place.
 
         A Pod that comes from backoff has been asked about on the way in.
         """
@@ -487,7 +487,7 @@ class SchedulingQueue:
     # Groups
 
     def _join(self, queued: QueuedPod, event: str) -> None:
-        """The Pod waits with its group, which may be complete by that."""
+        """The Pod waits with its group; the group may be complete now."""
         self._places.move(queued, Place.GROUPED, event)
         entry = self.groups.join(queued, self._clock())
         if entry.place is Place.OUTSIDE and self.groups.has_begun(entry.key):
@@ -503,7 +503,7 @@ class SchedulingQueue:
             self._members_changed(entry, event)
 
     def _gather_singles(self, entry: QueuedGroup, event: str) -> None:
-        """Pods that waited singly wait with their sub-group, which has lost all Pods with nodes."""
+        """Single Pods join their sub-group again after its last Pod with a node is gone."""
         places = self._places
         for queued in (*places.active, *places.backoff, *places.unschedulable):
             mine = self.groups.group_of(queued.pod)[1] == entry.key
@@ -512,7 +512,7 @@ class SchedulingQueue:
                 self.groups.join(queued, self._clock())
 
     def _hold_group(self, queued: QueuedPod) -> None:
-        """The Pod is held back, and so may be the group that it belongs to."""
+        """The Pod is gated; gate its group if the policy says so."""
         status = Status.unresolvable(queued.gating_reason).by(queued.gating_plugin)
         entry = self.groups.hold(queued, status)
         if entry is not None and entry.place not in (Place.GATED, Place.IN_FLIGHT):
@@ -524,7 +524,7 @@ class SchedulingQueue:
         self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
 
     def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
-        """A Pod that waits with its group has changed, perhaps to belong to another one."""
+        """A Pod of a group has changed, and may belong to another group now."""
         entry = self.groups.entry_of(old)
         if self.groups.entry_of(new) is not entry:
             self._part(queued)
@@ -551,7 +551,7 @@ class SchedulingQueue:
         self._part(queued)
 
     def _part(self, queued: QueuedPod) -> None:
-        """The Pod does not wait with its group any more, which may miss it."""
+        """The Pod no longer waits with its group; the group may be incomplete now."""
         entry = self.groups.part(queued)
         if entry is None or entry.place is Place.IN_FLIGHT:
             return
@@ -570,7 +570,7 @@ class SchedulingQueue:
                 self._places.move(entry, Place.GATED, event)
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
-        """The group has no entry from now on, unless it is in flight; returns who waited in it."""
+        """Remove the group's entry unless in flight; returns the members."""
         if entry.place is Place.IN_FLIGHT:
             return []
         members = [m for uid in list(entry.members) if (m := entry.drop_member(uid)) is not None]
@@ -589,7 +589,7 @@ class SchedulingQueue:
         return popped
 
     def group_member_bound(self, pod: Pod) -> None:
-        """A Pod has its node: if it is of a group, that has begun, and others go singly."""
+        """A Pod of a group got a node: the group has begun, and other members wait singly."""
         if self.groups.bound(pod):
             entry = self.groups.entry_of(pod)
             if (
@@ -671,7 +671,7 @@ class SchedulingQueue:
         return self._places.pods.get(uid)
 
     def waiting_pods(self) -> Iterator[Pod]:
-        """Every Pod that the queue knows, those in flight included."""
+        """Every Pod of the queue, including Pods in flight."""
         return (q.pod for q in self._places.pods.values() if not isinstance(q, QueuedGroup))
 
     def pending_pods(self) -> dict[Place, list[QueuedPod]]:

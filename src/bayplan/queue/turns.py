@@ -67,7 +67,7 @@ class _Level:
         return queued
 
     def pop(self) -> tuple[QueuedPod, int]:
-        """Take out the Pod whose turn it is; and how many Pods are being tried with it."""
+        """Pop the next Pod, with the number of Pods in this attempt."""
         alone = len(self.heaps) == 1
         namespace = next(iter(self.heaps)) if alone else self._turns.first()
         heap = self.heaps[namespace]
@@ -133,7 +133,7 @@ class TurnQueue:
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
-        """Put a Pod in, or give it the place that it has now."""
+        """Add a Pod, or move the Pod to its present place."""
         self._arrange()
         if not self._active:
             self._plain.add(queued)

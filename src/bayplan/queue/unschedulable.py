@@ -1,4 +1,4 @@
-"""UnschedulablePods: Pods that wait for an event, indexed by the plugins whose events those are.
+"""UnschedulablePods: Pods that wait for an event, indexed by the plugins of the events.
 
 An event costs one dictionary lookup per interested plugin, however many Pods wait, if none of them
 was rejected by these plugins. Where a plugin's registrations have an index (`HintIndex`), a Pod is
@@ -29,22 +29,22 @@ def by_plugin(queued: QueuedPod, plugins: Iterable[str]) -> Iterable[WaitKey]:
 
 
 def rejectors(queued: QueuedPod) -> Iterable[str]:
-    """An unschedulable Pod waits for any of the plugins that rejected it."""
+    """An unschedulable Pod waits for every plugin that rejected the Pod."""
     return queued.rejectors
 
 
 def gating_plugin(queued: QueuedPod) -> Iterable[str]:
-    """A gated Pod waits for its gating plugin only, whichever others rejected it before."""
+    """A gated Pod waits for its gating plugin only, not for earlier rejectors."""
     return (queued.gating_plugin,)
 
 
 def nobody(_: QueuedPod) -> Iterable[str]:
-    """A Pod that waits with its group waits for no plugin: its group does."""
+    """A grouped Pod waits for no plugin; the group waits instead."""
     return ()
 
 
 class UnschedulablePods:
-    """Pods in the order in which they came, and by the plugins that they wait for.
+    """Pods in order of arrival, indexed by the plugins whose events the Pods wait for.
 
     Args:
         waits_for: the plugins whose events a Pod waits for.
@@ -62,7 +62,7 @@ class UnschedulablePods:
         self._by_key: dict[WaitKey, dict[str, QueuedPod]] = {}
 
     def add(self, queued: QueuedPod) -> None:
-        """Put a Pod in; it is found by the plugins it waits for now until it is taken out."""
+        """Add a Pod under the plugins to wait for; the keys stay until the Pod is removed."""
         keys = tuple(dict.fromkeys(self._wait_keys(queued, self._waits_for(queued))))
         self._pods[queued.uid] = queued, keys
         for key in keys:

@@ -1,4 +1,4 @@
-"""The cluster events of an object's change: plugins register for them, the queue reacts to them.
+"""The cluster events of a changed object: plugins register for events, the queue reacts.
 
 Answers to kube-scheduler's ``pkg/scheduler/framework/events.go``.
 """

@@ -1,4 +1,4 @@
-"""NodeBackoff: nodes that an owner's Pods keep off, because the node rejected one of them.
+"""NodeBackoff: for a while, an owner's Pods avoid nodes that rejected one of the Pods.
 
 A controller replaces a rejected Pod within milliseconds. Why the kubelet rejected it may be unknown
 here (NUMA alignment, a device that failed, labels that it has read itself). Without this memory the
@@ -58,7 +58,7 @@ class NodeBackoff:
         self._suspected.remove(pod)
 
     def add(self, pod: Pod, node: str) -> float:
-        """The node rejected ``pod``: its owner's Pods keep off it.
+        """The node rejected ``pod``: from now on the owner's Pods avoid the node.
 
         Returns:
             For how many seconds; 0.0 for a Pod without an owner, which nobody replaces.
@@ -81,7 +81,7 @@ class NodeBackoff:
         return _rows(nodes, [name for name, pause in pauses.items() if now < pause.until])
 
     def suspected_rows(self, pod: Pod, nodes: LiveNodeTable) -> IntArray:
-        """Rows that ``pod`` avoids if it can go elsewhere; none for a Pod without an owner."""
+        """Rows that ``pod`` avoids if other nodes fit; none for a Pod without an owner."""
         if pod.controller == ("", ""):
             return _rows(nodes, [])
         owner = _owner(pod)

@@ -139,7 +139,7 @@ class _Simulation:
         return results
 
     def _place_group(self, entry: QueuedGroup) -> tuple[list[Result], list[Pod]]:
-        """The results of its Pods, and those Pods that go on singly."""
+        """The results of the entry's Pods, and the Pods that go on singly."""
         pods = self._pods(entry)
         waits, group = self._why_it_waits(entry, pods), entry.group
         if waits is not None or group is None:
