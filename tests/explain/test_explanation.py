@@ -54,6 +54,13 @@ def test_an_error_of_permit_is_the_answer() -> None:
     assert "best" not in verdict
 
 
+def test_where_all_score_plugins_skip_a_pod_the_totals_are_zero() -> None:
+    cluster = Cluster(profiles=[profile("NodeAffinity", bare=True)])
+    cluster.add(*(make_node(name).capacity(cpu="4", memory="8Gi", pods=10) for name in ("a", "b")))
+    verdict = explained(cluster, make_pod("p"))
+    assert verdict["totals"] == {"a": 0, "b": 0}
+
+
 def test_an_explanation_leaves_nothing_behind() -> None:
     keeps = scripted("Keeps", reserve=None, unreserve=None, permit=(WAIT, 60.0))
     cluster = cluster_with(keeps, bare=True)

@@ -27,11 +27,11 @@ class Detail(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         diagnosis: the status of every node.
-        scores: of every feasible node, by plugin; empty where nothing was scored.
+        scores: of every feasible node, by plugin; None where no node was to be scored.
     """
 
     diagnosis: Diagnosis
-    scores: Sequence[PluginScores] = ()
+    scores: Sequence[PluginScores] | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False):

@@ -6,6 +6,7 @@ plain data in the format of the conformance oracle. Empty keys are left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,7 +21,7 @@ from bayplan.decide.deciding import Decision, Detail, deciding
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
-from bayplan.engine.search import Fit
+from bayplan.engine.search import Fit, PluginScores
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
@@ -218,16 +219,18 @@ def _add_placement(verdict: Verdict, placement: Placement, detail: Detail) -> No
     if placement.fit.nominated is not None:
         nodes[placement.node_name] = _outcome(SUCCESS)
         verdict["nominated"] = placement.node_name
-    elif detail.scores:
-        _add_scores(verdict, placement.fit, detail)
+    elif detail.scores is not None:
+        _add_scores(verdict, placement.fit, detail.diagnosis, detail.scores)
     verdict["best"] = sorted(_names(detail.diagnosis, placement.best))
 
 
-def _add_scores(verdict: Verdict, fit: Fit, detail: Detail) -> None:
-    names = detail.diagnosis.nodes.names
+def _add_scores(
+    verdict: Verdict, fit: Fit, diagnosis: Diagnosis, parts: Sequence[PluginScores]
+) -> None:
+    names = diagnosis.nodes.names
     rows = np.flatnonzero(fit.feasible).tolist()
     scores: dict[str, dict[str, int]] = {names[row] or "": {} for row in rows}
-    for part in detail.scores:
+    for part in parts:
         for row, score in zip(part.rows.tolist(), part.scores.tolist(), strict=True):
             scores[names[row] or ""][part.plugin] = score
     verdict["scores"] = dict(sorted(scores.items()))
