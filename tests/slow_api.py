@@ -1,22 +1,23 @@
-"""SlowApi: an API server, a watch and kubelets that take their time, in any order that can be.
+"""SlowCluster: calls, events of the watch and Pods that end come in any order that can be.
 
-A call waits until it is answered, in whichever order. What it changes is an event of the watch,
-which keeps its order and comes late. A Pod that was deleted is terminating until its kubelet ends
-it. Which of all that happens next the test chooses, so Hypothesis can look for the order that
-breaks something.
+Which of all that may happen happens next the test chooses, so Hypothesis can look for the order
+that breaks something.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import json
 from collections.abc import Callable, Iterator
 
-from bayplan.api.kinds import POD
-from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
+from tests.api_server import ApiServer
+
+from bayplan.api.pod import Pod
+from bayplan.app.assembly import make_profiles
 from bayplan.cache.requests import pod_requests
 from bayplan.client.errors import ServerError
-from bayplan.inbox.messages import Changed, Message, Removed
-from bayplan.testing import Cluster, PodBuilder
+from bayplan.config import parse_config, parse_feature_gates
+from bayplan.engine.registry import Registry
+from bayplan.testing import Cluster, Json, PodBuilder
 
 START = "2026-01-01T00:00:00Z"
 BACKOFF = 11.0
@@ -27,137 +28,133 @@ QUIET = 3
 Action = Callable[[], object]
 
 
-class SlowApi:
+class SlowApi(ApiServer):
+    """See `tests.api_server`.
+
+    Args:
+        room: what each node has, in milli-CPU.
+        grace: whether a Pod that is deleted is terminating for a while; it is gone at once else.
+        starts: whether a Pod that is bound gets a start time.
+
+    Attributes:
+        evicted: names of the Pods that the scheduler deleted, in order.
+    """
+
+    def __init__(self, room: int, *, grace: bool, starts: bool) -> None:
+        super().__init__()
+        self._room, self._grace, self._starts = room, grace, starts
+        self.evicted: list[str] = []
+
+    def delete(self, name: str) -> None:
+        """See `ApiServer`."""
+        assert name not in self.evicted, f"{name} is evicted twice"
+        self.evicted.append(name)
+        super().delete(name)
+        if not self._grace and name in self.pods:
+            self.end(name)
+
+    def _bind(self, pod: Pod, node_name: str) -> Exception | None:
+        error = super()._bind(pod, node_name)
+        if error is None and self._starts:
+            self.update(self.pods[pod.name].start_time(START))
+        pods = (stored.obj() for stored in self.pods.values())
+        used = sum(pod_requests(p).amounts["cpu"] for p in pods if p.node_name == node_name)
+        assert used <= self._room, f"{pod.name} is bound to a node that is full"
+        return error
+
+    def running(self, prefix: str) -> int:
+        """How many Pods whose names begin so are bound and stay."""
+        pods = [pod.obj() for name, pod in self.pods.items() if name.startswith(prefix)]
+        return sum(bool(pod.node_name) and pod.deleted is None for pod in pods)
+
+
+class SlowCluster:
     """See the module's docstring.
 
     Args:
-        cluster: the scheduler.
-        grace: whether a deleted Pod is terminating for a while; it is gone at once otherwise.
-        starts: whether a Pod that is bound gets a start time.
+        profile: the scheduler's.
+        gates: its feature gates.
+        api: what it talks to.
         faults: how many calls may fail.
-
-    Attributes:
-        evicted: names of the Pods that were deleted, in order.
     """
 
-    def __init__(
-        self, cluster: Cluster, *, grace: bool = True, starts: bool = True, faults: int = 0
-    ) -> None:
-        self._cluster, self._grace, self._starts, self._faults = cluster, grace, starts, faults
-        self.evicted: list[str] = []
-        self._stored: dict[str, PodBuilder] = {}
-        self._events: deque[Message] = deque()
-        self._ending: list[PodBuilder] = []
-        cluster.writer.slow = True
-        cluster.writer.on_bound, cluster.writer.on_deleted = self._bound, self._deleted
-
-    # What the API server stores
+    def __init__(self, profile: Json, gates: str, api: SlowApi, faults: int) -> None:
+        self._document: Json = {"profiles": [profile]}
+        self._gates, self._faults = gates, faults
+        self.api = api
+        self.cluster = Cluster(config=self._document, feature_gates=gates, writer=api)
 
     def create(self, *pods: PodBuilder) -> None:
         """These Pods are new; the watch shows them in time."""
         for pod in pods:
-            pod.json["spec"].setdefault("schedulerName", self._cluster.framework.name)
-            self._stored[pod.json["metadata"]["uid"]] = pod
-            self._show(pod)
+            self.api.add(pod.spec(schedulerName=self.cluster.framework.name))
 
-    def _show(self, pod: PodBuilder) -> None:
-        self._events.append(Changed(POD, pod.new_version().obj()))
-
-    def _bound(self, pod: Pod, node: str) -> None:
-        builder = self._stored.get(pod.uid)
-        if builder is None:
-            return
-        assert "nodeName" not in builder.json["spec"], f"{pod.key} is bound twice"
-        self._show(builder.node(node))
-        if self._starts:
-            self._show(builder.start_time(START))
-        cpus = Counter[str]()
-        for other in self._stored.values():
-            cpus[other.json["spec"].get("nodeName", "")] += _cpu(other)
-        row = self._cluster.nodes.row(node)
-        assert row is not None
-        room = self._cluster.nodes.allocatable("cpu")[row]
-        assert cpus[node] <= room, f"{pod.key} is bound to a node that is full"
-
-    def _deleted(self, pod: Pod) -> None:
-        builder = self._stored.get(pod.uid)
-        if builder is None:
-            return
-        assert pod.name not in self.evicted, f"{pod.key} is evicted twice"
-        self.evicted.append(pod.name)
-        if self._grace and "nodeName" in builder.json["spec"]:
-            builder.condition(DISRUPTION_TARGET, "True", reason=PREEMPTED)
-            self._show(builder.terminating())
-            self._ending.append(builder)
-        else:
-            self._end(builder)
-
-    def _end(self, pod: PodBuilder) -> None:
-        del self._stored[pod.json["metadata"]["uid"]]
-        self._events.append(Removed(POD, pod.new_version().obj()))
+    def show_all(self) -> None:
+        """The watch shows all that is stored."""
+        while self.api.watch:
+            self._show()
 
     # What may happen next
 
     def actions(self) -> list[Action]:
         """All that may happen next; what makes the world less busy comes first."""
-        return [*self._pending(), self._cycle, lambda: self._cluster.wait(BACKOFF)]
+        others = [self._schedule, lambda: self.cluster.wait(BACKOFF), self._reload]
+        return [*self._pending(), *others, *([self._fail] if self._faults else [])]
 
     def _pending(self) -> Iterator[Action]:
-        for index in range(len(self._cluster.writer.waiting)):
-            yield lambda index=index: self._answer(index)  # type: ignore[misc]
-        if self._events:
-            yield lambda: self._cluster.tell(self._events.popleft())
-        for pod in self._ending:
-            yield lambda pod=pod: self._ended(pod)  # type: ignore[misc]
-        if self._faults and self._cluster.writer.waiting:
-            yield self._fail
+        for index in range(len(self.api.requests)):
+            yield lambda index=index: self.api.store(index)  # type: ignore[misc]
+        if self.api.answers:
+            yield self._answer
+        if self.api.watch:
+            yield self._show
+        for name in self.api.terminating:
+            yield lambda name=name: self.api.end(name)  # type: ignore[misc]
 
-    def deliver(self) -> None:
-        """The watch shows all that is stored."""
-        while self._events:
-            self._cluster.tell(self._events.popleft())
+    def _answer(self) -> None:
+        self.api.answers.popleft()()
+        self.cluster.take_in()
 
-    def _answer(self, index: int) -> None:
-        self._cluster.writer.waiting.pop(index)(None)
-        self._cluster.take_in()
+    def _show(self) -> None:
+        self.cluster.tell(self.api.watch.popleft())
 
     def _fail(self) -> None:
-        self._faults -= 1
-        self._cluster.writer.waiting.pop(0)(ServerError("trouble"))
-        self._cluster.take_in()
+        if self.api.requests:
+            self._faults -= 1
+            self.api.store(0, ServerError("trouble"))
 
-    def _ended(self, pod: PodBuilder) -> None:
-        self._ending.remove(pod)
-        self._end(pod)
-
-    def _cycle(self) -> None:
-        queued = self._cluster.world.queue.pop()
+    def _schedule(self) -> bool:
+        queued = self.cluster.world.queue.pop()
         if queued is not None:
-            self._cluster.scheduler.schedule_one(queued)
-            self._cluster.take_in()
+            self.cluster.scheduler.schedule_one(queued)
+            self.cluster.take_in()
+        return queued is not None
+
+    def _reload(self) -> None:
+        registry, core = Registry(), self.cluster.core
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            **self._document,
+        }
+        gates = parse_feature_gates((self._gates,)) if self._gates else parse_feature_gates(())
+        config = parse_config(json.dumps(document), registry.known, gates=gates)
+        ports = self.cluster.ports
+        profiles = make_profiles(config, registry, core.world, core.placers, ports)
+        self.cluster.scheduler.adopt(profiles)
 
     def settle(self) -> None:
         """All that is under way comes to its end, and Pods are tried until nothing happens."""
         quiet, before = 0, (-1, -1)
         while quiet < QUIET:
-            self._cluster.run()
-            while pending := next(self._pending(), None):
-                pending()
-                self._cluster.run()
-            state = len(self.evicted), len(self._cluster.writer.bound)
+            while self._schedule() or self._advance():
+                pass
+            state = len(self.api.evicted), len(self.api.bound)
             quiet, before = (quiet + 1 if state == before else 0), state
-            self._cluster.wait(BACKOFF)
+            self.cluster.wait(BACKOFF)
 
-    # What came of it
-
-    def running(self, prefix: str) -> int:
-        """How many Pods whose names begin so are bound and stay."""
-        return sum(
-            "nodeName" in pod.json["spec"] and "deletionTimestamp" not in pod.json["metadata"]
-            for pod in self._stored.values()
-            if pod.json["metadata"]["name"].startswith(prefix)
-        )
-
-
-def _cpu(pod: PodBuilder) -> int:
-    return pod_requests(pod.obj()).amounts["cpu"]
+    def _advance(self) -> bool:
+        action = next(self._pending(), None)
+        if action is not None:
+            action()
+        return action is not None

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.groups import group_cluster, pod_group
+from tests.groups import groups_profile, pod_group
 from tests.groups import members as label_members
 from tests.groups import show as show_groups
 from tests.plugins.capacity_scheduling.world import PROFILE as QUOTA_PROFILE
 from tests.plugins.capacity_scheduling.world import quota
 from tests.queues import queue, queues_profile
 from tests.queues import show as show_queues
-from tests.slow_api import SlowApi
-from tests.workload_groups import gang, workload_cluster
+from tests.slow_api import SlowApi, SlowCluster
+from tests.workload_groups import GATE, gang
 from tests.workload_groups import members as gang_members
 from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
+from bayplan.testing import Json, PodBuilder, make_node, make_object, make_pod
 
 HIGH = 10
 ORDERS = st.lists(st.integers(0, 5039), max_size=60)
@@ -37,39 +37,37 @@ class World:
     Attributes:
         need: how many Pods have to go.
         takers: how many of the Pods called ``high`` run in the end.
+        others: has others come in place of the Pods that wait, in the middle; None for nobody.
     """
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], cluster: Cluster) -> None:
-        self.draw, self.cluster = draw, cluster
+    def __init__(
+        self, draw: Callable[[st.SearchStrategy[Any]], Any], profile: Json, gates: str
+    ) -> None:
+        self.draw = draw
         self.nodes: int = draw(st.integers(1, 3))
         self.cpus: int = draw(st.integers(2, 6))
+        self.api = SlowApi(self.cpus * 1000, grace=draw(st.booleans()), starts=draw(st.booleans()))
+        self.slow = SlowCluster(profile, gates, self.api, faults=draw(st.integers(0, 2)))
+        self.cluster: Any = self.slow.cluster
         for number in range(self.nodes):
             node = make_node(f"n{number}").capacity(cpu=str(self.cpus), memory="64Gi", pods=110)
-            cluster.add(node.label("kubernetes.io/hostname", f"n{number}"))
-        self.api = SlowApi(
-            cluster,
-            grace=draw(st.booleans()),
-            starts=draw(st.booleans()),
-            faults=draw(st.integers(0, 2)),
-        )
+            self.cluster.add(node.label("kubernetes.io/hostname", f"n{number}"))
         self.need = self.takers = 0
+        self.others: Callable[[], None] | None = None
 
     @property
     def size(self) -> int:
         """How many Pods there is room for."""
         return self.nodes * self.cpus
 
-    def fill(self, prefix: str, number: int, namespace: str = "default", first: int = 0) -> None:
+    def fill(self, prefix: str, number: int, namespace: str = "default") -> None:
         """So many Pods of low priority run, on one node after the other."""
         started = self.draw(st.booleans())
-        low = [
-            self.pod(f"{prefix}-{i}", namespace).label("app", "low").node(f"n{i // self.cpus}")
-            for i in range(first, first + number)
-        ]
-        if started:
-            low = [pod.start_time(f"2026-01-01T00:{i:02}:00Z") for i, pod in enumerate(low)]
-        self.api.create(*low)
-        self.api.deliver()
+        for i in range(number):
+            low = self.pod(f"{prefix}-{i}", namespace).label("app", "low")
+            low.node(f"n{i // self.cpus}")
+            self.slow.create(low.start_time(f"2026-01-01T00:{i:02}:00Z") if started else low)
+        self.slow.show_all()
 
     def pod(self, name: str, namespace: str = "default", priority: int = 0) -> PodBuilder:
         """A Pod of 1 CPU."""
@@ -78,15 +76,19 @@ class World:
     def high(self, number: int, namespace: str = "default", priority: int = HIGH) -> None:
         """So many Pods come that take room."""
         for i in range(number):
-            self.api.create(self.pod(f"high-{i}", namespace, priority))
+            self.slow.create(self.pod(f"high-{i}", namespace, priority))
         self.takers += number
 
     def run(self) -> None:
         """Things happen in some order, and then until nothing happens any more."""
-        for choice in self.draw(ORDERS):
-            actions = self.api.actions()
-            actions[choice % len(actions)]()
-        self.api.settle()
+        orders = [ORDERS] if self.others is None else [ORDERS, ORDERS]
+        for number, order in enumerate(orders):
+            if number and self.others is not None:
+                self.others()
+            for choice in self.draw(order):
+                actions = self.slow.actions()
+                actions[choice % len(actions)]()
+        self.slow.settle()
 
 
 def single(world: World) -> None:
@@ -96,6 +98,41 @@ def single(world: World) -> None:
     world.fill("low", world.size - free)
     world.high(number)
     world.need = max(number - free, 0)
+
+
+def replaced(world: World) -> None:
+    """Pods that wait are deleted, and others come in their place."""
+    number = world.draw(st.integers(1, world.size))
+    world.fill("low", world.size)
+    world.high(number)
+    world.need = number
+
+    def others() -> None:
+        for name, pod in list(world.api.pods.items()):
+            if not pod.obj().node_name:
+                world.api.end(name)
+                world.slow.create(world.pod(f"high-other-{name}", priority=HIGH + 1))
+
+    world.others = others
+
+
+def replaced_gangs(world: World) -> None:
+    """The same of a PodGroup of Kubernetes."""
+    world.fill("low", world.size)
+    size = world.draw(st.integers(1, world.size))
+    show_gangs(world.cluster, gang("high-g", size, priority=HIGH))
+    world.slow.create(*(p.priority(HIGH) for p in gang_members("high-g", size)))
+    world.need = world.takers = size
+
+    def others() -> None:
+        waiting = [name for name, pod in world.api.pods.items() if not pod.obj().node_name]
+        if len(waiting) == size:
+            for name in waiting:
+                world.api.end(name)
+            show_gangs(world.cluster, gang("high-h", size, priority=HIGH))
+            world.slow.create(*(p.priority(HIGH) for p in gang_members("high-h", size)))
+
+    world.others = others
 
 
 def budgets(world: World) -> None:
@@ -112,7 +149,7 @@ def mixed(world: World) -> None:
     high = world.draw(st.integers(1, world.size))
     middle = world.draw(st.integers(0, world.size - high))
     for i in range(middle):
-        world.api.create(world.pod(f"high-middle-{i}", priority=HIGH // 2))
+        world.slow.create(world.pod(f"high-middle-{i}", priority=HIGH // 2))
     world.high(high)
     world.takers += middle
     world.need = high + middle
@@ -124,8 +161,8 @@ def label_groups(world: World) -> None:
     size = world.draw(st.integers(1, world.size))
     number = world.draw(st.integers(1, world.size // size))
     for group in range(number):
-        show_groups(world.cluster, pod_group(f"high{group}", minMember=size))  # type: ignore[arg-type]
-        world.api.create(*(p.priority(HIGH) for p in label_members(f"high{group}", size)))
+        show_groups(world.cluster, pod_group(f"high{group}", minMember=size))
+        world.slow.create(*(p.priority(HIGH) for p in label_members(f"high{group}", size)))
     world.need = world.takers = number * size
 
 
@@ -136,7 +173,7 @@ def gangs(world: World) -> None:
     number = world.draw(st.integers(1, world.size // size))
     for group in range(number):
         show_gangs(world.cluster, gang(f"high{group}", size, priority=HIGH))
-        world.api.create(*(p.priority(HIGH) for p in gang_members(f"high{group}", size)))
+        world.slow.create(*(p.priority(HIGH) for p in gang_members(f"high{group}", size)))
     world.need = world.takers = number * size
 
 
@@ -145,8 +182,8 @@ def groups_and_pods(world: World) -> None:
     world.fill("low", world.size)
     size = world.draw(st.integers(1, world.size - 1))
     number = world.draw(st.integers(1, world.size - size))
-    show_groups(world.cluster, pod_group("high-g", minMember=size))  # type: ignore[arg-type]
-    world.api.create(*(p.priority(HIGH) for p in label_members("high-g", size)))
+    show_groups(world.cluster, pod_group("high-g", minMember=size))
+    world.slow.create(*(p.priority(HIGH) for p in label_members("high-g", size)))
     world.high(number)
     world.takers += size
     world.need = number + size
@@ -162,7 +199,7 @@ def quotas(world: World) -> None:
     world.high(own, "b", priority=world.draw(st.sampled_from([-HIGH, HIGH])))
     wanting = world.draw(st.integers(0, 3))
     for i in range(wanting):
-        world.api.create(world.pod(f"more-{i}", "b", -HIGH))
+        world.slow.create(world.pod(f"more-{i}", "b", -HIGH))
     world.need = own
 
 
@@ -170,7 +207,7 @@ def reclaim(world: World) -> None:
     """A queue takes back what is guaranteed to it."""
     own = world.draw(st.integers(1, world.size))
     a = queue("a", "a", guaranteed={"cpu": world.size - own})
-    show_queues(world.cluster, a, queue("b", "b", guaranteed={"cpu": own}))  # type: ignore[arg-type]
+    show_queues(world.cluster, a, queue("b", "b", guaranteed={"cpu": own}))
     world.fill("low", world.size, "a")
     world.high(own, "b", priority=world.draw(st.sampled_from([0, HIGH])))
     world.need = own
@@ -179,45 +216,36 @@ def reclaim(world: World) -> None:
 def limits(world: World) -> None:
     """Pods take the place of others that count for the same limit; nodes have room."""
     used = world.draw(st.integers(1, world.size))
-    show_queues(world.cluster, queue("a", "a", limit={"cpu": used}))  # type: ignore[arg-type]
+    show_queues(world.cluster, queue("a", "a", limit={"cpu": used}))
     world.fill("low", used, "a")
     number = world.draw(st.integers(1, used))
     world.high(number, "a")
     world.need = number
 
 
-def plain_cluster() -> Cluster:
-    return Cluster()
-
-
-def quota_cluster() -> Cluster:
-    return Cluster(config={"profiles": [QUOTA_PROFILE]})
-
-
-def queue_cluster() -> Cluster:
-    return Cluster(config={"profiles": [queues_profile()]})
-
-
+PLAIN: Json = {"schedulerName": "bayplan"}
 WAYS = [
-    pytest.param(plain_cluster, single, id="pods"),
-    pytest.param(plain_cluster, budgets, id="pods-under-a-budget"),
-    pytest.param(plain_cluster, mixed, id="pods-of-three-priorities"),
-    pytest.param(group_cluster, label_groups, id="groups"),
-    pytest.param(workload_cluster, gangs, id="groups-of-kubernetes"),
-    pytest.param(group_cluster, groups_and_pods, id="groups-and-pods"),
-    pytest.param(quota_cluster, quotas, id="quotas"),
-    pytest.param(queue_cluster, reclaim, id="queues"),
-    pytest.param(queue_cluster, limits, id="limits-of-queues"),
+    pytest.param(PLAIN, "", single, id="pods"),
+    pytest.param(PLAIN, "", replaced, id="pods-in-place-of-others"),
+    pytest.param(PLAIN, "", budgets, id="pods-under-a-budget"),
+    pytest.param(PLAIN, "", mixed, id="pods-of-three-priorities"),
+    pytest.param(groups_profile(), "", label_groups, id="groups"),
+    pytest.param(PLAIN, GATE, gangs, id="groups-of-kubernetes"),
+    pytest.param(PLAIN, GATE, replaced_gangs, id="groups-of-kubernetes-in-place-of-others"),
+    pytest.param(groups_profile(), "", groups_and_pods, id="groups-and-pods"),
+    pytest.param(QUOTA_PROFILE, "", quotas, id="quotas"),
+    pytest.param(queues_profile(), "", reclaim, id="queues"),
+    pytest.param(queues_profile(), "", limits, id="limits-of-queues"),
 ]
 
 
-@pytest.mark.parametrize(("make", "way"), WAYS)
+@pytest.mark.parametrize(("profile", "gates", "way"), WAYS)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_nobody_is_evicted_beyond_need(
-    make: Callable[[], Cluster], way: Callable[[World], None], data: st.DataObject
+    profile: Json, gates: str, way: Callable[[World], None], data: st.DataObject
 ) -> None:
-    world = World(data.draw, make())
+    world = World(data.draw, profile, gates)
     way(world)
     world.run()
     assert len(world.api.evicted) == world.need

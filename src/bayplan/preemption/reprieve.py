@@ -2,8 +2,8 @@
 
 1. All units of lower priority are taken away, and the group is tried once.
 2. If it fits then, the units are put back one after the other, the most important first, those
-   before the others that a PodDisruptionBudget protects. A unit stays if the group still fits on
-   the nodes that it got, and is a victim if not.
+   before the others that a PodDisruptionBudget protects, those at last whose eviction is decided
+   already. A unit stays if the group still fits on the nodes that it got, and is a victim if not.
 
 A unit is a Pod, or all Pods of a group whose disruption mode is "all". Answers to kube-scheduler's
 ``framework/preemption/podgrouppreemption.go``. Groups of the label, which kube-scheduler does not
@@ -77,6 +77,7 @@ class Reprieve:
         self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
         self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
+        self._evictions = handle.evictions
 
     def awaits(self, taker: Taker, leaving: Pod) -> bool:
         """See `Strategy`."""
@@ -102,8 +103,15 @@ class Reprieve:
                 raise AttemptFault(Point.POD_GROUP_POST_FILTER, self._plugin, status)
             if not trial.status.ok:
                 return NoRoom(trial.status.message)
-            # 2. Those that a budget protects come first, and what a group can do without last
-            units.sort(key=lambda unit: (bool(unit.above), not unit.count_of(protected)))
+            # 2. Those that a budget protects come first, then the others, then what a group can do
+            # without, and what is leaving last
+            leaving = {p.uid for u in units for p in u.pods if self._evictions.is_victim(p.uid)}
+
+            def less_protected(unit: _Unit) -> tuple[bool, bool, bool]:
+                leaves = unit.count_of(leaving) == len(unit.pods)
+                return leaves, bool(unit.above), not unit.count_of(protected)
+
+            units.sort(key=less_protected)
             victims, ended = list[_Unit](), set[str]()
             for unit in units:
                 if unit.above in ended or not trial.keeps(unit.pods):
@@ -116,7 +124,7 @@ class Reprieve:
             evicted,
             f"found a placement for podgroup, preempting {len(evicted)} victims",
             groups=sum(unit.is_whole for unit in victims),
-            violations=sum(unit.count_of(protected) for unit in victims),
+            violations=sum(unit.count_of(protected - leaving) for unit in victims),
         )
 
     def _units(self, priority: int) -> Iterator[_Unit]:
