@@ -34,7 +34,7 @@ class Handlers:
 
     Attributes:
         pods: every Pod that the API server shows and that has not ended, by namespace/name.
-        conflicts: told of Pods that leave their node; None while this process does not lead.
+        conflicts: gets Pods that leave their node; None while this process does not lead.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ class Scheduler:
     def drain_bindings(self, seconds: float) -> None:
         """After `run`: wait for bindings in flight, and undo the failed ones.
 
-        Nothing is said about the failed ones: their Pods are left for whoever schedules next.
+        Failed bindings are not reported: their Pods are left for the next leader.
         """
         self._drain_until(self._clock() + seconds)
 

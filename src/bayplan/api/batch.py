@@ -38,7 +38,7 @@ class Job(Object, frozen=True):
 
     @property
     def pods_at_once(self) -> int:
-        """How many Pods without a node it can have beside each other at present."""
+        """How many Pods without a node it can have at the same time now."""
         ended = any(c.type in _ENDED and c.status == "True" for c in self.status.conditions)
         if ended or self.spec.suspend:
             return 0

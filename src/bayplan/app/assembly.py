@@ -92,7 +92,7 @@ class Ports:
         reader: looks up Pods that are no longer watched; None without a cluster.
         group_statuses: writes conditions of PodGroups.
         inbox: where the messages come from.
-        instrument: what is told about everything that happens.
+        instrument: receives everything that happens.
         plugin_workers: threads for plugins that block; None runs them in line.
         binding_workers: threads for binding cycles.
         extenders: webhooks.

@@ -18,7 +18,7 @@ class Feed:
     """The connection to the API server, and the informers that fill the inbox.
 
     Args:
-        instrument: is told of everything, as the metrics are.
+        instrument: receives everything, as the metrics do.
 
     Attributes:
         metrics: what is shown on /metrics.

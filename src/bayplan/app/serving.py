@@ -28,7 +28,7 @@ class Serving:
 
     Args:
         http: to the API server, which reviews tokens and access.
-        instrument: is told of the requests to another API server than that of ``http``.
+        instrument: receives requests to an API server other than ``http``'s.
         probes: also served by plain HTTP.
         pages: all others.
 

@@ -68,7 +68,7 @@ class Traces:
     """Sends spans to a collector, on a thread of the SDK.
 
     Attributes:
-        instrument: to be told what happens.
+        instrument: receives what happens.
 
     Raises:
         TracingError: the SDK is not installed.

@@ -38,7 +38,7 @@ class Barrier:
 
     @property
     def failure(self) -> Status | None:
-        """Why nobody gets through; None while nothing has failed."""
+        """Why no Pod gets through; None while nothing has failed."""
         return self._failure
 
     def arrive(self, go: Go, give_up: GiveUp) -> None:

@@ -146,7 +146,7 @@ class WorkloadGroupMembers:
     """The Pods of each PodGroup of Kubernetes; answers to ``podgroupstate.go`` of kube-scheduler.
 
     A Pod counts from when it is seen until it is gone or has ended: one without a node if a profile
-    of ours is responsible for it, one with a node whoever put it there.
+    of ours is responsible for it, a Pod with a node in any case.
 
     Args:
         counted: by uid, the Pods that count on a node; kept up to date by their owner.

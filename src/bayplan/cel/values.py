@@ -1,4 +1,4 @@
-"""The values of CEL as Python objects, told apart by their exact type.
+"""The values of CEL as Python objects, distinguished by their exact type.
 
 | CEL | Python | | CEL | Python |
 |---|---|---|---|---|

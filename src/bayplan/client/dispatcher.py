@@ -92,7 +92,7 @@ class Dispatcher:
     ) -> None:
         """Ask ``source`` for a request of `Lane.EVENT`, on our thread, whenever there is room.
 
-        Whoever fills the source calls `announce_event`; see `Lanes.set_event_source`.
+        The owner of the source calls `announce_event`; see `Lanes.set_event_source`.
         """
         self._lanes.set_event_source(source, fills_up)
 

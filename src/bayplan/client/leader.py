@@ -1,9 +1,9 @@
 """Leader election by a Lease (coordination.k8s.io/v1), with the semantics of client-go.
 
-A candidate writes its identity into the Lease if nobody holds it, or if the record has not changed
-for leaseDuration. Only our own monotonic clock counts: clocks of different machines are never
-compared. The leader renews every retryPeriod. If it could not renew for renewDeadline, it stops
-leading at once, before another candidate may take over. A request times out after half of
+A candidate writes its identity into the Lease if there is no holder, or if the record has not
+changed for leaseDuration. Only our own monotonic clock counts: clocks of different machines are
+never compared. The leader renews every retryPeriod. If it could not renew for renewDeadline, it
+stops leading at once, before another candidate may take over. A request times out after half of
 renewDeadline and no later than at its end, so the leader also stops in time if the server hangs.
 
     candidate --acquired--> leader --not renewed in time, or another holder--> stopped
@@ -75,7 +75,7 @@ class LeaderElector:
     Args:
         on_started: we lead now; called on the elector's thread, must return.
         on_stopped: we led and do not any more.
-        on_new_leader: somebody (perhaps we) leads now; gets the identity.
+        on_new_leader: gets the identity of a new leader, which may be this process.
         record: gets the Lease and a note ("ID became leader") for a Kubernetes event, as
             client-go's resource lock writes them.
         release: give the Lease up when stopped, so that another can take over at once.
@@ -209,7 +209,7 @@ class LeaderElector:
             try:
                 return self._write(self._lease, until)
             except (Conflict, NotFound):
-                pass  # Somebody changed it: look at what is there.
+                pass  # Changed by another candidate: look at the new record.
         try:
             self._observe(_decode(self._http.get(self._lock.path, self._timeout(until))))
         except NotFound:

@@ -50,7 +50,7 @@ REQUESTS: Permissions = {
     # One of them: the authority that signs the certificates of clients.
     ("", "configmaps"): frozenset({"get"}),
 }
-"""What is asked for beside watching, anywhere in the cluster."""
+"""The permissions in addition to watching, in all namespaces."""
 
 ELECTION: Permissions = {_of(LEASE): frozenset({"create", "get", "update"})}
 """What leader election asks for, in the namespace of its Lease."""

@@ -12,8 +12,8 @@ things that it does not do are done here:
 - It does not tell when it has brought all objects that were there at the start. Nothing is written
   before that (`_wait_for_all`).
 - While its watch is cut, an object may be deleted, of which it then says nothing: the lists are
-  compared when it has begun anew with one, and every `RESYNC_SECONDS`.
-- It may miss that a CRD is served, if it looks too early: we look ourselves, and begin anew.
+  compared after each new list, and every `RESYNC_SECONDS`.
+- It may miss that a CRD is served, if it looks too early: we look ourselves, and restart kopf.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Operator:
         return not self._lost
 
     async def _operate(self) -> None:
-        """Watch the kinds that are served; begin anew when one more is."""
+        """Watch the kinds that are served; restart when one more is served."""
         while not self._stop.is_set():
             kinds = [kind for kind in KINDS if await self._list(kind, "?limit=1") is not None]
             self._watched = Watched(self._scheduler_names)

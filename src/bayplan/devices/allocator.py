@@ -32,7 +32,7 @@ class Allocator:
     Args:
         classes: the class of a name, or None.
         expired: asked now and then whether a search took too long.
-        counters: what is left of counters, where somebody keeps them up to date.
+        counters: what is left of counters, if the caller keeps them up to date.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""ChangedRows: the rows of nodes that changed since somebody looked last."""
+"""ChangedRows: the rows of nodes that changed since the last call."""
 
 from __future__ import annotations
 

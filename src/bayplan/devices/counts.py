@@ -33,7 +33,7 @@ class DeviceCounts:
 
     Attributes:
         capacity: per row of the live table, how many devices the class accepts, ``(n,)``.
-        in_use: how many of them somebody holds, as a whole or in shares, ``(n,)``.
+        in_use: how many of them are allocated, as a whole or in shares, ``(n,)``.
     """
 
     def __init__(

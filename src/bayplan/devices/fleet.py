@@ -5,7 +5,7 @@ by shape: `NodeOutcomes.update` looks again only at nodes whose devices, usage o
 changed since the last Pod; after a binding that is one node. Nodes of the same state
 (`bayplan.devices.node_states`) are searched once.
 
-An error is kept as a code without its text, which names the claim: whoever needs the text runs the
+An error is cached as a code without its text, which names the claim: for the text, callers run the
 search again on that node. A search that runs out of time ends the update: the nodes whose answer is
 not known yet get the same code, and nothing of it is kept.
 """

@@ -44,7 +44,7 @@ View = tuple[tuple[tuple[SelectorExpression, ...], ...], tuple[str, ...]]
 """The selectors of each request, and the attributes that constraints compare; each once."""
 
 NO_NODE, FAULTY = 0, 1
-"""States of rows without a node, and of nodes whose devices cannot be told."""
+"""States of rows without a node, and of nodes whose devices are unknown."""
 _FIRST = 2
 _MISSING = -1
 
@@ -70,7 +70,7 @@ class NodeStates:
     Attributes:
         codes: per row of the live table, ``(n,)``. Read only.
         count: codes are below it.
-        epoch: changes when all codes are given out anew.
+        epoch: changes when all codes are reassigned.
         journal: rows whose code changed since.
     """
 

@@ -177,7 +177,7 @@ class DeviceTable:
         return most > 2 * len(self._rows) + SPARE_CODES
 
     def compact(self) -> None:
-        """Give out all codes anew: whoever keeps codes has to start over."""
+        """Reassign all codes: readers with cached codes have to start over."""
         self.content, self.taints, self.traits = CodedColumn(0), CodedColumn(0), CodedColumn(0)
         self.usage_code = _usage_column()
         for column in self._columns():

@@ -105,7 +105,7 @@ class PlacementMemory:
             self._kinds.popitem(last=False)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start over: forget all results."""
         self._kinds.clear()
 
 

@@ -1,4 +1,4 @@
-"""Extenders: webhooks that filter, prioritize, preempt and bind beside the plugins.
+"""Extenders: webhooks that filter, prioritize, preempt and bind together with the plugins.
 
 The rules are those of kube-scheduler's ``pkg/scheduler/extender.go``: extenders are called one
 after the other with the remaining nodes, an ignorable one may fail, scores of 0-10 are scaled to

@@ -16,7 +16,7 @@ events of victims of other preemptors could then wake the Pod before there is ro
 nothing holds the preemptor back, because no event would wake it.
 
 A new leader knows what the API server shows: that a Pod is terminating and has the condition
-DisruptionTarget (`Pod.is_preempted`). It decides anew about what had not been sent.
+DisruptionTarget (`Pod.is_preempted`). It decides again about evictions that had not been sent.
 """
 
 from __future__ import annotations

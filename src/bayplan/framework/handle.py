@@ -1,4 +1,4 @@
-"""Handle: what the scheduler gives each plugin, beside its arguments.
+"""Handle: what the scheduler gives each plugin, in addition to its arguments.
 
 bayplan's own plugins have more, see `bayplan.framework.in_tree_handle`. A handle is complete before
 the first plugin is made. The parts behind it (cache, queue, binding, client) are Protocols, so that
@@ -185,7 +185,7 @@ class PluginMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Handle:
-    """What a plugin can look at, and do, beside its answers.
+    """What a plugin can read, and do outside of its answers.
 
     Attributes:
         nodes: all nodes and the Pods on them. Scheduling thread only.

@@ -1,4 +1,4 @@
-"""InTreeHandle: what only bayplan's own plugins are given, beside `Handle`."""
+"""InTreeHandle: what only bayplan's own plugins are given, in addition to `Handle`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class PreemptionExtenders(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class InTreeHandle(Handle):
-    """What bayplan's own plugins have beside.
+    """A handle with the services for bayplan's own plugins.
 
     Attributes:
         pods: the Pods that count on nodes. Scheduling thread only.

@@ -1,6 +1,6 @@
 """Placements: the sets of nodes of which one has to hold a whole PodGroup of Kubernetes.
 
-What a PlacementGenerate plugin is told and answers, and what a PlacementScore plugin judges. How
+The arguments and answers of PlacementGenerate and PlacementScore plugins. How
 these plugins are asked is in `bayplan.engine.placement_stage`, how a placement is tried in
 `bayplan.attempt.workload_group`.
 """

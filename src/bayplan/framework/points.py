@@ -118,7 +118,7 @@ class PodMoves(Named, Protocol):
 
 
 class Filtering(Named, Protocol):
-    """What both forms of Filter have beside their methods."""
+    """The attributes of both forms of Filter."""
 
     filter_depends: ClassVar[Depends]
     blocking: ClassVar[bool]
@@ -191,7 +191,7 @@ class PreScore(Named, Protocol):
 
 
 class Scoring(Named, Protocol):
-    """What both forms of Score have beside their methods."""
+    """The attributes of both forms of Score."""
 
     score_depends: Depends
     blocking: ClassVar[bool]

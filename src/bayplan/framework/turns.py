@@ -92,7 +92,7 @@ class Turns(Protocol):
         """Whose turn it is within a tenant; None where QueueSort alone says so."""
 
     def restart(self) -> None:
-        """Nobody has Pods to be tried any more; what `tenant` says is new."""
+        """Start over: no tenant has Pods any more, and `tenant` may give other answers."""
 
     def enters(self, tenant: int, /) -> None:
         """The tenant has Pods to be tried from now on."""

@@ -46,7 +46,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Somebody, mostly a plugin, wants these Pods to be tried at once."""
+    """These Pods are to be tried at once; mostly from a plugin."""
 
     pods: tuple[Pod, ...]
 

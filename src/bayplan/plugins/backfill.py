@@ -7,7 +7,7 @@ that its plan needs soonest, and the time when they will be free.
 
 When will they be? A Pod says how long it runs by ``spec.activeDeadlineSeconds`` or the annotation
 ``bayplan.dev/expected-duration``; the shorter one counts, from its start. The Pods on nodes that
-the group can use are put in the order in which they end, those of which nobody knows last, the
+the group can use are put in the order in which they end, Pods without a known end last, the
 oldest first. The shortest beginning of that list without which the group's minimum fits, by
 resources alone, says when: at the end of its last Pod. The nodes where the members would be then
 are the reservation.
@@ -18,10 +18,10 @@ Until then another Pod is kept off these nodes, unless
 - its priority is higher than that of the group, or
 - it belongs to a DaemonSet.
 
-Where the time is not known, nobody ends before it. Pods on all other nodes are not concerned.
+Where the time is not known, no Pod ends before it. Pods on all other nodes are not concerned.
 
-The reservation is made anew whenever the group is tried: when Pods end, at the latest after five
-minutes. Nobody who came later is in the way at the time that was promised, so it never moves to a
+The reservation is recomputed whenever the group is tried: when Pods end, at the latest after five
+minutes. No later Pod is in the way at the promised time, so this time never moves to a
 later one, as long as Pods end when they say. It is over when fewer members wait than the minimum,
 since they have nodes or are gone, when the queue's limit holds the group back, and when it can
 never fit. A queue (`bayplan.cache.queue_tree`) has one reservation at most, and so have all Pods
@@ -92,7 +92,7 @@ class Reservation(NamedTuple):
         priority: the lowest of them.
         queue: the row of its queue.
         nodes: by name.
-        until: when there is room, in seconds since the epoch; infinite where nobody knows.
+        until: when there is room, in seconds since the epoch; infinite if unknown.
         waiting: those of ``pods`` that still wait; kept up to date.
     """
 

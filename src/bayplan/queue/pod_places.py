@@ -56,7 +56,7 @@ class PodPlaces:
         pods: by uid.
         active, backoff, unschedulable, gated, grouped, in_flight: the parts. Read them; Pods get in
             and out by `move`, `pop` and `leave`.
-        listeners: are told who is in it.
+        listeners: are called when a Pod enters or leaves.
     """
 
     def __init__(

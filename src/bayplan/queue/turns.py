@@ -41,7 +41,7 @@ class _Level:
         self.heaps: dict[str, PodHeap] = {}
         self._tried: dict[str, int] = {}
         self._turns: Ranking[str] = Ranking()
-        """By how often each was tried; neither is kept up while there is nobody to wait for."""
+        """By how often each was tried; neither is kept up while no tenant waits."""
 
     def add(self, queued: QueuedPod, namespace: str, key: Key) -> None:
         """Put a Pod in; a new namespace waits for its turn like the others."""
@@ -124,7 +124,7 @@ class TurnQueue:
         return (tenant, 0, ""), self._key
 
     def _arrange(self) -> None:
-        """Begin anew if Pods may be of other tenants."""
+        """Start over if Pods may belong to other tenants now."""
         if self._version == self._turns.version:
             return
         pods = list(self)

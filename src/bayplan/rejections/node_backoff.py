@@ -61,7 +61,7 @@ class NodeBackoff:
         """The node rejected ``pod``: from now on the owner's Pods avoid the node.
 
         Returns:
-            For how many seconds; 0.0 for a Pod without an owner, which nobody replaces.
+            For how many seconds; 0.0 for a Pod without an owner, as no controller replaces it.
         """
         if pod.controller == ("", ""):
             return 0.0

@@ -19,7 +19,7 @@ from bayplan.server.reviews import AccessReviews, TokenReviews, User
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"
 ADMINISTRATORS = "system:masters"
-"""May do everything at any API server, so nobody is asked."""
+"""May do everything at any API server, so no review is needed."""
 
 
 class Client(NamedTuple):

@@ -13,7 +13,7 @@ from bayplan.server.options import PortError, PortOptions
 
 PAIR_NAME = "bayplan"
 LIFETIME = timedelta(days=3650)
-"""Of a certificate that we sign ourselves. Nobody can check it beyond its bytes."""
+"""Of a self-signed certificate. Clients can only compare its bytes."""
 
 
 class Pair(NamedTuple):
@@ -29,7 +29,7 @@ Source = Callable[[], Pair]
 
 @dataclass(frozen=True)
 class Files:
-    """A pair that somebody else writes, and may replace while we run."""
+    """A pair of files, which may be replaced while the process runs."""
 
     certificate: Path
     key: Path

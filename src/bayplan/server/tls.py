@@ -1,4 +1,4 @@
-"""TLS: the context of new connections, made anew when the certificates on disk have changed.
+"""TLS: the context of new connections, rebuilt when the certificates on disk have changed.
 
 Connections that stand keep the context that they began with.
 """
@@ -20,7 +20,7 @@ MIN_VERSIONS = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-"""Go's names. It knows 1.0 and 1.1, too; nobody should want those."""
+"""Go's names. Go has 1.0 and 1.1, too, which are insecure."""
 CIPHER_SUITES = {
     f"TLS_ECDHE_{key}_WITH_{suite}": f"ECDHE-{key}-{openssl}"
     for key in ("ECDSA", "RSA")
@@ -76,7 +76,7 @@ class ServingContext:
         self._context: ssl.SSLContext | None = None
 
     def load(self) -> ssl.SSLContext:
-        """The present context; reads the certificates if nobody did so far.
+        """The present context; reads the certificates at the first call.
 
         Raises:
             PortError: the certificate or the key cannot be used.

@@ -79,7 +79,7 @@ def load_cluster(
         scheduler_name: give every pending Pod to this profile, whichever it asks for.
         namespace: of the objects that name none.
         as_pending: namespace/name of a Pod that is judged as if it had no node yet.
-        kinds: what plugins declare beside `KINDS`.
+        kinds: the kinds that plugins declare, in addition to `KINDS`.
 
     Raises:
         ClusterFileError: a file cannot be read, or there are neither Nodes nor Pods.

@@ -71,7 +71,7 @@ def _from_template(template: Entry, pod: Entry, name: str) -> Entry:
 def bind_claims(objects: ObjectStore, member: Member) -> None:
     """Store what Reserve has given to the claims of a Pod, and the Pod as their user.
 
-    A claim that the scheduler makes for extended resources stays in flight: nobody shares it.
+    A claim that the scheduler makes for extended resources stays in flight: it is never shared.
     """
     pod = member.pod
     devices = member.state.get("DynamicResources", PodDevices)

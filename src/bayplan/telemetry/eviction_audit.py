@@ -1,8 +1,8 @@
 """EvictionAudit: whether evictions made room, and how long the victims were without a node.
 
-Three questions that people ask who are evicted: does somebody evict again and again? Did it help
-anybody? When was my Pod back? The answers follow from who is evicted for whom, and from Pods that
-are bound. As long as nobody was evicted there is nothing to follow.
+Three questions of users whose Pods are evicted: does one preemptor evict again and again? Did it
+help any Pod? When was my Pod back? The answers follow from who is evicted for whom, and from Pods
+that are bound. As long as no Pod was evicted there is nothing to follow.
 
 What is remembered is bounded: preemptors and owners that are heard of no more are forgotten, the
 oldest first, and are not counted.

@@ -163,7 +163,7 @@ class Instrument:
     ) -> None:
         """A binding has waited until the devices of its Pod are ready. Any thread.
 
-        Told for each device of the Pod; ``conditions``: whether this one has binding conditions.
+        Called for each device of the Pod; ``conditions`` says whether it has binding conditions.
         The outcome is success, failure, timeout or error.
         """
 

@@ -27,7 +27,7 @@ class HistogramMaker(Protocol):
 
 
 class PreemptionMetrics:
-    """What `Instrument.preemption`, ``eviction`` and ``evicted`` are told, as metrics."""
+    """The metrics for `Instrument.preemption`, ``eviction`` and ``evicted``."""
 
     def __init__(self, counter: CounterMaker, histogram: HistogramMaker) -> None:
         self._attempts = counter(

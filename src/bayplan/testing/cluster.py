@@ -48,7 +48,7 @@ class Cluster:
     the first by name is taken.
 
     Args:
-        plugins: users' plugins. They run at all their extension points, beside the default plugins,
+        plugins: users' plugins. They run at all their extension points, with the default plugins,
             unless ``config`` has profiles.
         args: arguments by plugin.
         config: a file with a KubeSchedulerConfiguration, or some of its fields.

@@ -1,7 +1,7 @@
 """PodTable: the Pods on all nodes as columns, to ask about thousands of them at once.
 
-Where somebody asks for these columns (`LiveNodeTable.pod_table`) they are kept, and at the next
-question only the rows in the journals are read again. Where nobody asks nothing is kept.
+The columns are made at the first call (`LiveNodeTable.pod_table`) and cached. At the next
+call only the rows in the journals are read again. Without a call nothing is cached.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _shape, _start_time = attrgetter("shape"), attrgetter("status.start_time")
 class PodTable:
     """The Pods on all nodes, sorted by row; the Pods of a row are in order of arrival.
 
-    It holds no Pods, as it may be long until somebody asks again. An update replaces the arrays, so
-    whoever holds those of before may use them further.
+    It holds no Pods, as it may be long until the next call. An update replaces the arrays, so
+    callers may go on to use previous arrays.
 
     Attributes:
         rows: (p,) their nodes.

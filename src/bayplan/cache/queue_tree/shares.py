@@ -74,7 +74,7 @@ def fair_shares(
 
     Returns:
         (q, r) whole units: children never have more than their parent, roots never more than
-        ``capacity``, and nobody has more than it needs.
+        ``capacity``, and no queue has more than it needs.
     """
     share = np.zeros_like(need)
     r = len(capacity)

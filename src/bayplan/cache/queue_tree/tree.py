@@ -8,7 +8,7 @@ counts there and in all ancestors::
     share     what the queue is entitled to (`bayplan.cache.queue_tree.shares`)
 
 Both sums are added to and subtracted from: a Pod costs a few microseconds, however many queues and
-Pods there are. When Queues or the labels of namespaces change, everything is counted anew, at the
+Pods there are. When Queues or the labels of namespaces change, everything is recounted, at the
 next question. `recount` says whether the sums still equal a count from scratch.
 
 - Without Queue objects the tree listens to nothing and costs nothing.

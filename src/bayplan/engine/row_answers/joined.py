@@ -36,7 +36,7 @@ class RowAnswers:
         state: what the row-local PreFilter and PreScore plugins wrote, and who skips.
         pre_filter: what the row-local PreFilter plugins answered; Skip of the unconcerned ones.
         score_fault: why the Pod cannot be scored, if PreScore reported an error.
-        generation: another one after all rows were asked about anew.
+        generation: changes whenever all rows were recomputed.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ A group is left as it is
 - if Pods that it lacks are not there: one that ends member by member is not incomplete;
 - if a Pod of it has no controller, which would be lost, or a PodDisruptionBudget protects one.
 
-The time counts from when the scheduler sees that the group is incomplete, and anew whenever one
+The time counts from when the scheduler sees that the group is incomplete, and again whenever one
 more Pod of it has a node. Until all that is evicted has left, Pods that wait are held back: one of
 them would take the first node that gets free.
 """
@@ -137,7 +137,7 @@ class IncompleteGroups:
             evict(self._handle, victim, disruption(victim, "IncompleteGroup", message), done)
 
     def _evicted(self, key: str, victim: Pod, error: Exception | None) -> None:
-        """A victim that stays holds nobody back; the next look tries again. On any thread."""
+        """A victim that stays delays no Pod; the next look tries again. On any thread."""
         if error is not None:
             self._leaving.get(key, set()).discard(victim.uid)
             log.error(

@@ -179,7 +179,7 @@ class DynamicResources(
             option.answers = self._tracker.fleet.answers(option.shapes)
         codes = _by_option(mine, nodes, [option.of_all.codes for option in mine.options])
         if mine.lacking is None and not any(option.of_all.errors for option in mine.options):
-            # Unsigned: nobody has to look for errors.
+            # Unsigned: there are no errors to look for.
             return codes.view(np.uint8)
         rows = np.arange(len(nodes)) if nodes.origin is None else nodes.origin
         codes = codes.astype(np.int64)

@@ -2,7 +2,7 @@
 
 Two writes a claim that was allocated by us: the finalizer that keeps the claim while it has
 devices, then the status. A claim that had devices before gets its user only. Both writes name the
-version that they were made for, so a claim that changed meanwhile is read again and tried anew.
+version that they were made for, so a claim that changed meanwhile is read again and retried.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def name_claim(
     """Write the claim for extended resources into the Pod's status. On workers only.
 
     Raises:
-        BindError: it cannot be told.
+        BindError: the status cannot be written.
     """
     listed = [
         {"containerName": m.container, "resourceName": m.resource, "requestName": m.request}

@@ -10,7 +10,7 @@ So the queue that has least of what it is entitled to comes first. If its Pods c
 attempts add up and the others get theirs: with the default of 1 percent, a queue that uses nothing
 comes 100 attempts before one that has its share, and from then on they take turns by weight,
 however many Pods either has. A queue that has had nothing to try for a while joins at the level of
-the others: nobody saves up attempts.
+the others: no tenant saves up attempts.
 
 Pods without a queue are one more queue, of weight 1, that is never saturated.
 
@@ -82,7 +82,7 @@ class QueueTurns:
         return self._queues.version
 
     def restart(self) -> None:
-        """Begin anew, for the tree as it is now."""
+        """Start over with the present tree."""
         structure = self._queues.structure
         n = self._without_queue = len(structure)
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)

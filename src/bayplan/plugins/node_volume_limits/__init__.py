@@ -340,7 +340,7 @@ def _attachment_deleted(pod: Pod, old: VolumeAttachment, _new: object) -> Hint:
 
 
 def _attaches(attacher: str, volume: Volume) -> bool:
-    """Whether ``attacher`` is the driver of an inline volume; an unknown one may be anybody's."""
+    """Whether ``attacher`` is the driver of an inline volume; any volume's, if unknown."""
     try:
         return inline_volume(volume).driver == attacher
     except InlineError:

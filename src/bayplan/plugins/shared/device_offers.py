@@ -22,7 +22,7 @@ class DeviceOffers:
 
     def __init__(self, handle: InTreeHandle) -> None:
         self._classes = handle.objects.shared(DeviceClasses, handle.objects)
-        # The tracker itself: without DynamicResources nobody else keeps it.
+        # The tracker itself: without DynamicResources there is no other reference.
         self._tracker = device_tracker(handle)
 
     @property

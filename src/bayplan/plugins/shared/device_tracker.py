@@ -7,7 +7,7 @@ from DynamicResources. So a device is never free and in use at once:
 - from Reserve on, a claim's devices are *in flight*: in use, though the claim does not say so yet;
 - when the claim is seen with an allocation, that counts, and the claim is no longer in flight;
 - where the Pod is given up after its claim was written, the written claim counts until the store
-  has one that is as new; where nobody knows whether the write took effect, the devices stay in
+  has one that is as new; where it is unknown whether the write took effect, the devices stay in
   flight for `DOUBT_SECONDS`, in which the claim would be seen.
 
 Two schedulers may allocate one device to two claims: nothing in the API prevents it. That is seen
