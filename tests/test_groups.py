@@ -118,6 +118,22 @@ def test_a_replacement_goes_singly() -> None:
     assert cluster.counted_on(new) == "n0"
 
 
+def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=2))
+    pods = members("g", 3)
+    cluster.add(*nodes(1, cpu="2"), *(pod.node("n0") for pod in pods[:2]), pods[2])
+    assert cluster.place(pods[2]) is Place.ACTIVE
+    cluster.remove(*pods[:2])
+    cluster.run()
+    assert cluster.bound == []
+    assert cluster.place(pods[2]) is Place.GROUPED
+    (new,) = members("g", 1, first=7)
+    cluster.add(new)
+    cluster.run()
+    assert names_of(cluster, "g") == {"g-2", "g-7"}
+
+
 def test_what_a_group_lacks_that_has_begun_comes_before_older_pods() -> None:
     """As the next leader sees a group of which two of four were bound when the first one died."""
     cluster = group_cluster()

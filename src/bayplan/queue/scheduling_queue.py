@@ -122,12 +122,16 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """The next Pod to try, from now on in flight; None when no Pod is ready.
 
-        While no Pod is active, a rejected one is taken before its backoff has ended.
+        While no Pod is active, a rejected one is taken before its backoff has ended. A Pod that has
+        become ready by itself waits with its group instead if that has lost its nodes meanwhile.
         """
-        queued = self._places.pop(update_events.POP_FROM_BACKOFF_Q)
-        if queued is not None:
-            queued.attempts += 1
-        return queued
+        while (queued := self._places.pop(update_events.POP_FROM_BACKOFF_Q)) is not None:
+            if not self.groups.holds(queued):
+                queued.attempts += 1
+                return queued
+            self._places.rejected(queued)
+            self._join(queued, update_events.ASSIGNED_POD_DELETE.label)
+        return None
 
     def done(self, uid: str) -> None:
         """The Pod in flight needs nothing more from the queue; unknown ones are ignored."""
