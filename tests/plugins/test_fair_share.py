@@ -7,11 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import workload_groups
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
 from tests.groups import show as show_groups
 from tests.properties import length
-from tests.queues import hide, name_space, pod, pods, queue, queue_cluster, show, used
+from tests.queues import (
+    hide,
+    name_space,
+    pod,
+    pods,
+    queue,
+    queue_cluster,
+    queues_profile,
+    show,
+    used,
+)
+from tests.scripted import scripted
 
 from bayplan.queue.places import Place
 from bayplan.testing import make_node
@@ -182,6 +194,31 @@ def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
     assert cluster.notes == [
         ("QueueLimit", "QueueLimit: limit of cpu of queue a is 3: 0 used, 4 requested")
     ]
+    assert cluster.verdict == (
+        "QueueLimit",
+        "the group default/g would exceed the limit of cpu of queue a",
+    )
+    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.wait(11)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 4
+
+
+def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_tried() -> None:
+    asked: list[str] = []
+    counting = scripted("Counting", filter=lambda: asked.append(""))
+    cluster = Cluster(
+        counting, profiles=[queues_profile("Counting")], feature_gates="GenericWorkload=true"
+    )
+    cluster.add(make_node("n1").capacity(cpu="8", memory="64Gi", pods=110))
+    show(cluster, queue("a", "default", limit={"cpu": 3}))
+    workload_groups.show(cluster, workload_groups.gang("g", 4))
+    cluster.add(*workload_groups.members("g", 4))
+    cluster.run()
+    assert cluster.bound == []
+    assert asked == []
+    text = "QueueLimit: limit of cpu of queue a is 3: 0 used, 4 requested"
+    assert text in workload_groups.conditions(cluster)[-1][3]
     assert cluster.verdict == (
         "QueueLimit",
         "the group default/g would exceed the limit of cpu of queue a",
