@@ -23,7 +23,7 @@ from bayplan.client.errors import ApiError
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate, Changed, Removed, Replaced, WatchMessage
+from bayplan.inbox.messages import ActivatePods, Changed, Removed, Replaced, WatchMessage
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.metrics import Metrics
 from bayplan.testing.ports import InlineExecutor
@@ -219,7 +219,7 @@ class CoreWorld:
         return busy
 
     def _activate(self, pods: Any) -> None:
-        self._inbox.post(Activate(tuple(pods)))
+        self._inbox.post(ActivatePods(tuple(pods)))
 
     def _keep_churning(self) -> None:
         self._decisions += 1

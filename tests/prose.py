@@ -33,4 +33,5 @@ def complaints(file: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(c for file in sorted(SOURCE.rglob("*.py")) for c in complaints(file)))
+    lines = [line for file in sorted(SOURCE.rglob("*.py")) for line in complaints(file)]
+    sys.exit("\n".join(lines) or None)

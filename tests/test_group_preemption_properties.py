@@ -26,7 +26,7 @@ from tests.workload_groups import show as show_gangs
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.groups.room import RoomRequest, of_group
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import Capacity, Fit, needs_of
+from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.running_pods import RunningPods
@@ -200,8 +200,8 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
     units = make_units(running, classes, useful, gangs, budgets)
     domains = np.zeros(len(cluster.nodes), np.int64)
-    fit = Fit(cluster.nodes, needs_of(request), world.wanted, domains, ())
-    capacity = Capacity(fit, units)
+    fit = MemberFit(cluster.nodes, needs_of(request), world.wanted, domains, ())
+    capacity = FreedCapacity(fit, units)
     shortest = capacity.shortest()
     too_few = len(units) if shortest is None else shortest - 1
     if too_few >= 0:

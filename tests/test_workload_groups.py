@@ -20,7 +20,7 @@ from tests.workload_groups import (
 )
 
 from bayplan.client.errors import ServerError
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.framework import CycleState, Status
 from bayplan.queue.places import Place
 from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
@@ -553,7 +553,7 @@ def test_who_is_evicted_does_not_depend_on_whether_all_members_are_asked(
     some_were_evicted = 0
     for seed in range(40):
         with monkeypatch.context() as patch:
-            patch.setattr(PluginSet, "is_row_local", lambda *_: False)
+            patch.setattr(ProfilePlugins, "is_row_local", lambda *_: False)
             expected = evictions_of(seed)
         assert evictions_of(seed) == expected
         some_were_evicted += bool(expected[0])

@@ -9,9 +9,9 @@ queue and runs its scheduling cycle:
 
 Both make a `Decision` (`bayplan.decide`), which is then applied (`bayplan.apply`): the Pod keeps
 its node, and what plugins want done outside, such as evictions, is carried out. The binding cycle
-(`bayplan.binding`) then goes on by itself and comes back through the inbox, as `Bound`. A group of
-Pods comes from the queue as one entry and is placed as a whole (`bayplan.group_cycle`). An attempt
-that fails, here or there, ends in `_fail`: the Pod returns to the queue, and its event and
+(`bayplan.binding`) then goes on by itself and comes back through the inbox, as `BindingEnded`. A
+group of Pods comes from the queue as one entry and is placed as a whole (`bayplan.group_cycle`). An
+attempt that fails, here or there, ends in `_fail`: the Pod returns to the queue, and its event and
 condition say why (`bayplan.attempt.report`).
 
 Answers to kube-scheduler's ``pkg/scheduler/schedule_one.go``.
@@ -40,8 +40,8 @@ from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import (
-    Activate,
-    Bound,
+    ActivatePods,
+    BindingEnded,
     Changed,
     Command,
     EvictionFailed,
@@ -214,13 +214,13 @@ class Scheduler:
 
     def _apply(self, message: Message) -> None:
         match message:
-            case Bound():
+            case BindingEnded():
                 self._binding_ended(*self._in_flight.pop(message.pod.uid), message.status)
                 if self._retired:
                     self._close_retired()
             case Changed() | Removed() | Replaced():
                 self._world.handlers.apply(message)
-            case Activate():
+            case ActivatePods():
                 self._queue.activate(message.pods)
             case EvictionFailed():
                 self._world.evictions.failed(message.pod)

@@ -12,7 +12,7 @@ from tests.scripted import Scripted, scripted
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.lifecycle import MAX_PERMIT_SECONDS, Lifecycle
-from bayplan.engine.plugin_set import PluginSet, Trust
+from bayplan.engine.profile_plugins import ProfilePlugins, Trust
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.points import QueueLess
 from bayplan.framework.status import SKIP, SUCCESS, WAIT, Code, Status
@@ -30,7 +30,7 @@ def plugin(name: str, **script: Any) -> Scripted:
 
 def lifecycle(point: Point, *plugins: Scripted, trusted: dict[str, Trust] | None = None) -> Any:
     enabled = {point: [(p, 0) for p in plugins]}
-    return Lifecycle(PluginSet("test", enabled, Instrument(), trusted))
+    return Lifecycle(ProfilePlugins("test", enabled, Instrument(), trusted))
 
 
 # Reserve

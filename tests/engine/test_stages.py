@@ -14,7 +14,7 @@ from bayplan.cache.node_table import NodeTable
 from bayplan.config.points import Point
 from bayplan.engine import stages
 from bayplan.engine.faults import AttemptFault, InvalidScoreError
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.stages import FilterStage, ScoreStage
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Depends, Normalizer, Plugin
@@ -41,7 +41,7 @@ class Failures(Instrument):
 
 
 def call() -> Any:
-    return PluginSet("test", {}, Failures()).call
+    return ProfilePlugins("test", {}, Failures()).call
 
 
 def plugin(**members: Any) -> Any:
@@ -348,7 +348,7 @@ def test_a_score_out_of_bounds_is_counted_and_says_what_helps(
     members: Any, point: str, hint: bool
 ) -> None:
     table, failures = nodes(), Failures()
-    stage = ScoreStage(plugin(**members), 1, PluginSet("test", {}, failures).call)
+    stage = ScoreStage(plugin(**members), 1, ProfilePlugins("test", {}, failures).call)
     with pytest.raises(AttemptFault) as caught:
         stage.scores(STATE, POD, table, first(table, 0, 1))
     assert failures.failed == [("Mine", point)]
@@ -399,7 +399,7 @@ def test_an_attempt_that_is_over_stays_over() -> None:
         raise AttemptFault(None, "webhook", RuntimeError("enough"))
 
     failures = Failures()
-    caller = PluginSet("test", {}, failures).call
+    caller = ProfilePlugins("test", {}, failures).call
     with pytest.raises(AttemptFault, match=r"^enough$"):
         caller(plugin(), Point.FILTER, end)
     assert failures.failed == []

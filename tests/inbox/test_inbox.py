@@ -7,7 +7,7 @@ import threading
 from bayplan.api.kinds import NODE, POD
 from bayplan.framework import Status
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Bound, Lead, Replaced, WakeUp
+from bayplan.inbox.messages import BindingEnded, Lead, Replaced, WakeUp
 from bayplan.testing import make_pod
 
 
@@ -63,10 +63,10 @@ def test_nothing_that_several_threads_post_is_lost() -> None:
 
 def test_printing_it_says_what_waits() -> None:
     inbox = Inbox()
-    inbox.post(Bound(make_pod("p").obj(), Status.error("conflict")))
+    inbox.post(BindingEnded(make_pod("p").obj(), Status.error("conflict")))
     inbox.post(WakeUp())
     text = repr(inbox)
-    assert "Bound(pod=Pod(default/p)" in text
+    assert "BindingEnded(pod=Pod(default/p)" in text
     assert "conflict" in text
     assert text.endswith("WakeUp()])")
     assert len(inbox) == 2

@@ -14,7 +14,7 @@ from tests.groups import show as show_groups
 from tests.properties import length
 from tests.queues import pod, pods, queue, queues_profile, show, used
 
-from bayplan.inbox.messages import Activate
+from bayplan.inbox.messages import ActivatePods
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.testing import PodBuilder, make_node
 
@@ -94,7 +94,7 @@ def test_what_is_refused_to_pods_like_it_does_not_take_a_pod_its_room() -> None:
     assert "evicting others would not make room" in cluster.message(second)
 
     waiting = cluster.world.handlers.pods[pod_named("a-0", "x")]
-    cluster.tell(Activate((waiting,)))
+    cluster.tell(ActivatePods((waiting,)))
     cluster.run()
     assert "others are leaving already" in cluster.message(first)
     assert cluster.world.nominator.nominated_node(waiting.uid) == "n0"

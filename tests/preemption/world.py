@@ -23,7 +23,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate, EvictionFailed
+from bayplan.inbox.messages import ActivatePods, EvictionFailed
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
 from bayplan.preemption.plugin import Preempt
@@ -137,7 +137,7 @@ class World:
             if isinstance(message, EvictionFailed):
                 self.core.world.evictions.failed(message.pod)
             else:
-                assert isinstance(message, Activate)
+                assert isinstance(message, ActivatePods)
                 self._activated += message.pods
         return self._activated
 

@@ -45,7 +45,7 @@ from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Activate, EvictionFailed
+from bayplan.inbox.messages import ActivatePods, EvictionFailed
 from bayplan.profiles import Profiles, close
 from bayplan.queue.active import sort_key
 from bayplan.queue.gate import PreEnqueue
@@ -243,7 +243,7 @@ def _handle(
     room_request: AsksForRoom,
 ) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
-        ports.inbox.post(Activate(tuple(pods)))
+        ports.inbox.post(ActivatePods(tuple(pods)))
 
     def eviction_failed(victim: Pod) -> None:
         ports.inbox.post(EvictionFailed(victim))

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from bayplan.api.pod import Pod
 from bayplan.config.points import Point
-from bayplan.engine import lifecycle, plugin_set, stages
+from bayplan.engine import lifecycle, profile_plugins, stages
 from bayplan.engine.faults import AttemptFault, PluginTimeout
 from bayplan.framework.interface import Plugin
 from bayplan.queue import hints
 
-_CALL = plugin_set.__name__, "_call"
+_CALL = profile_plugins.__name__, "_call"
 _HINT = hints.__name__, "_wants"
 _BETWEEN = stages.__name__, lifecycle.__name__
-"""Modules between `PluginSet.call` and a plugin: these functions change nothing that is shared."""
+"""Modules between `ProfilePlugins.call` and a plugin; they change no shared state."""
 
 
 _CALLERS = (_CALL[0], *_BETWEEN)
@@ -56,7 +56,7 @@ def culprit_of(innermost: FrameType | None) -> Culprit:
     for depth in range(len(frames) - 1, -1, -1):
         frame, names = frames[depth], frames[depth].f_locals
         plugin, point = names.get("plugin"), names.get("point")
-        if isinstance(plugin, Plugin) and isinstance(point, Point):  # PluginSet.call
+        if isinstance(plugin, Plugin) and isinstance(point, Point):  # ProfilePlugins.call
             inside = frames[:depth]
             while inside and _module(inside[-1]) in _CALLERS:
                 inside.pop()

@@ -28,6 +28,6 @@ class Effects:
         for effect in effects:
             match effect:
                 case Activate():
-                    self._inbox.post(messages.Activate(effect.pods))
+                    self._inbox.post(messages.ActivatePods(effect.pods))
                 case _:
                     framework.plugins.carry_out(effect)

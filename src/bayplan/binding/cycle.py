@@ -3,7 +3,7 @@
 It begins on the scheduling thread, right after Permit. If no Permit plugin makes the Pod wait and
 no PreBind plugin has work to do, the Bind plugin runs at once; DefaultBinder only submits a request
 to the dispatcher. Every other Pod continues on a worker thread when its wait is over. Every binding
-ends in exactly one message `Bound`, also after a failure.
+ends in exactly one message `BindingEnded`, also after a failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import Bound
+from bayplan.inbox.messages import BindingEnded
 from bayplan.support import logs
 from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
@@ -234,7 +234,7 @@ class Binder:
         if not status.ok and binding.barrier is not None:
             text = f"another Pod of the group failed: {binding.pod.key}: {status.message}"
             binding.barrier.fail(Status.error(text))
-        self._inbox.post(Bound(binding.pod, status))
+        self._inbox.post(BindingEnded(binding.pod, status))
 
 
 def _failure(binding: Binding, error: Exception) -> Status:

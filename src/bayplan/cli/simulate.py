@@ -15,7 +15,7 @@ from bayplan.cli.explain_text import some
 from bayplan.cli.offline import Output
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
-from bayplan.simulation.simulate import Usage, usage
+from bayplan.simulation.simulate import ResourceUsage, usage
 from bayplan.simulation.simulate import simulate as simulate_pods
 
 Placement = dict[str, Any]
@@ -67,7 +67,10 @@ def simulate_file(
 
 
 def _print(
-    console: Console, placements: list[Placement], before: list[Usage], after: list[Usage]
+    console: Console,
+    placements: list[Placement],
+    before: list[ResourceUsage],
+    after: list[ResourceUsage],
 ) -> None:
     table = Table("pod", "node", "as good, or why not", box=None, pad_edge=False)
     for placement in placements:
@@ -100,7 +103,7 @@ def _takers(placements: list[Placement]) -> dict[str, list[str]]:
     return takers
 
 
-def _usage(before: list[Usage], after: list[Usage]) -> Table:
+def _usage(before: list[ResourceUsage], after: list[ResourceUsage]) -> Table:
     table = Table("resource", box=None, pad_edge=False)
     for title in ("allocatable", "requested before", "", "and after", ""):
         table.add_column(title, justify="right")
@@ -116,7 +119,7 @@ def _usage(before: list[Usage], after: list[Usage]) -> Table:
     return table
 
 
-def _share(one: Usage) -> str:
+def _share(one: ResourceUsage) -> str:
     return f"{one.requested / one.allocatable:.0%}" if one.allocatable else "-"
 
 

@@ -6,7 +6,7 @@ Plugins do not import this package.
 | module | role |
 |---|---|
 | `registry`, `contract`, `in_tree` | load plugin classes and check them |
-| `plugin_set`, `runtime` | the plugins of one profile, and the calls to them |
+| `profile_plugins`, `runtime` | the plugins of one profile, and the calls to them |
 | `search`, `stages`, `pre_filter`, `sampling`, `diagnosis` | Filter and Score over all nodes |
 | `row_answers` | cached answers per row |
 | `what_if` | Filter over changed tables |

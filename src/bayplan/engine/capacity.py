@@ -24,7 +24,7 @@ import numpy as np
 from bayplan.api.pod import Pod, PodShape, SpecPart
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.config.points import Point
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers import AnswerCache
 from bayplan.engine.stages import FilterStage
 from bayplan.framework.cycle_state import CycleState
@@ -37,7 +37,7 @@ Kind = PodShape | tuple[SpecPart, SpecPart]
 _FILTER = Point.FILTER
 
 
-class Capacity(msgspec.Struct, frozen=True, eq=False):
+class CopyBound(msgspec.Struct, frozen=True, eq=False):
     """The bound for one kind of Pod.
 
     Attributes:
@@ -67,17 +67,17 @@ class CapacityCache:
 
     def __init__(
         self,
-        plugins: PluginSet,
+        plugins: ProfilePlugins,
         filters: Sequence[FilterStage],
         answers: AnswerCache,
         nodes: LiveNodeTable,
     ) -> None:
         self._plugins, self._answers, self._nodes = plugins, answers, nodes
         self._static = [f for f in filters if _is_static(f, plugins)]
-        self._kept: dict[Kind, Capacity] = {}
+        self._kept: dict[Kind, CopyBound] = {}
         self._positions = (-1, -1)
 
-    def of(self, pod: Pod) -> Capacity:
+    def of(self, pod: Pod) -> CopyBound:
         """The bound for Pods like ``pod``.
 
         Raises:
@@ -93,7 +93,7 @@ class CapacityCache:
             capacity = self._kept[kind] = self._make(pod)
         return capacity
 
-    def _make(self, pod: Pod) -> Capacity:
+    def _make(self, pod: Pod) -> CopyBound:
         nodes, state = self._nodes, CycleState(timed=False)
         state.adopt(self._answers.answers(pod).state)
         copies = np.where(nodes.exists, UNBOUNDED, 0)
@@ -112,10 +112,10 @@ class CapacityCache:
                 bounds |= {name: np.where(nodes.exists, most, 0) for name, most in given.items()}
         for bound in bounds.values():
             np.minimum(copies, bound, out=copies)
-        return Capacity(np.maximum(copies, 0), bounds, frozenset(behind))
+        return CopyBound(np.maximum(copies, 0), bounds, frozenset(behind))
 
 
-def _is_static(stage: FilterStage, plugins: PluginSet) -> bool:
+def _is_static(stage: FilterStage, plugins: ProfilePlugins) -> bool:
     """Whether the plugin's answer about a node is the same whatever Pods are where."""
     plugin = stage.plugin
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayplan.config import IN_TREE
-from bayplan.engine.plugin_set import Trust
+from bayplan.engine.profile_plugins import Trust
 
 _NO_STATE = 'failed to read "{}" from cycleState: not found'
 

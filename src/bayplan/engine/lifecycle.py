@@ -16,7 +16,7 @@ from typing import ClassVar, Never, cast
 from bayplan.api.pod import Pod
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import QueuedPod
 from bayplan.framework.points import (
@@ -55,7 +55,7 @@ class Lifecycle:
     Methods raise AttemptFault when a plugin broke or reported an error.
     """
 
-    def __init__(self, plugins: PluginSet) -> None:
+    def __init__(self, plugins: ProfilePlugins) -> None:
         self._plugins = plugins
         trusted = (plugins.trusted.get(p.name) for p in plugins.bind)
         self.binds_at_once = not plugins.post_bind and all(t and t.binds_at_once for t in trusted)
@@ -191,7 +191,7 @@ class _GuardedSort:
 
     name: ClassVar[str] = "QueueSort"
 
-    def __init__(self, plugins: PluginSet) -> None:
+    def __init__(self, plugins: ProfilePlugins) -> None:
         self._plugins = plugins
         self._plugin = plugin = plugins.queue_sort[0]
         self._less = plugin.less if isinstance(plugin, QueueLess) else partial(_by_key, plugin)

@@ -16,7 +16,7 @@ from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.faults import InvalidScoreError
 from bayplan.engine.placement_memory import PlacementMemory
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.stages import integers
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
@@ -36,7 +36,7 @@ class PlacementStage:
         memory: what came of tries on placements.
     """
 
-    def __init__(self, plugins: PluginSet, nodes: LiveNodeTable) -> None:
+    def __init__(self, plugins: ProfilePlugins, nodes: LiveNodeTable) -> None:
         self._plugins = plugins
         self._nodes = nodes
         self.memory = PlacementMemory(nodes)

@@ -25,7 +25,7 @@ from bayplan.config import IN_TREE, ConfigError, EffectiveConfig, FieldError, Kn
 from bayplan.engine.contract import problems
 from bayplan.engine.faults import is_interrupt
 from bayplan.engine.in_tree import TRUSTED
-from bayplan.engine.plugin_set import Trust
+from bayplan.engine.profile_plugins import Trust
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.support.text import error_text

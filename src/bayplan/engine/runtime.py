@@ -16,7 +16,7 @@ from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.lifecycle import Lifecycle
 from bayplan.engine.placement_stage import PlacementStage
-from bayplan.engine.plugin_set import Enabled, PluginSet, Trust
+from bayplan.engine.profile_plugins import Enabled, ProfilePlugins, Trust
 from bayplan.engine.search import NodeSearch
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
@@ -53,7 +53,7 @@ class Framework:
     ) -> None:
         self.name = name
         self.percentage = percentage
-        self.plugins = PluginSet(name, enabled, instrument, trusted)
+        self.plugins = ProfilePlugins(name, enabled, instrument, trusted)
         self.search = NodeSearch(self.plugins, handle, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self.placements: PlacementStage | None = None

@@ -44,8 +44,8 @@ from bayplan.config.points import Point
 from bayplan.engine.capacity import CapacityCache
 from bayplan.engine.diagnosis import NOT_LOOKED_AT, Diagnosis
 from bayplan.engine.faults import AttemptFault
-from bayplan.engine.plugin_set import PluginSet
 from bayplan.engine.pre_filter import PreFilterOutcome
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers import AnswerCache, RowAnswers, masked
 from bayplan.engine.stages import FilterStage, ScoreStage, has_error
 from bayplan.framework.cycle_state import CycleState, MissingStateError
@@ -102,7 +102,9 @@ class NodeSearch:
         what_if: what if Pods were on a node, or gone from it?
     """
 
-    def __init__(self, plugins: PluginSet, handle: InTreeHandle, pool: Executor | None) -> None:
+    def __init__(
+        self, plugins: ProfilePlugins, handle: InTreeHandle, pool: Executor | None
+    ) -> None:
         self._plugins = plugins
         self._nodes = handle.nodes
         call, weights = plugins.call, plugins.weights
@@ -374,7 +376,7 @@ class NodeSearch:
                 yield stage, stage.scores(state, pod, self._nodes, feasible)
 
 
-def _unprepared(plugins: PluginSet) -> AttemptFault | None:
+def _unprepared(plugins: ProfilePlugins) -> AttemptFault | None:
     """The fault of the first Score plugin whose PreScore is off and cannot be done without."""
     prepared = {plugin.name for plugin in plugins.pre_score}
     for plugin in plugins.score:

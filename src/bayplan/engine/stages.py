@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """How plugins are called: `bayplan.engine.plugin_set.PluginSet.call`."""
+    """How plugins are called: `bayplan.engine.profile_plugins.ProfilePlugins.call`."""
 
     def __call__(self, plugin: Named, point: Point, method: Callable[..., T], *args: Any) -> T:
         """``method(*args)``; an exception of the plugin becomes an `AttemptFault`."""

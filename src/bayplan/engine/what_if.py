@@ -35,7 +35,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable, WhatIfTable
 from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.stages import Caller, FilterStage
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PodNominator
@@ -93,7 +93,7 @@ class WhatIf:
         self.stages: list[FilterStage] = []
         """The profile's Filter plugins; empty until they are made."""
 
-    def adopt(self, plugins: PluginSet, stages: list[FilterStage]) -> None:
+    def adopt(self, plugins: ProfilePlugins, stages: list[FilterStage]) -> None:
         """The profile's plugins are made: these are the Filter plugins."""
         self._call = plugins.call
         self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]

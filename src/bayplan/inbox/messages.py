@@ -38,14 +38,14 @@ class Removed(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BindingEnded(msgspec.Struct, frozen=True):
     """The binding cycle of an assumed Pod is over, with success or not."""
 
     pod: Pod
     status: Status
 
 
-class Activate(msgspec.Struct, frozen=True):
+class ActivatePods(msgspec.Struct, frozen=True):
     """These Pods are to be tried at once; mostly from a plugin."""
 
     pods: tuple[Pod, ...]
@@ -77,4 +77,4 @@ class Command(ABC):
 
 
 WatchMessage = Replaced[Any] | Changed[Any] | Removed[Any]
-Message = WatchMessage | Bound | Activate | EvictionFailed | Lead | WakeUp | Command
+Message = WatchMessage | BindingEnded | ActivatePods | EvictionFailed | Lead | WakeUp | Command

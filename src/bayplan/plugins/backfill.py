@@ -72,7 +72,7 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.room import NoRoom, RoomRequest, Taker
 from bayplan.framework.status import SKIP, Status
-from bayplan.preemption.capacity import Capacity, Fit, needs_of
+from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import Units
 
@@ -117,7 +117,7 @@ class _Kept(list[Reservation]):
     """The reservations that a Pod has to respect: a code of Filter is a place in here, from 1."""
 
 
-class Reserve(Effect, frozen=True, eq=False):
+class ReserveNodes(Effect, frozen=True, eq=False):
     """Keep nodes for a group.
 
     Attributes:
@@ -189,12 +189,12 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         """Reserve room for a group that has waited long. Later plugins may still make room."""
         if self._waits_long(request.taker):
             reservation = self._plan(request)
-            request.effects.append(Reserve(self.name, request.taker, reservation))
+            request.effects.append(ReserveNodes(self.name, request.taker, reservation))
         return NoRoom()
 
     def carry_out(self, effect: Effect) -> None:
         """Keep a reservation, in place of the one that the group had."""
-        assert isinstance(effect, Reserve)
+        assert isinstance(effect, ReserveNodes)
         taker, reservation = effect.taker, effect.reservation
         previous = self._reservations.pop(taker.uid, None)
         if reservation is not None:
@@ -225,8 +225,8 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         order = order[useful[running.rows[order]] & ~np.array(stays, np.bool_)[order]]
         pods = [running.pods[index] for index in order.tolist()]
         units = Units(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
-        fit = Fit(nodes, needs, taker.minimum, nodes.domains(taker.level), ())
-        capacity = Capacity(fit, units)
+        fit = MemberFit(nodes, needs, taker.minimum, nodes.domains(taker.level), ())
+        capacity = FreedCapacity(fit, units)
         length = capacity.shortest()
         if not length:
             return None

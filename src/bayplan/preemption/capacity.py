@@ -3,10 +3,10 @@
 Three questions of `bayplan.preemption.shortest_prefix` are answered here, with arrays over all
 nodes. Filter plugins are not asked: they may say no where the answer is yes, never the reverse.
 
-**How many units have to go at least?** (`shortest`). `Fit.copies` says how often one Pod fits on
-each node, for each kind of Pod (`Need`); summed by domain, at most as many as there are Pods of the
-kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if each had the
-nodes for itself. A prefix of the units is enough where
+**How many units have to go at least?** (`shortest`). `MemberFit.copies` says how often one Pod fits
+on each node, for each kind of Pod (`Need`); summed by domain, at most as many as there are Pods of
+the kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if each had
+the nodes for itself. A prefix of the units is enough where
 
 - in one domain as many Pods fit as the taker's minimum, and
 - for each ceiling (a limit, wherever its Pods are) the prefix frees at least its excess.
@@ -140,7 +140,7 @@ class Free:
         return any(self.columns[name][row] < 0 for row in rows for name in self.columns)
 
 
-class Fit:
+class MemberFit:
     """How many Pods of a taker fit on the nodes, with so much free on each.
 
     Args:
@@ -217,7 +217,7 @@ class _Anywhere:
         free: what is free; changes before each call of `has_room`.
     """
 
-    def __init__(self, fit: Fit, free: Free) -> None:
+    def __init__(self, fit: MemberFit, free: Free) -> None:
         self._fit, self._free = fit, free
         self._copies = [fit.copies(need, free.columns) for need in fit.needs]
         self._sums = [fit.sums(copies) for copies in self._copies]
@@ -239,7 +239,7 @@ class _Anywhere:
         return True
 
 
-class Capacity:
+class FreedCapacity:
     """Room on all nodes for one taker when units are gone.
 
     Args:
@@ -251,7 +251,7 @@ class Capacity:
         ceilings: as given.
     """
 
-    def __init__(self, fit: Fit, units: Units, ceilings: Sequence[Ceiling] = ()) -> None:
+    def __init__(self, fit: MemberFit, units: Units, ceilings: Sequence[Ceiling] = ()) -> None:
         self._fit, self._free, self._units = fit, fit.free, units
         self.ceilings = ceilings
         self._amounts = {name: np.zeros(0, np.int64) for name in fit.free.columns}

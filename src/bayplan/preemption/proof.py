@@ -1,7 +1,7 @@
 """Proof: exact plans of a group in worlds without some units, until one stands.
 
-The steps 4 to 6 of `bayplan.preemption.shortest_prefix`. `Capacity` says by resources alone which
-units have to go; only a plan by all plugins proves it.
+The steps 4 to 6 of `bayplan.preemption.shortest_prefix`. `FreedCapacity` says by resources alone
+which units have to go; only a plan by all plugins proves it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.room import RoomRequest
-from bayplan.preemption.capacity import Capacity, Placed
+from bayplan.preemption.capacity import FreedCapacity, Placed
 from bayplan.preemption.units import Units
 
 PROOFS = 16
@@ -28,7 +28,7 @@ class Proof:
     """
 
     def __init__(
-        self, request: RoomRequest, nodes: LiveNodeTable, units: Units, capacity: Capacity
+        self, request: RoomRequest, nodes: LiveNodeTable, units: Units, capacity: FreedCapacity
     ) -> None:
         self._request = request
         self._nodes = nodes

@@ -11,7 +11,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import IntArray
 from bayplan.framework.room import NoRoom, Taker
-from bayplan.preemption.capacity import Ceiling, Fit
+from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
 NOT_ENOUGH = NoRoom("evicting others would not make room")
@@ -31,7 +31,7 @@ class YieldRule(Protocol):
     def has_victims(self, taker: Taker) -> bool:
         """Whether anybody at all may yield; a quick look that saves the columns of all Pods."""
 
-    def rules_out(self, taker: Taker, running: RunningPods, fit: Fit) -> NoRoom | None:
+    def rules_out(self, taker: Taker, running: RunningPods, fit: MemberFit) -> NoRoom | None:
         """The answer where bounds show that no search can find room; None where one might.
 
         It must never rule out what a search by this rule or by `wider` would find.
@@ -62,7 +62,7 @@ class LowerPriority:
         """See `YieldRule`."""
         return self._counters.any_below(taker.priority)
 
-    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
+    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: MemberFit) -> NoRoom | None:
         """See `YieldRule`."""
         return None
 

@@ -52,7 +52,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import Capacity, Fit, Placed, needs_of
+from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_of
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, YieldRule
@@ -95,7 +95,7 @@ class ShortestPrefix:
         return room
 
     def _find_among(
-        self, request: RoomRequest, rule: YieldRule, running: RunningPods, fit: Fit
+        self, request: RoomRequest, rule: YieldRule, running: RunningPods, fit: MemberFit
     ) -> Room | NoRoom:
         # 1. Who may yield
         classes = rule.classes(request.taker, running)
@@ -109,7 +109,7 @@ class ShortestPrefix:
             useful |= freed[running.codes] > 0
         units = make_units(running, classes, useful, self._gangs, self._budgets)
         # 3. to 6. The shortest prefix, reprieve and proof
-        proof = Proof(request, self._nodes, units, Capacity(fit, units, ceilings))
+        proof = Proof(request, self._nodes, units, FreedCapacity(fit, units, ceilings))
         if not proof.find():
             return NOT_ENOUGH
         proof.reprieve()
@@ -126,9 +126,9 @@ class ShortestPrefix:
             violations=len(self._budgets.violations(victims)),
         )
 
-    def _fit(self, request: RoomRequest) -> Fit:
+    def _fit(self, request: RoomRequest) -> MemberFit:
         taker, domains = request.taker, self._nodes.domains(request.taker.level)
-        return Fit(self._nodes, needs_of(request), taker.minimum, domains, self._held(taker))
+        return MemberFit(self._nodes, needs_of(request), taker.minimum, domains, self._held(taker))
 
     def _held(self, taker: Taker) -> Iterator[Placed]:
         """Nominated Pods whose room is not for the taker."""

@@ -42,7 +42,7 @@ Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Usage:
+class ResourceUsage:
     """How much of a resource all nodes together have, and how much of it is requested.
 
     In milli-CPU, bytes or counts.
@@ -53,15 +53,15 @@ class Usage:
     requested: int
 
 
-def usage(core: Core) -> list[Usage]:
+def usage(core: Core) -> list[ResourceUsage]:
     """The usage of every resource that a node offers, by name; Pods count as one, too."""
     nodes = core.world.cache.nodes
     names = {name for node in nodes for name in node.node.status.allocatable} - {"pods"}
     used = [
-        Usage(name, int(nodes.allocatable(name).sum()), int(nodes.requested(name).sum()))
+        ResourceUsage(name, int(nodes.allocatable(name).sum()), int(nodes.requested(name).sum()))
         for name in sorted(names)
     ]
-    return [*used, Usage("pods", int(nodes.allowed_pods.sum()), int(nodes.pod_count.sum()))]
+    return [*used, ResourceUsage("pods", int(nodes.allowed_pods.sum()), int(nodes.pod_count.sum()))]
 
 
 def simulate(core: Core, pods: list[Pod], *, evict: bool = False) -> list[Result]:

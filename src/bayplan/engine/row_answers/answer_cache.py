@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.config.points import Point
-from bayplan.engine.plugin_set import PluginSet
+from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers.joined import RowAnswers
 from bayplan.engine.row_answers.part import PartAnswers, PartStages
 from bayplan.engine.stages import FilterStage, ScoreStage
@@ -81,7 +81,7 @@ class AnswerCache:
 
     def __init__(
         self,
-        plugins: PluginSet,
+        plugins: ProfilePlugins,
         filters: Sequence[FilterStage],
         scores: Sequence[ScoreStage],
         nodes: LiveNodeTable,

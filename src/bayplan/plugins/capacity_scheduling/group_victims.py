@@ -18,7 +18,7 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.framework.room import NoRoom, Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
-from bayplan.preemption.capacity import Ceiling, Fit
+from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.ranking import most_important_first
 from bayplan.preemption.running_pods import RunningPods
 
@@ -40,7 +40,7 @@ class QuotaRule:
             other.exceeds_minimum(other.used) for other in self._quotas.by_namespace.values()
         )
 
-    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: Fit) -> NoRoom | None:
+    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: MemberFit) -> NoRoom | None:
         """See `YieldRule`."""
         return None
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.preemption.capacity import Fit
+from bayplan.preemption.capacity import MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
 
@@ -43,7 +43,7 @@ class Bound:
 
     def __init__(
         self,
-        fit: Fit,
+        fit: MemberFit,
         running: RunningPods,
         queues: IntArray,
         requests: Mapping[str, IntArray],

@@ -54,7 +54,7 @@ from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, find_givers
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.turns import saturation
-from bayplan.preemption.capacity import Ceiling, Fit
+from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.rule import NOT_ENOUGH
 from bayplan.preemption.running_pods import RunningPods
 
@@ -141,7 +141,7 @@ class ReclaimRule:
             return False
         return bool(self._givers(taker, row, self._used(taker, ()), within))
 
-    def rules_out(self, taker: Taker, running: RunningPods, fit: Fit) -> NoRoom | None:
+    def rules_out(self, taker: Taker, running: RunningPods, fit: MemberFit) -> NoRoom | None:
         """See `YieldRule`."""
         if not len(running):
             return None

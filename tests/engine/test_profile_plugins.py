@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.config.points import Point
-from bayplan.engine.plugin_set import PluginSet, Trust, is_local
+from bayplan.engine.profile_plugins import ProfilePlugins, Trust, is_local
 from bayplan.framework.interface import Depends, Plugin
 from bayplan.framework.points import FORMS, extension_points, methods
 from bayplan.telemetry.instrument import Instrument
@@ -66,7 +66,7 @@ def test_plugins_are_found_by_point_each_once() -> None:
     a = plugin("A", filter=nothing, score=nothing)(None, None)
     b = plugin("B", score=nothing)(None, None)
     enabled = {Point.FILTER: [(a, 0)], Point.SCORE: [(b, 2), (a, 3)]}
-    plugins = PluginSet("p", enabled, Metrics())
+    plugins = ProfilePlugins("p", enabled, Metrics())
     assert plugins.score == (b, a)
     assert plugins.permit == ()
     assert plugins.rejecting == (a,)
@@ -88,7 +88,7 @@ def test_calls_of_in_tree_plugins_are_timed_only_where_an_instrument_asks(asked:
     timings = Timings()
     mine, ours = (plugin(name, filter=nothing)(None, None) for name in ("Mine", "Ours"))
     enabled = {Point.FILTER: [(mine, 0), (ours, 0)]}
-    plugins = PluginSet("p", enabled, timings, {"Ours": Trust()})
+    plugins = ProfilePlugins("p", enabled, timings, {"Ours": Trust()})
     for each in (mine, ours):
         plugins.call(each, Point.FILTER, nothing)
     calls = [("Mine", "Filter", "p"), ("Ours", "Filter", "p")]

@@ -1,4 +1,4 @@
-"""PluginSet: one profile's plugins, sorted once by extension point, and the calls to plugins.
+"""ProfilePlugins: one profile's plugins, sorted once by extension point, and the calls to plugins.
 
 An exception of a plugin ends the attempt of the Pod it happened to, never the scheduler: `call`
 counts it, logs the traceback and raises `AttemptFault`.
@@ -99,7 +99,7 @@ def is_local(plugin: Plugin) -> bool:
     return Depends.CLUSTER not in depends and not has(cls, NormalizeScore)
 
 
-class PluginSet:
+class ProfilePlugins:
     """The plugins of one profile; every attribute named after a point has its plugins, in order.
 
     Args:
