@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -73,6 +73,9 @@ coverage: $(READY) ## the same, with the branches that they reach
 
 properties: $(READY) ## the properties among the unit tests, TIMES=20 times as long
 	BAYPLAN_PROPERTIES=$(or $(TIMES),20) $(BIN)/pytest -n 2 -m hypothesis tests $(ARGS)
+
+judges: $(READY) ## the end-to-end tests that need no cluster, only programs built from Go
+	$(BIN)/pytest $(WORKERS) e2e/judges $(ARGS)
 
 e2e: build-controlplane ## tests on the real control plane
 	@echo "== end-to-end tests"

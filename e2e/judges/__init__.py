@@ -1,0 +1,1 @@
+"""Tests that need no cluster: the word of Kubernetes' own code and of tools, built from Go."""
