@@ -48,11 +48,12 @@ run: $(RUN_READY) ## run bayplan on a real control plane and watch it place Pods
 test: lint types unit e2e ## everything below, in this order
 	@echo "== all tests passed"
 
-lint: $(READY) ## ruff, and the contracts between the layers
+lint: $(READY) ## ruff, the contracts between the layers, first lines of docstrings
 	@echo "== lint"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.prose
 	$(MAKE) --no-print-directory docs
 
 docs: $(READY) ## the site with the API pages, into dist/docs

@@ -130,13 +130,13 @@ class GroupCycle:
         return [m.pod for m in sorted(entry.members.values(), key=entry.plugin.order)]
 
     def _is_short(self, group: Group, pods: list[Pod]) -> bool:
-        """Whether Pods have gone since the group was let in, which cannot be tried without them."""
+        """Whether Pods needed by the group have gone since the group was popped."""
         if group.policy.collects is Collects.ALWAYS:
             return False
         return bool(group.short(Counter(sub_group_of(pod.shape) for pod in pods)))
 
     def _skip(self, entry: QueuedGroup, framework: Framework, decision: GroupDecision) -> None:
-        """Members that are being deleted, about which nothing was decided, need no node."""
+        """Skip members that are being deleted: such Pods have no decision and need no node."""
         if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
             return
         decided = {pod.uid for pod in decision.pods}
@@ -199,7 +199,7 @@ class GroupCycle:
     # What becomes of the bindings
 
     def retries(self, binding: Binding, status: Status) -> bool:
-        """A Pod could not be bound although its group is: try its node once more."""
+        """Whether to try the same node again for a Pod whose group is bound already."""
         barrier = binding.barrier
         again = (
             barrier is not None
@@ -286,7 +286,7 @@ class GroupCycle:
         return "" if gone is None else f"{gone.key} was deleted before it was bound"
 
     def _end_nominations(self) -> None:
-        """Nodes are not kept for groups that have lost Pods that they need."""
+        """Do not keep nodes for groups that have lost Pods of their minimum."""
         nominator = self._queue.nominator
         gathering = [g for g in self._queue.groups if g.is_gathering] if len(nominator) else []
         pods = [queued.pod for entry in gathering for queued in entry.members.values()]

@@ -69,7 +69,7 @@ def culprit_of(innermost: FrameType | None) -> Culprit:
 
 
 def interruptible_call(innermost: FrameType | None) -> FrameType | None:
-    """The frame that calls a plugin of a user, if only the plugin's code is inside of it.
+    """The frame that calls a user's plugin, if only the plugin's code is inside of the frame.
 
     An exception that is raised in ``innermost`` then leaves nothing of bayplan half done.
     """

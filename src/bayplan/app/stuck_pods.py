@@ -1,4 +1,4 @@
-"""StuckPods: the Pods that plugins do not return for, so that no scheduler is stopped by one again.
+"""StuckPods: Pods on which a plugin did not return, stored so other replicas do not hang.
 
 A Pod whose attempt was ended is held in the queue (`bayplan.queue.holds`). If the attempt cannot be
 ended, the condition of the Pod is written before the Lease is released: the next leader holds the
@@ -72,7 +72,7 @@ class StuckPods:
 
 @dataclass(frozen=True)
 class Hold(Command):
-    """A plugin did not return for this Pod: hold it, and those like it."""
+    """A plugin did not return for this Pod: hold the Pod, and Pods like it."""
 
     pod: Pod
     culprit: Culprit = field(repr=False)

@@ -30,7 +30,7 @@ PLUGIN_TIMEOUT = "PluginTimeout"
 
 
 class PluginTimeout(BaseException):
-    """Raised in a plugin that does not return, to end its call: no `except Exception` stops it."""
+    """Raised in a plugin to end a call without return; `except Exception` does not stop this."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"has not returned for {seconds:g} s")

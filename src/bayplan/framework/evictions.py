@@ -177,7 +177,7 @@ class Evictions:
         self._cache.keep(victim.uid)
 
     def is_victim(self, uid: str) -> bool:
-        """Whether this scheduler has decided that the Pod leaves: no search keeps it."""
+        """Whether this scheduler has decided to evict the Pod, so no search counts on its stay."""
         return uid in self._victims or self._cache.is_eviction_assumed(uid)
 
     def eviction(self, uid: str) -> Eviction | None:

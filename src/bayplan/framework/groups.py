@@ -1,4 +1,4 @@
-"""Groups: what the plugin that places Pods together says about them, as the queue sees it."""
+"""Groups: the plugin that groups Pods, as seen by the queue."""
 
 from __future__ import annotations
 

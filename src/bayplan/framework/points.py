@@ -340,7 +340,7 @@ class NormalizePlacementScores(Named, Protocol):
 
 @runtime_checkable
 class PlacementFeasible(Named, Protocol):
-    """Ends tries of a group on a placement that cannot hold it any more."""
+    """Ends the attempts of a group on a placement that can no longer hold the group."""
 
     def placement_feasible(
         self, state: CycleState, group: PodGroupInfo, progress: PlacementProgress, /

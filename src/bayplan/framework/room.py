@@ -1,4 +1,4 @@
-"""Room: what a plugin is told that should make room for a group, and what it answers.
+"""Room: the request to make room for a group, and the answers of plugins.
 
 The searches, and the rules for who yields, are in `bayplan.preemption`.
 """
@@ -47,7 +47,7 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def priority(self) -> int:
-        """The lowest of its Pods: every one of them may take room from Pods below that."""
+        """The lowest priority of the Pods; all may take room from Pods of lower priority."""
         return min(pod.priority for pod in self.pods)
 
 
@@ -60,7 +60,7 @@ class RoomTrial(Protocol):
 
     @property
     def nodes(self) -> Mapping[str, str]:
-        """Node name by uid of the Pods that have one, in the order in which they were tried."""
+        """Node name by uid of the Pods with a node, in the order of the attempts."""
 
     def keeps(self, pods: Sequence[Pod], /) -> bool:
         """Whether the taker fits on these nodes, too, if ``pods`` stay; if so, ``pods`` stay."""
@@ -98,13 +98,13 @@ class AsksForRoom(Protocol):
 
 
 class Leaving(Protocol):
-    """The Pods that were evicted for a taker, which waits for them. Scheduling thread only."""
+    """The Pods evicted for a taker, while the taker waits. Scheduling thread only."""
 
     def hold(self) -> Status | None:
         """Why the taker is not to be tried yet; None once all of them are leaving or gone."""
 
     def outlasts(self, pod: Pod, /) -> bool:
-        """Whether ``pod``, which is gone, is one of them, and others of them are still there."""
+        """Whether ``pod`` was a victim and is gone, while other victims are still there."""
 
 
 class Room(msgspec.Struct, frozen=True, eq=False):

@@ -21,7 +21,7 @@ from bayplan.groups.domains import Domain
 
 
 class Placed(msgspec.Struct, frozen=True, eq=False):
-    """A Pod that has a node; of a group that was rejected, it had one before the undo."""
+    """A Pod with a node; in a rejected group, the node from before the undo."""
 
     member: Member
     placement: Placement

@@ -1,4 +1,4 @@
-"""Domains: the nodes of which one set has to hold a group or a part of it, the best one first.
+"""Domains: sets of nodes, one of which has to hold a group or a sub-group, the best first.
 
 A level is a node label, such as that of the zone or the rack. Its domains are the nodes that have
 the same value, an empty one too; `LiveNodeTable.label` has them as a column of codes. A group, and
@@ -37,7 +37,7 @@ MOST_TRIES = 8
 
 
 class Domain(NamedTuple):
-    """One domain of a level, or the part of it that lies within another domain.
+    """One domain of a level, or the part of a domain within another domain.
 
     Attributes:
         level: the node label; "" for the whole of what it lies within.
@@ -76,7 +76,7 @@ def shown(value: str) -> str:
 
 
 def fault(nodes: NodeTable, group: SubGroup) -> str:
-    """Why the group cannot be placed as it asks, whatever is free; empty when it can."""
+    """Why the group's topology can never be satisfied; empty if there is no such reason."""
     for part in group.walk():
         if part.topology is not None and (text := _fault_of(nodes, part, part.topology)):
             return text
@@ -118,7 +118,7 @@ def _not_nested(nodes: NodeTable, upper: str, lower: str) -> str:
 def domains(
     nodes: NodeTable, level: str, capacity: GroupCapacity, within: BoolArray | None
 ) -> list[Domain]:
-    """The domains of ``level`` in ``within``, those first that hold most Pods, then the tightest.
+    """The domains of ``level`` in ``within``: most Pods first, then the tightest first.
 
     Args:
         nodes: the table.

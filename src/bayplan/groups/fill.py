@@ -1,4 +1,4 @@
-"""Fill: places Pods of a group one after the other, each on top of those before it.
+"""Fill: places Pods of a group one after the other, each with the previous ones assumed.
 
 Each Pod gets an ordinary attempt and is then assumed and reserved, so that the next one sees it on
 its node, with its volumes and devices. PostFilter is not asked: groups make room as a whole.

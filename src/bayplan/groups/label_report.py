@@ -51,7 +51,7 @@ class LabelGroupReport:
     def decided(
         self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
     ) -> None:
-        """Count the decision; one that places the group is counted when its Pods are bound."""
+        """Count the decision; a success is counted only after all bindings."""
         if decision.searched_at is not None:
             self._instrument.group_planned(decision.searched_at - started)
         rejection = decision.rejection

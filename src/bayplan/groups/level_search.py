@@ -1,4 +1,4 @@
-"""LevelSearch: places a group and all of its sub-groups, each in a domain of its own.
+"""LevelSearch: places a group and all sub-groups, each in a domain of its own.
 
 A group is a tree (`bayplan.cache.sub_groups`). To *place* a part of it is to find a domain within
 that of its parent (`bayplan.groups.domains`), and there to place first the parts below it, then as
@@ -158,7 +158,7 @@ class LevelSearch:
     def _domains(
         self, part: SubGroup, level: str, capacity: GroupCapacity, within: Rows
     ) -> list[Domain]:
-        """The domains of a level; of a part that has begun, the one where most of its Pods are."""
+        """The domains of a level; for a part with Pods on nodes, only the domain with most Pods."""
         domains = levels.domains(self._nodes, level, capacity, within)
         if not part.begun or not level:
             return domains

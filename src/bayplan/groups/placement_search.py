@@ -108,7 +108,7 @@ class PlacementSearch:
         return self._decision(Status.error(text))
 
     def _choose(self, stage: PlacementStage) -> GroupDecision:
-        """The best placement of those that hold the group."""
+        """The best of all placements with room for the group."""
         state = self._state
         placements = stage.generate(state, self._info)
         if isinstance(placements, Status):

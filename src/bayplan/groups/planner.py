@@ -67,7 +67,7 @@ class Planner:
         self.commit.undo(plan.members)
 
     def scheduled(self, group: Group) -> list[Pod]:
-        """The Pods of the group that have nodes and count towards its minimum."""
+        """The Pods of the group with nodes, as far as the minimum includes such Pods."""
         if group.policy.search is Search.PLACEMENTS:
             return self.cache.members.scheduled(group.key)
         return []

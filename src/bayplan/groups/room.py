@@ -164,7 +164,7 @@ def of_group(
 
 
 def _begun(nodes: NodeTable, level: str, scheduled: Sequence[Pod]) -> BoolArray | None:
-    """``(n,)`` the nodes of the domain that a group has begun in; None where it may choose."""
+    """``(n,)`` the nodes of the domain in which a group has begun; None if there is a choice."""
     rows = [row for pod in scheduled if (row := nodes.row(pod.node_name)) is not None]
     if not level or not rows:
         return None
@@ -219,7 +219,7 @@ class _Trial:
         return [u for u, name in self.nodes.items() if not self._row_local or name in node_names]
 
     def _place(self, uid: str) -> bool:
-        """Have the member count on its node, if it fits there."""
+        """Assume the member on its node, if the node fits."""
         domain = np.zeros(len(self._cache.nodes), bool)
         node_name = self.nodes[uid]
         domain[self._cache.nodes.row(node_name)] = True
@@ -229,7 +229,7 @@ class _Trial:
         return not isinstance(outcome, Rejection) and self._take(uid, state)
 
     def _take(self, uid: str, state: CycleState) -> bool:
-        """Have the member count on its node, by the state of an attempt; whether it may."""
+        """Assume the member by the state of an attempt; returns whether it was accepted."""
         choice = Choice(self._framework, state, self._pods[uid], self.nodes[uid])
         member = self._commit.take(choice)
         if isinstance(member, Rejection):

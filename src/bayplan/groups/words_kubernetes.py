@@ -51,7 +51,7 @@ def _failure(
 
 
 def not_admitted(group: Group, plugin: str, status: Status, pods: Sequence[Pod]) -> GroupDecision:
-    """A plugin that looks at whole groups holds it back, such as for its queue's limit."""
+    """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
     sentence, message = status.reasons
     reason = Reason.QUEUE_LIMIT
     each = Rejection(reason, f"the group {group.key} {message}", frozenset({plugin}))

@@ -61,7 +61,7 @@ def short_by(names: Sequence[str]) -> str:
 def not_admitted(
     group: Group, plugin: str, status: Status, minimum: Sequence[Pod]
 ) -> GroupRejection:
-    """A plugin that looks at whole groups holds it back, such as for its queue's limit."""
+    """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
     sentence, message = status.reasons
     return GroupRejection(
         f"{Reason.QUEUE_LIMIT}: {sentence}",
@@ -85,7 +85,7 @@ def no_min_resources(group: Group, short: Sequence[str], pods: Sequence[Pod]) ->
 def too_few_copies(
     group: Group, part: SubGroup, capacity: GroupCapacity, within: BoolArray | None
 ) -> GroupRejection:
-    """The bound says that a part of the group does not fit, wherever its Pods go."""
+    """By the upper bound, a part of the group fits in no choice of nodes."""
     rows = slice(None) if within is None else within
     fit, short = capacity.at_most(rows), short_by(capacity.short_of(rows))
     return GroupRejection(
@@ -117,7 +117,7 @@ def too_few_nodes(
 
 
 def _insufficient(rejections: Sequence[Rejection]) -> list[str]:
-    """The resources that nodes lack, those that most nodes lack first."""
+    """The insufficient resources, sorted by the number of nodes."""
     counts: Counter[str] = Counter()
     for rejection in rejections:
         groups = rejection.diagnosis.groups() if rejection.diagnosis is not None else []
@@ -142,7 +142,7 @@ def no_domain(
     tried: Sequence[tuple[Domain, GroupRejection]],
     capacity: GroupCapacity,
 ) -> GroupRejection:
-    """No domain of the level that a part of the group requires holds its minimum.
+    """No domain of a part's required level holds the minimum of the part.
 
     Args:
         group: the group.
@@ -178,7 +178,7 @@ def _best(
     fits: Mapping[str, int],
     capacity: GroupCapacity,
 ) -> str:
-    """The two domains that hold most of the part, given how many of its Pods fit in each."""
+    """The two domains with most Pods of the part, from the number of fitting Pods in each."""
     (fit, value), *others = sorted((-fit, value) for value, fit in fits.items())
     best = next(domain for domain in domains if domain.value == value)
     rows = slice(None) if best.rows is None else best.rows

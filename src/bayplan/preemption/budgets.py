@@ -56,7 +56,7 @@ class Budgets:
         return not any(self._by_namespace.values())
 
     def violations(self, pods: Iterable[Pod]) -> set[str]:
-        """Uids of those of ``pods`` whose eviction, after that of all before them, violates one.
+        """Uids of ``pods`` whose eviction violates a budget, after all previous evictions.
 
         A Pod that the API server counts as disrupted already costs its budget nothing, and one that
         violates a budget costs those after it, by name, nothing.

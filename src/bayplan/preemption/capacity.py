@@ -59,7 +59,7 @@ _UNBOUNDED = np.iinfo(np.int64).max
 
 
 class Ceiling(NamedTuple):
-    """A limit that Pods count for wherever they are, and that a taker would exceed.
+    """A limit independent of nodes, exceeded by the taker until enough Pods go.
 
     Attributes:
         excess: as much has to be freed.
@@ -75,14 +75,14 @@ Placed = tuple[int, Pod]
 
 
 def amounts_of(pod: Pod) -> dict[str, int]:
-    """What ``pod`` takes of its node, by resource; nothing of which it takes 0."""
+    """The amounts that ``pod`` takes of the node, by resource, without zeros."""
     amounts = {name: amount for name, amount in pod_requests(pod).amounts.items() if amount}
     return {**amounts, PODS: 1}
 
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """Members of a group that agree in what they request and where they may go.
+    """Members of a group with equal requests and equal possible nodes.
 
     Attributes:
         pod: one of them.
@@ -135,7 +135,7 @@ class Free:
                     self.columns[name][row] -= sign * amount
 
     def is_overdrawn(self, placed: Iterable[Placed], among: Container[int]) -> bool:
-        """Whether one of their rows has less than nothing; ``among`` are those that count."""
+        """Whether one of ``among`` is a row of ``placed`` and has less than nothing free."""
         rows = [row for row, _ in placed if row in among]
         return any(self.columns[name][row] < 0 for row in rows for name in self.columns)
 
@@ -365,7 +365,7 @@ class FreedCapacity:
         free: Free,
         has_room: Callable[[Sequence[Placed]], bool],
     ) -> set[int]:
-        """The units that ``has_room`` lets stay, each asked about beside those before it."""
+        """The units spared by ``has_room``; each is checked together with earlier spared ones."""
         units = self._units
         elastic = {unit: key for key, surplus in units.surplus.items() for unit in surplus}
         slacks = self._slacks(gone)
@@ -388,7 +388,7 @@ class FreedCapacity:
         return spared
 
     def demanded(self, gone: Iterable[int]) -> set[int]:
-        """The units of ``gone`` that a ceiling demands, each of them if the others go."""
+        """The units of ``gone`` that a ceiling demands, each checked alone while the others go."""
         slacks = self._slacks(gone)
         return {unit for unit in gone if any(map(gt, self._freed_by([unit]), slacks))}
 

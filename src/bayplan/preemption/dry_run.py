@@ -162,7 +162,7 @@ class DryRun:
         return [victim for victim in evictable.values() if victim]
 
     def _evict_all(self) -> dict[int, Outcome]:
-        """Take all that may go away; go on with the rows where that helps, say why for the rest."""
+        """Remove all evictable Pods; go on with rows where the Pod fits then, say why elsewhere."""
         gone = [
             (index, victim)
             for index, world in enumerate(self._worlds)

@@ -1,4 +1,4 @@
-"""Evaluator: whether eviction can make room for a Pod that fits nowhere, and on which node.
+"""Evaluator: whether preemption helps a Pod without a feasible node, and on which node.
 
 It changes nothing: `Analysis` has the result, or the reason why there is none. A search stops at as
 many candidates as kube-scheduler evaluates; offline, for simulate and explain, it evaluates all
@@ -244,7 +244,7 @@ class Evaluator:
     def _approved(
         self, extender: PreemptionExtender, pod: Pod, by_node: dict[str, Candidate]
     ) -> dict[str, Candidate]:
-        """The nodes that ``extender`` agrees to, with the victims that it names."""
+        """The nodes accepted by ``extender``, with the victims of its answer."""
         proposed = {name: (list(c.victims), c.violations) for name, c in by_node.items()}
         ignorable = extender.ignorable
         try:
@@ -306,6 +306,6 @@ def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Ana
 
 
 def _nothing(status: Status) -> Analysis:
-    """Nothing can be done, and the Pod keeps the nomination that it has."""
+    """Nothing can be done; the Pod keeps its nomination."""
     text = f"preemption: {status.message}"
     return Analysis(PostFilterResult(Status(status.code, (text,))))

@@ -36,7 +36,7 @@ def kind_of(taker: Taker) -> str:
 
 
 def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
-    """The newest version of ``pod`` on its node; None where it is gone."""
+    """The newest version of ``pod`` on its node; None if the Pod is gone."""
     row = nodes.row(pod.node_name)
     return None if row is None else nodes.pods[row].get(pod.uid)
 
@@ -99,7 +99,7 @@ class Executor:
     def __init__(
         self, handle: InTreeHandle, plugin_name: str, cause: str = "a higher priority {}"
     ) -> None:
-        """For the plugin of that name; ``cause`` says of a pod or podgroup why it may evict."""
+        """For the plugin of this name; ``cause`` gives the reason for a pod or a podgroup."""
         self._cause = cause
         self._handle = handle
         self._plugin_name = plugin_name
@@ -112,13 +112,13 @@ class Executor:
         return writer
 
     def evict(self, pod: Pod, candidate: Candidate) -> None:
-        """Evict the victims of ``candidate``, but for those that are leaving already."""
+        """Evict the victims of ``candidate``, without victims that are leaving already."""
         preemptor = Preemptor(pod.uid, POD, (pod,), frozenset({candidate.node_name}))
         self._instrument.eviction(POD, len(candidate.victims), 0, candidate.violations)
         self._evict(preemptor, candidate.victims)
 
     def evict_for_group(self, taker: Taker, room: Room) -> None:
-        """Evict the victims of ``room``, but for those that are leaving already."""
+        """Evict the victims of ``room``, without victims that are leaving already."""
         kind, nodes = kind_of(taker), frozenset(room.nodes.values())
         self._instrument.eviction(kind, len(room.victims), room.groups, room.violations)
         preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, room.anywhere)
@@ -180,7 +180,7 @@ class Executor:
             self._handle.activate(preemptor.pods)
 
     def _call_back(self, victim: Pod) -> bool:
-        """Let a victim that is not bound yet go back to the queue; False if it is too late."""
+        """Return an unbound victim to the queue; False if too late."""
         waiting = self._handle.waiting.get(victim.uid)
         if waiting is not None:
             return waiting.preempt(self._plugin_name, "preempted")

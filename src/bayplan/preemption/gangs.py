@@ -114,7 +114,7 @@ class Gangs:
         return self._of_kubernetes[key]
 
     def groups_of(self, running: RunningPods) -> tuple[list[Group], IntArray]:
-        """The groups of running Pods; ``(p,)`` which of them each Pod is in, negative for none."""
+        """The groups of running Pods; ``(p,)`` the index of each Pod's group, negative for none."""
         groups: dict[str, Group] = {}
 
         def number(group: Group | None) -> int:
@@ -179,7 +179,7 @@ class Gangs:
             self.version += 1
 
     def _part_of(self, pod: Pod) -> tuple[str, str] | None:
-        """The group and the sub-group that a running Pod counts for; None where it does not.
+        """The group and sub-group of a running Pod; None if the Pod counts for none.
 
         In a group of mode "all" each Pod counts by itself, as a victim is all of them.
         """
@@ -189,7 +189,7 @@ class Gangs:
         return (key, sub_group_of(pod.shape)) if key else None
 
     def needed(self, pods: Iterable[Pod]) -> dict[str, str]:
-        """Uid -> group of the label, for those of ``pods`` that the group cannot do without.
+        """Uid -> group of the label, for the ``pods`` needed for their group's minimum.
 
         Args:
             pods: of one node, the most important first; the others are counted as leaving first.

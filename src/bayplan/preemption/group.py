@@ -29,7 +29,7 @@ class Strategy(Protocol):
     under_way: str
 
     def awaits(self, taker: Taker, leaving: Pod, /) -> bool:
-        """Whether the taker waits for a terminating Pod of a node that it is nominated to."""
+        """Whether the taker waits for a terminating Pod of its nominated node."""
 
     def find(self, request: RoomRequest, /) -> Room | NoRoom:
         """Whom to evict for a taker that fits nowhere; changes nothing.
@@ -69,7 +69,7 @@ class GroupPreemption:
         self._instrument, self._evictions = handle.instrument, handle.evictions
 
     def make_room(self, request: RoomRequest, strategy: Strategy) -> Room | NoRoom:
-        """Find room for a taker; that its victims are evicted is an effect of the request.
+        """Find room for a taker; the eviction of the victims is an effect of the request.
 
         Raises:
             AttemptFault: a plugin broke.

@@ -82,7 +82,7 @@ class _Kept:
         self._positions = [journal.position for journal in self._journals]
 
     def refresh(self, rivals: Rivals) -> bool:
-        """Invalidate rows that changed; False if a journal no longer has them all."""
+        """Invalidate rows that changed; False if a journal no longer has all changes."""
         for index, journal in enumerate(self._journals):
             moved = journal.since(self._positions[index])
             if moved is None:
@@ -126,7 +126,7 @@ class OutcomeBook:
         return kept.outcomes
 
     def keep(self, pod: Pod, outcomes: Outcomes) -> None:
-        """Cache ``outcomes``, which have more than those that `of` has returned for ``pod``.
+        """Cache ``outcomes``, a superset of what `of` has returned for ``pod``.
 
         Nothing that outcomes depend on may have changed since.
         """

@@ -1,4 +1,4 @@
-"""Preemption as a plugin: what DefaultPreemption and the plugins that replace it have in common.
+"""Preemption as a plugin: the base of DefaultPreemption and of plugins in its place.
 
 PostFilter finds the node and the victims, and nominates the node; the evictions are an effect.
 PreEnqueue holds the Pod back until they are leaving.
@@ -33,7 +33,7 @@ from bayplan.preemption.policy import VictimPolicy
 
 
 class Preempt(Effect, frozen=True, eq=False):
-    """Make the room that a search has found, if it has, and begin the next one where it ended.
+    """Carry out a search's result: evict and nominate, and move the cursor for the next search.
 
     Attributes:
         pod: the preemptor.

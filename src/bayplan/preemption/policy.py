@@ -35,7 +35,7 @@ class VictimPolicy(Protocol):
         """Whether ``pod`` is to wait for a terminating Pod of its nominated node."""
 
     def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
-        """Those Pods of one node that may be evicted for ``pod``."""
+        """The Pods of one node that may be evicted for ``pod``."""
 
     def admits(self, state: CycleState, *, beside_nominated: bool) -> BoolArray | None:
         """Rows of a what-if ``state`` where the preemptor may be placed; None for all.

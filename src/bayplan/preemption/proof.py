@@ -20,7 +20,7 @@ LONGER = 4
 
 
 class Proof:
-    """The units that have to go, and the plan that proves it.
+    """The units to evict, and the plan to prove it.
 
     Attributes:
         gone: the units.
@@ -66,7 +66,7 @@ class Proof:
         return True
 
     def reprieve(self) -> None:
-        """Let those stay that need not go."""
+        """Spare units that need not go."""
         self._spare(sorted(self._capacity.spared(self.gone, self._members())))
         self._spare(sorted(self._capacity.spared_anywhere(self.gone)))
         if self._capacity.ceilings and len(self._request.taker.pods) == 1:
@@ -80,12 +80,12 @@ class Proof:
         return bool(self._capacity.ceilings) and not self._on_account_of_nodes()
 
     def _on_account_of_nodes(self) -> set[int]:
-        """The units that no limit demands, of those that stay otherwise."""
+        """The units that must go for room on nodes, and not for a limit."""
         others = self.gone - self._capacity.demanded(self.gone)
         return {unit for unit in others if unit >= self._units.leaving}
 
     def _spare(self, units: list[int]) -> None:
-        """Spare these, or if that is too many, each half of them in turn."""
+        """Spare these units or, if too many, each half in turn."""
         if not units or self._stands(self.gone - set(units)) or len(units) == 1:
             return
         middle = len(units) // 2

@@ -44,7 +44,7 @@ class YieldRule(Protocol):
         """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
 
     def refusal(self, taker: Taker, victims: Sequence[Pod]) -> str:
-        """Why ``victims``, which are enough, must stay nevertheless; "" where they need not."""
+        """Why ``victims`` must stay although their eviction suffices; "" if there is no reason."""
 
     def describe(self, victims: Sequence[Pod]) -> str:
         """``victims`` in words, for events: ``6 Pods of lower priority``."""

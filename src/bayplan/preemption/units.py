@@ -41,7 +41,7 @@ SURPLUS, ALONE, REST = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The units, in the order in which they yield.
+    """The units, in the order of eviction.
 
     Attributes:
         pods: of all units, one unit after the other.
@@ -71,11 +71,11 @@ class Units:
         return np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0))
 
     def pods_of(self, units: Iterable[int]) -> list[Pod]:
-        """The Pods of these units, in the order in which they yield."""
+        """The Pods of these units, in the order of eviction."""
         return [pod for unit in sorted(units) for pod in self.pods[self.slice(unit)]]
 
     def closed(self, units: Iterable[int]) -> set[int]:
-        """These units, and the surplus of every group that they end."""
+        """These units, and the surplus of every group ended by one of these units."""
         closed = set(units)
         for unit in closed & self.rest.keys():
             closed.update(self.surplus.get(self.rest[unit], ()))
@@ -129,7 +129,7 @@ def make_units(
 
 
 class _Partition:
-    """Which of the Pods that may yield do so together; each alone at first.
+    """Groups Pods that may be evicted into units; each Pod is alone at first.
 
     Attributes:
         unit: (m,) of each Pod, named by one of its Pods; negative where it may not yield after all.
@@ -145,7 +145,7 @@ class _Partition:
         self.rest: dict[int, str] = {}
 
     def split(self, staying: IntArray, running: RunningPods, gangs: Gangs) -> None:
-        """Take the members of each group together, but for those above its minimum.
+        """Join the members of each group into one unit, except for the surplus above its minimum.
 
         ``staying`` are the Pods, as indices into ``running``.
         """
@@ -189,7 +189,7 @@ class _Partition:
 def divide(
     group: Group, sub_groups: Sequence[str], running: Counter[str]
 ) -> tuple[list[int], list[int]]:
-    """Which members of a group may go one by one, and which as a whole or not at all.
+    """The members of a group to evict one by one, and the members to evict as a whole.
 
     Args:
         group: the group.

@@ -1,4 +1,4 @@
-"""Holds: Pods that a plugin did not return for wait, so that all others get on.
+"""Holds: Pods wait after a plugin did not return for one of them; all other Pods go on.
 
 Each further attempt of such a Pod might stop the scheduling thread again, or the next replica that
 leads. A held Pod is gated as by a PreEnqueue plugin. The hold ends after `HOLD_SECONDS`, when the
@@ -22,7 +22,7 @@ HOLD_SECONDS = 900.0
 
 
 class Holds:
-    """The Pods that are held, by what they are made of.
+    """The held Pods, by content.
 
     Args:
         clock: monotonic seconds.
@@ -33,7 +33,7 @@ class Holds:
         self._holds: dict[Hashable, tuple[float, Status]] = {}
 
     def add(self, pod: Pod, reason: str) -> None:
-        """Hold the Pod and those like it from now on."""
+        """Hold the Pod and equal Pods from now on."""
         now = self._clock()
         self._holds = {key: hold for key, hold in self._holds.items() if hold[0] > now}
         status = Status.unresolvable(reason).by(PLUGIN_TIMEOUT)
@@ -60,6 +60,6 @@ def timeout_of(pod: Pod) -> str:
 
 
 def _key(pod: Pod) -> Hashable:
-    """Equal for a Pod that has not changed, and for all that its owner has made like it."""
+    """Equal for an unchanged Pod, and for Pods of the same owner with the same content."""
     uid = "" if pod.shape.owner[1] else pod.uid
     return uid, pod.shape, frozenset(pod.annotations.items())

@@ -250,7 +250,7 @@ class SchedulingQueue:
                     break
 
     def hold(self, pod: Pod, reason: str) -> None:
-        """A plugin did not return for this Pod: it waits, and so do those like it; see `Holds`."""
+        """Hold a Pod after a plugin did not return, and Pods like it; see `Holds`."""
         self._holds.add(pod, reason)
         for queued in list(self._places.pods.values()):
             if isinstance(queued, QueuedGroup) or self._holds.of(queued.pod) is None:

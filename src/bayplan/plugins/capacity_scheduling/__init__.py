@@ -71,7 +71,7 @@ class CapacityScheduling(
         self._next_check = self._clock() + CHECK_INTERVAL
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
-        """Reject a Pod that would go above the maximum of its quota, or the sum of minimums."""
+        """Reject a Pod above the maximum of its quota, or above the sum of all minimums."""
         if pod.shape.namespace not in self._quotas.by_namespace:
             return SKIP
         nominated = self._nominated(pod, nodes) if self._nominator.nominated_nodes() else ()
@@ -134,7 +134,7 @@ class CapacityScheduling(
         return differences
 
     def events_to_register(self) -> list[EventRegistration]:
-        """Pods of namespaces with a quota that go, and quotas that come, change or go."""
+        """Events: Pods deleted in namespaces with a quota, and any change of quotas."""
         less = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, less), self._leaves_room),

@@ -84,7 +84,7 @@ class Admission:
         return self.quota.exceeds_minimum_with(self._own)
 
     def _with_all_names(self, total: Amounts) -> Amounts:
-        """The sum is compared for everything that is in use, whether the Pod asks for it or not."""
+        """The sum with all resources in use, including resources that the Pod does not request."""
         return {**dict.fromkeys(self._quotas.total_used, 0), **total}
 
     @cached_property

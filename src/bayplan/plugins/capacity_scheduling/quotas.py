@@ -61,7 +61,7 @@ class Quota:
 
     @property
     def staying(self) -> Amounts:
-        """What will be used when those are gone that leave."""
+        """The usage after all leaving Pods are gone."""
         return without(self.used, self.leaving)
 
     def room_below_maximum(self, more: Amounts) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Quota:
         return exceeds(self.minimum, self.staying, more, 0)
 
     def exceeds_minimum(self, used: Amounts) -> bool:
-        """Whether the namespace would be above its minimum if it used ``used``."""
+        """Whether the namespace would be above its minimum with a usage of ``used``."""
         return exceeds(self.minimum, {}, used, 0)
 
 
@@ -123,7 +123,7 @@ class Quotas:
 
     @property
     def total_staying(self) -> Amounts:
-        """What all will use together when those are gone that leave."""
+        """The usage of all namespaces after all leaving Pods are gone."""
         return without(self.total_used, self.total_leaving)
 
     def recount(self) -> dict[str, str]:
@@ -218,7 +218,7 @@ class Quotas:
         self._set_totals()
 
     def _adopt(self, quota: ElasticQuota) -> list[ObjectFault]:
-        """From now on it counts, unless it cannot be read; says what is wrong with it."""
+        """Count the quota from now on, if valid; returns the faults."""
         spec, namespace, about = quota.spec, quota.namespace, ELASTIC_QUOTA.reference(quota)
         try:
             minimum = counted(spec.min or {})

@@ -48,7 +48,7 @@ class QuotaVictims:
         return not self._quotas.by_namespace
 
     def is_awaited(self, state: CycleState, pod: Pod, leaving: Pod) -> bool:
-        """Whether it may have been evicted for ``pod``, whoever it was that did."""
+        """Whether ``leaving`` may have been evicted for ``pod``, by this or another scheduler."""
         quota = self._quotas.by_namespace.get(leaving.namespace)
         admission = state.get(KEY, Admission)
         if leaving.namespace == pod.namespace or (quota is None and admission is None):
@@ -58,7 +58,7 @@ class QuotaVictims:
         return not admission.above_minimum and quota.exceeds_minimum(quota.used)
 
     def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
-        """Those that the table of the module's docstring names."""
+        """The Pods in the table of the module's docstring."""
         admission = state.get(KEY, Admission)
         quotas = self._quotas.by_namespace
         if admission is None:

@@ -61,7 +61,7 @@ _VERDICT_SECONDS = 1.0
 
 
 class _Verdict(NamedTuple):
-    """A refusal, what it depends on, and until when it holds."""
+    """A refusal, the versions behind the refusal, and the end of its validity."""
 
     answer: NoRoom
     seen: object
@@ -147,11 +147,11 @@ class FairShare(
     # Reclaim
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold a Pod back until those that make room for it are leaving."""
+        """Hold a Pod back until its victims are leaving."""
         return self._evictions.hold(pod.uid)
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
-        """Take room for a Pod back from queues that have more than they are entitled to.
+        """Reclaim room for a Pod from queues above their share.
 
         A limit that holds it back may be made room under, too.
 
@@ -249,7 +249,7 @@ class FairShare(
                 yield ObjectFault(QUEUE.reference(queue), reason, message)
 
     def events_to_register(self) -> list[EventRegistration]:
-        """A Pod that a limit holds back waits for others of its tree to leave, or for a change."""
+        """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change."""
         smaller = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         return [
             EventRegistration(ClusterEvent(Resource.ASSIGNED_POD, smaller), self._may_have_room),

@@ -68,7 +68,7 @@ def find_givers(
     guaranteed: IntArray,
     shares: IntArray,
 ) -> tuple[list[Giver], list[int]]:
-    """The givers; and the leaves that are above their share, but would take back what they give.
+    """The givers; and leaves above their share, but with a claim to get back any gift.
 
     Args:
         structure: the queues.

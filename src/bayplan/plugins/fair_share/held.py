@@ -1,4 +1,4 @@
-"""HeldPods: Pods that a limit holds back, and who of them is woken when there is room again.
+"""HeldPods: Pods held back by limits, and which Pods are woken when there is room again.
 
 When a Pod of a queue with 10,000 held ones ends, there is room for one, not for 10,000. So for each
 event as many are woken as fit within the limits together, beside nominated Pods, for which others
@@ -56,7 +56,7 @@ class HeldPods:
             held.pop(pod.uid, None)
 
     def is_woken(self, pod: Pod, old: object, new: object) -> bool:
-        """Whether the Pod fits beside those that this event (``old`` became ``new``) has woken.
+        """Whether the Pod fits together with Pods woken by the same event (``old`` became ``new``).
 
         A nominated one has to fit beside the Pods on nodes only: if somebody else is to get the
         room that was made for it, it may make room once more.

@@ -1,4 +1,4 @@
-"""Promised: what nominated Pods will use, so that nobody of lower priority uses it before them.
+"""Promised: the future usage of nominated Pods, reserved against Pods of lower priority.
 
 On a node a Pod has to fit beside the Pods of the same or a higher priority that are nominated there
 (`bayplan.engine.what_if`). Limits are alike: room under a limit that others are evicted for is

@@ -1,4 +1,4 @@
-"""Reclaim: which Pods yield to a queue that is entitled to more than it has.
+"""Reclaim: the Pods to evict for a queue below its share.
 
 The taker is a Pod or a group of one queue, the givers are the other queues. Both are compared where
 they part: as children of their lowest common ancestor, and only by the resources that the taker
@@ -183,7 +183,7 @@ class ReclaimRule:
         yields: BoolArray,
         most: IntArray,
     ) -> bool:
-        """Whether a limit holds the taker back, whoever of those goes that may.
+        """Whether a limit holds the taker back even if all possible victims go.
 
         Args:
             taker: who needs room.
@@ -320,7 +320,7 @@ class ReclaimRule:
     def _givers(
         self, taker: Taker, row: int, all_used: IntArray, within: int | None = None
     ) -> list[Giver]:
-        """Those that may give to a taker of the queue at ``row``, while queues use ``(q, r)``.
+        """The givers for a taker of the queue at ``row``, while queues use ``(q, r)``.
 
         ``within``: only those that are part of the queue at that row, None for all.
         """
@@ -345,7 +345,7 @@ class ReclaimRule:
     # Pods
 
     def _old_enough(self, giver: Giver, pods: IntArray, running: RunningPods) -> IntArray:
-        """Those of ``pods`` that run for long enough."""
+        """The Pods in ``pods`` that have run for the minimum runtime."""
         spec = self._queues.structure.queues[giver.leaf].spec
         if spec.min_runtime_seconds:
             ran = self._now() - running.starts[pods] / 1e6
@@ -359,7 +359,7 @@ class ReclaimRule:
     # What is said
 
     def refusal(self, _taker: Taker, victims: Sequence[Pod]) -> str:
-        """See `YieldRule`: some of those that may yield together may always yield."""
+        """See `YieldRule`: some Pods of a joint victim set may yield without the others."""
         structure = self._queues.structure
         going = np.zeros_like(structure.guaranteed)
         for victim in victims if self._wide else ():
@@ -393,7 +393,7 @@ class ReclaimRule:
 
 
 def _within(room: IntArray, requests: IntArray) -> IntArray:
-    """Who can go until there is no ``room`` left; those that are too large are left out.
+    """The Pods that fit into ``room`` one after the other; too large Pods are skipped.
 
     Args:
         room: (c,)
@@ -415,7 +415,7 @@ def _within(room: IntArray, requests: IntArray) -> IntArray:
 
 
 def _oversaturation(some: Sequence[_Yielding], pods: int) -> FloatArray:
-    """(p,) how saturated the giver of each Pod is before it goes; 0 for those that stay."""
+    """``(p,)`` the saturation of each Pod's giver before the Pod goes; 0 for Pods that stay."""
     over = np.zeros(pods)
     if some:
         shares = np.repeat([each.share for each in some], [len(each.pods) for each in some], axis=0)

@@ -42,7 +42,7 @@ _ROOT = -1
 
 
 class _Step(NamedTuple):
-    """A row on the way to the root, the children of its parent, and what an attempt costs it."""
+    """A row on the way to the root, the parent's children, and the cost of one attempt."""
 
     row: int
     parent: int
