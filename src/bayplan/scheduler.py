@@ -15,6 +15,8 @@ attempt that fails, here or there, ends in `_fail`: the Pod returns to the queue
 condition say why (`bayplan.attempt.report`).
 
 Answers to kube-scheduler's ``pkg/scheduler/schedule_one.go``.
+
+The reasons: docs/decisions/0001-one-writer.md.
 """
 
 from __future__ import annotations

@@ -37,6 +37,13 @@ def test_every_link_within_the_repository_leads_somewhere(path: Path) -> None:
     assert broken == []
 
 
+def test_every_document_that_the_source_names_is_there() -> None:
+    text = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    names = set(re.findall(r"docs/[\w/-]+\.md", text))
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+
+
 def leads_somewhere(path: Path, link: str) -> bool:
     name, _, anchor = link.partition("#")
     target = path.parent / name if name else path

@@ -3,6 +3,8 @@
 A `Kind` has the API path of its objects, their Python type, and the name of their cluster events.
 Plugins declare the kinds that they read (`Plugin.kinds`); the scheduler watches the union of those
 and of `CORE_KINDS`. Kinds are compared by identity: two declarations are two kinds.
+
+The reasons: docs/decisions/0016-kinds.md.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ it. kube-scheduler's Pod signature has the same purpose.
 Pods of a StatefulSet or an indexed Job have individual labels, others individual sizes. So the spec
 of a shape has two parts that are interned separately, `PodShape.requests` and
 `PodShape.constraints`. Results that depend on one part only are cached by that part.
+
+The reasons: docs/decisions/0003-pod-shapes.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ On SIGHUP, and when a file has changed and then stayed the same for one look:
 
 If any step fails, nothing changes, and log, metrics and an event on the Lease report it. Pods in
 flight finish with the old plugins; see `bayplan.scheduler.Scheduler.adopt`.
+
+The reasons: docs/decisions/0013-reload-between-two-pods.md.
 """
 
 from __future__ import annotations

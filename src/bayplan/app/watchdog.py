@@ -11,6 +11,8 @@ is placed, no signal is handled. The watchdog reads the `Pulse` and reacts in st
 Python's signal handlers run on the main thread, which may be inside a plugin. So signals are also
 written to a file descriptor by C code. Code that holds the interpreter lock stops this thread, too;
 then a timer of `faulthandler`, which needs no lock, ends the process.
+
+The reasons: docs/decisions/0018-a-watchdog.md.
 """
 
 from __future__ import annotations

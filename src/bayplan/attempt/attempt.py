@@ -5,6 +5,8 @@ done is in `CycleState.effects` afterwards. Plugins of users at PostFilter may a
 they are asked in the scheduling cycle alone, unless they say that they do not (`Plugin.pure`).
 
 Answers to ``schedulingAlgorithm`` in kube-scheduler's ``pkg/scheduler/schedule_one.go``.
+
+The reasons: docs/decisions/0014-attempt-commit-report.md.
 """
 
 from __future__ import annotations

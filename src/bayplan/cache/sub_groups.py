@@ -12,6 +12,8 @@ An example: a group of a leader and two rings of workers in one zone, each ring 
      {"name": "ring-b", "minMember": 4, "requiredTopology": "example.com/rack"}]
 
 The minimum of a part is at least that of all parts below it, here 9 for the group.
+
+The reasons: docs/decisions/0023-sub-groups-are-a-tree.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ admits as a selector works here, with kube-scheduler's answers and error texts::
     device = Device("gpu.example.com", {"driverVersion": Version("1.3.0")}, {"memory": "40Gi"})
     assert program.evaluate(device)
     program.paths  # {Path("driver"), Path("attributes", "gpu.example.com", "driverVersion")}
+
+The reasons: docs/decisions/0012-own-cel.md.
 '''
 
 from bayplan.cel.device import Attribute, Device, Version

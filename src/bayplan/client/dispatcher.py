@@ -12,6 +12,8 @@ sends it and waits. Invariants:
   the loop has said that it sleeps.
 
 The loop waits in select(2), so the process must stay below 1,024 open files.
+
+The reasons: docs/decisions/0007-one-sending-thread.md.
 """
 
 from __future__ import annotations

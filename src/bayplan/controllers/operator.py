@@ -14,6 +14,8 @@ things that it does not do are done here:
 - While its watch is cut, an object may be deleted, of which it then says nothing: the lists are
   compared after each new list, and every `RESYNC_SECONDS`.
 - It may miss that a CRD is served, if it looks too early: we look ourselves, and restart kopf.
+
+The reasons: docs/decisions/0022-controllers-on-kopf.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 bayplan evaluates all nodes unless a percentage is set. Where it is, the nodes kept are those that
 kube-scheduler's search would have found first: in zone-interleaved order, beginning where the last
 search ended.
+
+The reasons: docs/decisions/0006-all-nodes.md.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ their Pods of lower priority, V on row 4 and W on row 7, were gone?
 
 Of the live table the rows with rivals are kept as such a table (`_Crowd`), as every Pod asks about
 them and they seldom change: 512 nominated Pods would cost each attempt more than all else does.
+
+The reasons: docs/decisions/0005-what-if-worlds.md.
 """
 
 from __future__ import annotations

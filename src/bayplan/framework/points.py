@@ -6,6 +6,8 @@ nothing else is registered. Methods are called by position, so parameters may ha
 loaded. The plugins in `bayplan.plugins` derive from these Protocols, so mypy checks their methods.
 The table of methods in docs/plugins.md is made from the Protocols, too: the first paragraph of a
 method's docstring is its line there.
+
+The reasons: docs/decisions/0015-typed-plugin-contract.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ do not fit are known not to before anything is placed (`GroupCapacity`).
 
 Who makes room for a group calls `Planner.plan` in a trial without the victims, and then
 `Planner.drop`.
+
+The reasons: docs/decisions/0020-groups-are-planned.md.
 """
 
 from __future__ import annotations

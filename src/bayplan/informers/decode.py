@@ -2,6 +2,8 @@
 
 Invariant: an object that cannot be decoded affects no other object. It is logged once and skipped.
 Its resourceVersion counts all the same, so it is not fetched again and again.
+
+The reasons: docs/decisions/0008-read-only-what-is-read.md.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ Invariants:
   Pod of the same shape is likely to follow.
 - Every counter equals a recount over the table's Pods; `recount` proves it.
 - A counter lives until everyone who acquired it has released it.
+
+The reasons: docs/decisions/0004-domain-counters.md.
 """
 
 from __future__ import annotations

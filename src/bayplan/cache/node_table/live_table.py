@@ -7,6 +7,8 @@ Invariants:
   row got or lost its node) or `pod_journal` (its Pods changed). A node
   update that changes nothing, such as a heartbeat, adds no entry.
 - Columns of Pods equal a recount over `pods`; `recount` proves it.
+
+The reasons: docs/decisions/0002-columns-and-kept-answers.md.
 """
 
 from __future__ import annotations

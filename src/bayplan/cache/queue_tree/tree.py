@@ -17,6 +17,8 @@ next question. `recount` says whether the sums still equal a count from scratch.
 - Pods with scheduling gates are no demand: they ask for nothing yet.
 - Pods that Kueue admits belong to no queue.
 - Scheduling thread only, except `latest`.
+
+The reasons: docs/decisions/0021-queues-are-sums.md.
 """
 
 from __future__ import annotations

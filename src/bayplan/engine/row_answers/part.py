@@ -34,6 +34,8 @@ Example: the requests part (NodeResourcesFit alone) after one binding to row 7. 
 node, one row, no epoch; step 5 computes the load of row 7 as bytes and finds ``(fits, 62)`` in
 `_of_load`, since row 3 had this load before: ``fits[7], scores[7] = True, 62``. The constraints
 part (no stage on Pods) does not even read the Pod journal and ends in step 3.
+
+The reasons: docs/decisions/0017-answers-by-part.md.
 """
 
 from __future__ import annotations
