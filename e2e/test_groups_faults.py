@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
+from e2e.cluster import OTHER, SOON, SYSTEM, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.refusals import allow_bindings, refuse_bindings
 from e2e.test_groups import CRD, MULTI_POINT, bound, create_group, members, notes, wait_note
@@ -97,6 +97,32 @@ def test_the_leader_is_killed_between_two_bindings_of_a_group(
     wait_until(second.holds_what_the_api_server_has, SOON, "no difference")
     groups.wait_condition("rival-0")
     assert bound(groups, "rival") == set()
+
+
+@pytest.mark.parametrize("least", [1, 4])
+def test_a_standby_completes_the_group_in_whose_middle_the_leader_was_killed(
+    groups: Cluster, start: Callable[..., Bayplan], least: int
+) -> None:
+    """It has watched all along, and leads when the Lease has expired. Rivals come before that."""
+    lease = {"leaderElect": True, "resourceName": "bayplan", "resourceNamespace": SYSTEM}
+    groups.nodes(NodeSpec("n1", cpu="5"))
+    create_group(groups, "g", 5)
+    pods = members("g", 5)
+    leader = start(clientConnection=SLOWLY, leaderElection=lease)
+    wait_until(lambda: leader.lines("Leading"), SOON, "it leads")
+    standby = start(leaderElection=lease)
+    groups.create(*pods)
+    some_are_bound(groups, "g", least)
+    leader.kill()
+    held = bound(groups, "g")
+    groups.create(*(pod(f"a-rival-{i}", OTHER, cpu="1") for i in range(5)))
+    groups.wait_bound(*names(pods))
+    assert least <= len(held) < 5, "the leader was not killed in the middle"
+    assert held <= bound(groups, "g"), "nobody has left its node"
+    assert groups.overcommitted() == {}
+    groups.wait_condition("a-rival-0")
+    assert bound(groups, "a-rival") == set()
+    wait_until(standby.holds_what_the_api_server_has, SOON, "no difference")
 
 
 def test_a_group_none_of_whose_bindings_is_accepted_waits_as_a_whole(

@@ -117,6 +117,33 @@ def test_a_gang_is_bound_as_a_whole_and_one_that_does_not_fit_is_told_why(
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 
+def test_the_next_leader_completes_a_gang_in_whose_middle_the_first_was_killed(
+    workload_cluster: Cluster,
+) -> None:
+    cluster = workload_cluster
+    cluster.nodes(NodeSpec("g1", cpu="5"))
+    create_gang(cluster, "killed", 5)
+    pods = members("killed", 5)
+    names = [each["metadata"]["name"] for each in pods]
+    slowly = {"qps": 0.4, "burst": 1}
+    with ExitStack() as stack:
+        first = cluster.bayplan(cluster.config(OTHER, clientConnection=slowly), flags=[GATE])
+        stack.callback(first.kill)
+        first.start()
+        cluster.create(*pods)
+        wait_until(lambda: any(map(cluster.node_of, names)), SOON, "one is bound")
+        first.kill()
+        held = {name for name in names if cluster.node_of(name)}
+        second = cluster.bayplan(cluster.config(OTHER), flags=[GATE])
+        stack.callback(second.kill)
+        second.start()
+        cluster.wait_bound(*names)
+        assert 0 < len(held) < 5, "the leader was not killed in the middle"
+        wait_until(lambda: condition(cluster, "killed")[0] == "True", SOON, "condition")
+        wait_until(second.holds_what_the_api_server_has, SOON, "no difference")
+    cluster.clear()
+
+
 @pytest.mark.parametrize("bayplan", [GATES], indirect=True)
 def test_a_gang_with_a_topology_constraint_is_kept_in_one_domain(
     workload_cluster: Cluster, bayplan: Bayplan
