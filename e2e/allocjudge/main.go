@@ -59,13 +59,12 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 
 // features are those that are on by default in kube-scheduler.
 var features = structured.Features{
-	AdminAccess:             true,
-	ConsumableCapacity:      true,
-	DeviceBindingAndStatus:  true,
-	DeviceTaints:            true,
-	FractionalCapacityRange: true,
-	PartitionableDevices:    true,
-	PrioritizedList:         true,
+	AdminAccess:            true,
+	ConsumableCapacity:     true,
+	DeviceBindingAndStatus: true,
+	DeviceTaints:           true,
+	PartitionableDevices:   true,
+	PrioritizedList:        true,
 }
 
 // state does what the plugin does with the allocations of claims.

@@ -25,7 +25,7 @@ def memory(value: str, **policy: Any) -> dict[str, DeviceCapacity]:
         ({"default": "1Gi", "validRange": RANGE}, "5Gi", None),
         ({"default": "1Gi", "validValues": ["1Gi", "4Gi"]}, "2Gi", "4Gi"),
         ({"default": "1Gi", "validValues": ["1Gi", "4Gi"]}, "8Gi", None),
-        ({"default": "500m", "validRange": {"min": "250m", "step": "250m"}}, "0.3", "500m"),
+        ({"default": "500m", "validRange": {"min": "250m", "step": "250m"}}, "0.3", "1"),
         ({"validRange": RANGE}, None, None),
     ],
 )
@@ -47,9 +47,15 @@ def test_a_device_without_the_capacity_is_no_candidate() -> None:
         (memory("1Gi"), "-1", 'capacity "memory": capacity value is negative'),
         (
             memory("1Gi", validRange={"min": "1", "step": "1"}),
-            "9223372036854775807",
+            "9223372036854775808",
             'capacity "memory": capacity request cannot be represented in the device\'s range '
-            "arithmetic: request 9223372036854775807 is not a representable milli value",
+            "arithmetic: request 9223372036854775808 exceeds MaxInt64",
+        ),
+        (
+            memory("1Gi", validRange={"min": "1", "step": "1"}),
+            "1e30",
+            'capacity "memory": capacity request cannot be represented in the device\'s range '
+            "arithmetic: request 1e30 exceeds MaxInt64",
         ),
         (
             memory("1Gi", validRange={"min": "1", "max": "10E", "step": "10"}),

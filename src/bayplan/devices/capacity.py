@@ -2,7 +2,8 @@
 
 A request that names no amount takes the policy's default, or all there is. One that names an amount
 is rounded up to what the policy allows. Amounts that a device cannot give are no error: the device
-is passed over. Amounts that cannot be computed are: they end the attempt. Answers to
+is passed over. Amounts that cannot be computed are: they end the attempt. Steps are counted in
+whole units: the gate DRAFractionalCapacityRange is off in kube-scheduler v1.37. Answers to
 ``consumable_capacity.go`` of kube-scheduler's allocator.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 from bayplan.api.quantity import Amount
 from bayplan.api.resource import CapacityRange, CapacityRequestPolicy, DeviceCapacity
-from bayplan.devices.quantity import Quantity, of_milli, of_whole, quantity
+from bayplan.devices.quantity import Quantity, of_whole, quantity
 
 Consumption = Mapping[str, Quantity]
 _MAX_INT64 = 2**63 - 1
@@ -75,20 +76,6 @@ def _rounded_to_range(amount: Quantity, valid: CapacityRange, least: Quantity) -
     if valid.step is None:
         return amount
     step = quantity(valid.step)
-    if (exact := _in_milli(valid)) is not None:
-        least_milli, step_milli = exact
-        if (milli := amount.milli) is None:
-            raise CapacityError(
-                f"{_NOT_REPRESENTABLE}: request {amount} is not a representable milli value"
-            )
-        rounded = _next_step(milli, least_milli, step_milli)
-        if rounded > _MAX_INT64:
-            raise CapacityError(
-                f"{_NOT_REPRESENTABLE}: rounding request {amount} up to the next step passes "
-                "the milli-value range"
-            )
-        whole, rest = divmod(rounded, 1000)
-        return of_milli(rounded, step.format) if rest else of_whole(whole, step.format)
     if amount.whole > _MAX_INT64:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {amount} exceeds MaxInt64")
     rounded = _next_step(amount.whole, least.whole, step.whole)
@@ -101,15 +88,6 @@ def _rounded_to_range(amount: Quantity, valid: CapacityRange, least: Quantity) -
 
 def _next_step(amount: int, least: int, step: int) -> int:
     return least - (least - amount) // step * step
-
-
-def _in_milli(valid: CapacityRange) -> tuple[int, int] | None:
-    """Minimum and step in thousandths; None where the range is not one of whole thousandths."""
-    bounds = [quantity(b).milli for b in (valid.min, valid.max, valid.step) if b is not None]
-    if None in bounds or valid.min is None or valid.step is None:
-        return None
-    least, step = quantity(valid.min).milli, quantity(valid.step).milli
-    return (least, step) if least is not None and step is not None and step >= 1 else None
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
@@ -126,8 +104,4 @@ def _violates_range(amount: Quantity, valid: CapacityRange) -> bool:
         return True
     if valid.step is None or valid.min is None:
         return False
-    if (exact := _in_milli(valid)) is not None:
-        least, step = exact
-        milli = amount.milli
-        return milli is None or (milli - least) % step != 0
     return (amount.whole - quantity(valid.min).whole) % quantity(valid.step).whole != 0

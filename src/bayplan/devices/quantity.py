@@ -46,12 +46,6 @@ class Quantity(NamedTuple):
         """Whole units, rounded away from zero."""
         return _divide_up(self.nano, NANO)
 
-    @property
-    def milli(self) -> int | None:
-        """Thousandths; None where that is not exact or takes more than 64 bits."""
-        milli, rest = divmod(self.nano, NANO // 1000)
-        return milli if not rest and abs(milli) <= _MAX_INT64 else None
-
     def identical(self, other: Quantity) -> bool:
         """Whether Go's ``==`` holds, which looks at the notation too."""
         return self == other and self.small and other.small
@@ -60,11 +54,6 @@ class Quantity(NamedTuple):
 def of_whole(units: int, notation: str) -> Quantity:
     """Whole units in a notation (resource.NewQuantity)."""
     return Quantity(units * NANO, notation)
-
-
-def of_milli(thousandths: int, notation: str) -> Quantity:
-    """Thousandths in a notation (resource.NewMilliQuantity)."""
-    return Quantity(thousandths * (NANO // 1000), notation)
 
 
 @lru_cache(maxsize=65536)
