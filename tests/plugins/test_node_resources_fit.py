@@ -148,6 +148,23 @@ def test_a_node_that_says_nothing_takes_no_pod() -> None:
     assert status_of(make_pod(), on=make_node()) == Status.unschedulable("Too many pods")
 
 
+@pytest.mark.parametrize("kinds", [59, 60, 61, 62, 63, 64, 200])
+def test_a_pod_may_ask_for_any_number_of_resources(kinds: int) -> None:
+    names = [f"example.com/r{i:03}" for i in range(kinds)]
+    everything = dict.fromkeys(names, 2)
+    roomy = make_node().capacity({**everything, "cpu": 1}, pods=9)
+    pod = make_pod().req({**everything, "cpu": 1})
+    assert status_of(pod, on=roomy) == SUCCESS
+    first, *_, last = names
+    assert status_of(pod, make_pod().req({first: 1, last: 1}), on=roomy) == short(first, last)
+    without = dict.fromkeys(names[1:], 2)
+    lacks_one = make_node().capacity({**without, "cpu": 1}, pods=9)
+    assert status_of(pod, on=lacks_one) == too_small(first)
+    nothing = too_small("cpu", *names)
+    assert status_of(pod, on=make_node().capacity(pods=9)) == nothing
+    assert status_of(pod, on=roomy) == SUCCESS, "the answers of before are still the same"
+
+
 @pytest.mark.parametrize(
     ("args", "resource", "expected"),
     [
@@ -454,6 +471,34 @@ def test_scores_equal_a_plain_computation_node_by_node(
     after = [u + a for u, a in zip(used, asked, strict=True)]
     expected = {f"{i}": reference(kind, weights, after, c) for i, c in enumerate(capacity)}
     assert scores == expected
+
+
+def wrapped(number: int) -> int:
+    """As 64 bits with a sign, as Go's int64."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("offered", [2**63 - 1, 2**62, 92233720368547759, 92233720368547758])
+@pytest.mark.parametrize("asked", [1, 2**61, 2**62 - 1])
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
+def test_the_largest_numbers_score_as_in_go(kind: str, asked: int, offered: int) -> None:
+    taken = min(asked, offered)
+    if kind == "LeastAllocated":
+        taken = 0 if asked > offered else offered - asked
+    product = wrapped(taken * 100)
+    expected = abs(product) // offered * (1 if product >= 0 else -1)
+    on = make_node().capacity({GPU: offered}, pods=9)
+    args = strategy(kind, (GPU, 1))
+    assert score_of(args, make_pod().req({GPU: asked}), None, on) == expected
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
+def test_a_node_of_the_most_cpus_that_can_be_written_has_a_score(kind: str) -> None:
+    on = make_node().capacity(cpu=2**63 - 1, memory="8E", pods=9)
+    args = strategy(kind, ("cpu", 1), ("memory", 1), shape=[(0, 0), (100, 10)])
+    assert -100 <= score_of(args, make_pod().req(cpu=1, memory="1Gi"), None, on) <= 100
 
 
 # Queueing hints

@@ -2,7 +2,8 @@
 
 A node's reasons are packed into one code: bit 0 for the number of Pods, bit i for the i-th resource
 of the Pod's needs, and the bit after these where no eviction could help, because the node as a
-whole is too small. Codes are as narrow as the needs allow: mostly one byte.
+whole is too small. Codes are as narrow as the needs allow: mostly one byte. For a Pod of more
+resources than an integer has bits, the combinations that occur are numbered (`_Combinations`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ Needs = tuple[tuple[str, int], ...]
 """(resource, amount) for everything that a Pod requests, in the order of the reasons."""
 
 _TOO_MANY_PODS = 1
+_MOST_NEEDS = 61
+"""With the first and the last bit, codes stay positive in 64 bits."""
 
 
 class NodeResourcesFit(
@@ -86,7 +89,8 @@ class NodeResourcesFit(
         """What each node lacks, as bits; see the module's docstring."""
         needs = self._needs_of(pod.shape.requests)
         too_small = _too_small(needs)
-        kind = _code_type(too_small)
+        many = len(needs) > _MOST_NEEDS
+        kind = np.dtype(object) if many else _code_type(too_small)
         codes: Integers = (nodes.pod_count >= nodes.allowed_pods).astype(kind)
         for bit, (name, amount) in enumerate(needs, 1):
             allocatable = nodes.allocatable(name)
@@ -95,9 +99,13 @@ class NodeResourcesFit(
                 continue
             if self._classes.behind(name) is not None:
                 lacking &= allocatable != 0  # elsewhere DynamicResources answers for it
+            hopeless = lacking & (allocatable < amount)
+            if many:
+                codes |= lacking.astype(kind) * (1 << bit) | hopeless.astype(kind) * too_small
+                continue
             codes |= lacking.view(np.uint8) * kind.type(1 << bit)
-            codes |= (lacking & (allocatable < amount)).view(np.uint8) * kind.type(too_small)
-        return codes
+            codes |= hopeless.view(np.uint8) * kind.type(too_small)
+        return pod.shape.requests.memo(_Combinations).numbers(codes) if many else codes
 
     def copies(self, state: CycleState, pod: Pod, nodes: NodeTable) -> dict[str, IntArray]:
         """What is free, divided by what the Pod requests; no limit where devices answer for it."""
@@ -119,6 +127,8 @@ class NodeResourcesFit(
     def reasons(self, state: CycleState, pod: Pod, code: int) -> Status:
         """All resources that the node lacks; unresolvable where the node is too small."""
         needs = self._needs_of(pod.shape.requests)
+        if len(needs) > _MOST_NEEDS:
+            code = pod.shape.requests.memo(_Combinations).bits(code)
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         lacking = (name for bit, (name, _) in enumerate(needs, 1) if code >> bit & 1)
         reasons += [f"Insufficient {name}" for name in lacking]
@@ -187,8 +197,30 @@ def _needs(requests: SpecPart) -> Needs:
     return tuple((n, amounts[n]) for n in (*CORE, *scalars) if amounts.get(n))
 
 
+class _Combinations:
+    """What nodes lack for Pods of one kind, as bits, and the number of each combination."""
+
+    def __init__(self, _: SpecPart) -> None:
+        self._bits: list[int] = [0]
+        self._numbers: dict[int, int] = {0: 0}
+
+    def numbers(self, combinations: Integers) -> IntArray:
+        """``(n,)`` Python integers as numbers, new ones where they are new."""
+        return np.array([self._number(bits) for bits in combinations.tolist()], np.int64)
+
+    def _number(self, bits: int) -> int:
+        number = self._numbers.setdefault(bits, len(self._bits))
+        if number == len(self._bits):
+            self._bits.append(bits)
+        return number
+
+    def bits(self, number: int) -> int:
+        """The combination of that number."""
+        return self._bits[number]
+
+
 def _too_small(needs: Needs) -> int:
-    """The bit for a node that is too small; at most the 63rd, so codes stay positive."""
+    """The bit for a node that is too small."""
     return 1 << len(needs) + 1
 
 

@@ -58,7 +58,9 @@ def _score(spec: ScoringStrategy) -> Callable[[Loads, list[int]], Integers]:
         case "RequestedToCapacityRatio":
             assert spec.requested_to_capacity_ratio is not None
             bent = curve(spec.requested_to_capacity_ratio.shape)
-            return lambda loads, amounts: _rounded_average(loads, bent[loads.share_used(amounts)])
+            return lambda loads, amounts: _rounded_average(
+                loads, bent.take(loads.share_used(amounts), mode="clip")
+            )
     raise ValueError(f"scoring strategy {spec.type} is not supported")
 
 
@@ -88,7 +90,7 @@ class Loads(KeptColumns):
         """See `KeptColumns.start`."""
         offered = np.array([_columns(r, nodes)[0] for r in self._resources], np.int64)
         offered = offered.reshape(len(self._resources), len(nodes))
-        exact = offered.max(initial=0) * MAX_NODE_SCORE < _EXACT_FLOATS
+        exact = int(offered.max(initial=0)) * MAX_NODE_SCORE < _EXACT_FLOATS
         self.capacity: Numbers = np.maximum(offered, 1).astype(np.float64 if exact else np.int64)
         everywhere = bool((offered > 0)[:, nodes.exists].all())
         self.weights = self._weights if everywhere else self._weights * (offered > 0)
@@ -137,7 +139,10 @@ class Loads(KeptColumns):
         """
         part *= MAX_NODE_SCORE
         if part.dtype == np.int64:
-            return part // self.capacity
+            # The product may wrap around, as in Go, where a quotient is then rounded towards zero.
+            quotient: Integers = part // self.capacity
+            quotient += (part < 0) & (part % self.capacity != 0)
+            return quotient
         part /= self.capacity
         return part.astype(np.int32)
 
