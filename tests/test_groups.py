@@ -21,6 +21,8 @@ from tests.groups import (
 from tests.properties import length
 from tests.scripted import scripted
 
+from bayplan.cache.pod_groups import POD_GROUP_LABEL
+from bayplan.client.errors import ServerError
 from bayplan.framework import Status
 from bayplan.queue.places import Place
 from bayplan.testing import make_pod
@@ -132,6 +134,40 @@ def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None
     cluster.add(new)
     cluster.run()
     assert names_of(cluster, "g") == {"g-2", "g-7"}
+
+
+def test_a_group_begins_with_a_running_pod_that_gets_its_label() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=1))
+    other, (mine,) = make_pod("other").req(cpu="2").node("n0"), members("g", 1)
+    cluster.add(*nodes(1, cpu="2"), other, mine)
+    cluster.run()
+    assert cluster.place(mine) is Place.GROUPED
+    cluster.add(other.label(POD_GROUP_LABEL, "g"))
+    settle(cluster, 2)
+    assert len(cluster.queue.groups) == 0
+    cluster.add(*nodes(2))
+    settle(cluster, 2)
+    assert names_of(cluster, "g") == {"g-0"}
+    assert cluster.is_at_rest()
+
+
+def test_a_group_whose_bindings_fail_after_it_has_begun_goes_on_singly() -> None:
+    cluster = group_cluster()
+    show(cluster, pod_group("g", minMember=1))
+    other, pods = make_pod("other").req(cpu="1").node("n0"), members("g", 2)
+    cluster.writer.slow = True
+    cluster.add(*nodes(1, cpu="2"), other, pods[0])
+    cluster.run()
+    cluster.add(pods[1], other.label(POD_GROUP_LABEL, "g"))
+    assert cluster.place(pods[1]) is Place.GROUPED
+    for _ in range(2):
+        cluster.writer.answer(ServerError("no", status=500))
+        cluster.take_in()
+    assert cluster.place(pods[1]) is Place.ACTIVE
+    cluster.add(make_pod("filler").req(cpu="1").node("n0"))
+    settle(cluster, 2)
+    assert len(cluster.queue.groups) == 0
 
 
 def test_what_a_group_lacks_that_has_begun_comes_before_older_pods() -> None:

@@ -219,6 +219,8 @@ class GroupsMachine(RuleBasedStateMachine):
         in_flight = self.queue.pending_pods()[Place.IN_FLIGHT]
         pods = [queued for queued in in_flight if not isinstance(queued, QueuedGroup)]
         assert len(pods) == self.world.cluster.in_flight
+        # A group is in flight only as long as Pods of it are.
+        assert len(pods) > 0 or not in_flight
         if not in_flight:
             assert self.queue.statistics().in_flight_events == 0
 

@@ -338,7 +338,7 @@ class SchedulingQueue:
         """A Pod that has a node has changed."""
         if old.deleted is not new.deleted or old.labels is not new.labels:
             self.groups.unbound(old)
-            self.groups.bound(new)
+            self.group_member_bound(new)
         for event in update_events.pod_update_events(old, new):
             self.move_all(event, old, new)
 
@@ -644,8 +644,9 @@ class SchedulingQueue:
             Where it is now; OUTSIDE if there is no such entry any more.
         """
         plugin, _ = self.groups.group_of(entry.pod)
-        if not entry.members or plugin is not entry.plugin:
-            # Since a reload, another plugin has its Pods placed together, or none has.
+        stays = any(self.groups.holds(member) for member in entry.members.values())
+        if plugin is not entry.plugin or not stays:
+            # The group has begun meanwhile, or a reload has another plugin or none place it.
             self.group_ended(entry)
             return Place.OUTSIDE
         flight = self._places.in_flight.get(entry.uid)
