@@ -133,7 +133,7 @@ def _with_room(placers: Placers, framework: Framework, decision: GroupDecision) 
         # What a plugin hands out may break wherever it is looked at.
         log.exception("making room broke", group=decision.group.key)
         fault = error_text(exc)
-    decision = replace(decision, effects=tuple(request.effects))
+    decision = replace(decision, effects=(*decision.effects, *request.effects))
     if fault:
         return _broken(decision, fault)
     if decision.rejection is not None:

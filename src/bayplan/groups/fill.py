@@ -21,6 +21,7 @@ from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.node_table import BoolArray
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import OUTSIDE, CycleState
+from bayplan.framework.effects import Effect
 from bayplan.framework.interface import PodPart
 from bayplan.framework.status import Status
 from bayplan.groups.decision import Placed
@@ -45,6 +46,8 @@ class Fill:
     Attributes:
         placed: the Pods that were placed.
         attempts: how many there were in all.
+        effects: by uid, what plugins want done about each Pod that was tried, when the decision is
+            applied: those of the latest attempt, or of its undo.
         by_rows_alone: set to True, it stays so as long as only kept answers decide.
     """
 
@@ -62,6 +65,7 @@ class Fill:
         self._nominations: dict[str, tuple[Pod, str]] = {}
         self.placed: list[Placed] = []
         self.attempts = 0
+        self.effects: dict[str, Sequence[Effect]] = {}
         self.by_rows_alone = False
 
     @property
@@ -94,12 +98,20 @@ class Fill:
 
     def undo(self, mark: int = 0) -> None:
         """Only the first ``mark`` Pods count from now on; others are nominated as before."""
-        undone = [placed.member for placed in self.placed[mark:]]
+        for placed in reversed(self.placed[mark:]):
+            self._give_back(placed)
         del self.placed[mark:]
-        self._commit.undo(undone)
-        for member in undone:
-            if nomination := self._nominations.pop(member.pod.uid, None):
-                self._nominator.nominate(*nomination)
+
+    def give_back(self, placed: Placed) -> None:
+        """One Pod that was placed does not count on its node any more."""
+        self.placed.remove(placed)
+        self._give_back(placed)
+
+    def _give_back(self, placed: Placed) -> None:
+        uid = placed.member.pod.uid
+        self.effects[uid] = self._commit.undo([placed.member])
+        if nomination := self._nominations.pop(uid, None):
+            self._nominator.nominate(*nomination)
 
     def _pass(
         self, pods: Sequence[Pod], domain: BoolArray | None, end: int
@@ -139,6 +151,7 @@ class Fill:
         """
         self.attempts += 1
         state = CycleState(timed=self._acting, domain=domain, outside=outside)
+        self.effects[pod.uid] = state.effects
         outcome = attempt(self._framework, self._selector, state, pod, make_room=False)
         if self.by_rows_alone:
             scored = isinstance(outcome, Placement) and outcome.fit.count > 1
@@ -149,6 +162,7 @@ class Fill:
 
     def take(self, pod: Pod, state: CycleState, placement: Placement) -> Rejection | None:
         """Have the Pod count on the node of ``placement``, by the notes of that attempt."""
+        self.effects[pod.uid] = state.effects
         nominated = self._nominator.nominated_node(pod.uid)
         member = self._commit.take(Choice(self._framework, state, pod, placement.node_name))
         if isinstance(member, Rejection):

@@ -60,9 +60,12 @@ class Planner:
         The members of a group that fits count until `drop`. See `deciding_group` for ``acting``.
         """
         fill = Fill(framework, self.selector, self.commit, self.nominator, acting=acting)
+        search = self._on_levels
         if group.policy.search is Search.PLACEMENTS:
-            return self._on_placements(framework, fill, group, pods)
-        return self._on_levels(framework, fill, group, pods)
+            search = self._on_placements
+        decision = search(framework, fill, group, pods)
+        effects = [effect for each in fill.effects.values() for effect in each]
+        return replace(decision, effects=effects) if effects else decision
 
     def drop(self, plan: GroupDecision) -> None:
         """The plan is not bound: none of its Pods counts any more."""
@@ -134,7 +137,6 @@ class Planner:
         pod_group = decision.group.pod_group
         together = pod_group is not None and pod_group.is_gang and not decision.begun
         rejected = dict(decision.rejected)
-        placed = list(decision.placed)
         for one in decision.placed:
             refusal = self.commit.permit([one.member])
             if refusal is None:
@@ -144,6 +146,5 @@ class Planner:
                 fill.undo()
                 status = Status.unschedulable(UNSCHEDULABLE, refusal.message)
                 return replace(decision, status=status, rejected=rejected)
-            self.commit.undo([one.member])
-            placed.remove(one)
-        return replace(decision, placed=tuple(placed), rejected=rejected)
+            fill.give_back(one)
+        return replace(decision, placed=tuple(fill.placed), rejected=rejected)
