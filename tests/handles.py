@@ -122,5 +122,4 @@ def make_handle(
         monotonic=lambda: 0.0,
         activate=lambda _: None,
         evictions=Evictions(Cache()),
-        eviction_failed=lambda _: None,
     )

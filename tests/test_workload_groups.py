@@ -565,7 +565,7 @@ def test_members_with_affinity_are_all_asked_again() -> None:
     framework = cluster.core.profiles["bayplan"]
 
     def row_local(pod: PodBuilder) -> bool:
-        state = CycleState(dry_run=True)
+        state = CycleState(timed=False)
         framework.search.diagnose(state, pod.obj())
         return framework.plugins.is_row_local(state)
 

@@ -211,8 +211,8 @@ class Scheduler:
         self._world.overcommit.check()
         if self.active:
             self._object_report.check(self.profiles.values())
-            for plugin in self.profiles.looking_around:
-                plugin.look_around()
+            for framework, plugin in self.profiles.looking_around:
+                self._effects.carry_out(framework, plugin.look_around())
 
     def _apply(self, message: Message) -> None:
         match message:

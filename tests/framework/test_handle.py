@@ -30,7 +30,6 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
         "pods",
         "preparing",
         "members",
-        "eviction_failed",
         "evictions",
         "exhaustive",
         "extenders",

@@ -8,6 +8,7 @@ from tests.groups import group_cluster, members, nodes, pod_group, show, sub_gro
 from tests.preemption.test_budgets import budget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.client.errors import ServerError
 from bayplan.inbox.messages import Changed
 from bayplan.plugins.coscheduling import Coscheduling
 from bayplan.testing import PodBuilder
@@ -69,23 +70,18 @@ def test_what_has_nodes_of_an_incomplete_group_is_evicted_after_a_while() -> Non
     assert len(cluster.writer.deleted) == 2
 
 
-def test_the_answer_to_an_eviction_may_come_while_pods_are_held_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pods_are_held_back_no_longer_once_the_evictions_have_failed() -> None:
     cluster = cluster_with(room=2, placed=2)
     cluster.writer.slow = True
     wait(cluster, PATIENCE + 5)
     incomplete = cluster.plugin(Coscheduling)._incomplete
     assert incomplete is not None
     waiting = next(iter(cluster.queue.waiting_pods()))
-    victims = list(cluster.cache.pods())
-
-    def gone(_uid: str) -> None:
-        for victim in victims:
-            incomplete._evicted("default/g", victim, OSError("reset"))
-
-    monkeypatch.setattr(cluster.cache, "pod", gone)
+    assert incomplete.hold(waiting) is not None
+    cluster.writer.answer(ServerError("reset"))
+    cluster.take_in()
     assert incomplete.hold(waiting) is None
+    assert [pod for pod in cluster.cache.pods() if pod.deleted is not None] == []
 
 
 def test_those_that_are_made_anew_wait_together() -> None:

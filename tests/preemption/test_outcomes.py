@@ -13,7 +13,7 @@ from bayplan.api.pod import Pod
 from bayplan.engine.registry import Registry
 from bayplan.framework import Depends, Plugin, Status
 from bayplan.preemption import evaluator
-from bayplan.preemption.dry_run import DryRun
+from bayplan.preemption.node_victims import VictimSearch
 from bayplan.preemption.outcomes import OutcomeBook
 from bayplan.testing import labels_are, make_pod
 
@@ -25,12 +25,12 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the nodes that dry runs were made on, in order."""
     names: list[str] = []
 
-    class Watched(DryRun):
+    class Watched(VictimSearch):
         def run(self, rows: Any) -> Any:
             names.extend(self._full.names[row] or "" for row in rows.tolist())
             return super().run(rows)
 
-    monkeypatch.setattr(evaluator, "DryRun", Watched)
+    monkeypatch.setattr(evaluator, "VictimSearch", Watched)
     return names
 
 

@@ -26,7 +26,7 @@ from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import ActivatePods, EvictionFailed
 from bayplan.plugins.default_preemption import DefaultPreemption
 from bayplan.preemption.evaluator import Analysis
-from bayplan.preemption.plugin import Preempt
+from bayplan.preemption.plugin import Remember
 from bayplan.telemetry.metrics import Metrics
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -181,8 +181,8 @@ class World:
 
     def analyse(self, pod: PodBuilder | Pod) -> Analysis:
         """What preemption could do; the next search goes on from there, but nobody is evicted."""
-        (effect,) = self.ask(pod)[1]
-        assert isinstance(effect, Preempt)
+        effect = self.ask(pod)[1][0]
+        assert isinstance(effect, Remember)
         self.plugin._evaluator.remember(effect.pod, effect.analysis)
         return effect.analysis
 
@@ -195,8 +195,7 @@ class World:
     def preempt(self, pod: PodBuilder | Pod) -> PostFilterResult:
         """Let DefaultPreemption make room."""
         result, effects = self.ask(pod)
-        for effect in effects:
-            self.plugin.carry_out(effect)
+        self.core.scheduler._effects.carry_out(self.framework, effects)
         return result
 
     def metric(self, name: str) -> float:

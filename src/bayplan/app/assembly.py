@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor as Workers
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.apply.effects import Effects
+from bayplan.apply.executor import Executor
 from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
@@ -45,7 +47,7 @@ from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
-from bayplan.inbox.messages import ActivatePods, EvictionFailed
+from bayplan.inbox.messages import ActivatePods
 from bayplan.profiles import Profiles, close
 from bayplan.queue.active import sort_key
 from bayplan.queue.gate import PreEnqueue
@@ -77,7 +79,7 @@ class NoGroupStatuses:
         """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
 
 
-def _binding_workers() -> Executor:
+def _binding_workers() -> Workers:
     return ThreadPoolExecutor(BINDING_WORKERS, thread_name_prefix="binder")
 
 
@@ -109,8 +111,8 @@ class Ports:
     group_statuses: GroupStatusWriter = field(default_factory=NoGroupStatuses)
     inbox: Inbox = field(default_factory=Inbox)
     instrument: Instrument = field(default_factory=Instrument)
-    plugin_workers: Executor | None = None
-    binding_workers: Executor = field(default_factory=_binding_workers)
+    plugin_workers: Workers | None = None
+    binding_workers: Workers = field(default_factory=_binding_workers)
     extenders: Extenders = field(default_factory=Extenders)
     tie_break: TieBreak = pick_at_random
     exhaustive: bool = False
@@ -165,6 +167,18 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         ports.instrument,
     )
     report, nominator = Report(ports.events, ports.statuses), world.nominator
+    executor = Executor(
+        world.cache.nodes,
+        world.evictions,
+        nominator,
+        world.waiting,
+        world.preparing,
+        ports.writer,
+        ports.events,
+        ports.inbox,
+        ports.instrument,
+        ports.now,
+    )
     scheduler = Scheduler(
         world,
         make_profiles(config, registry, world, placers, ports),
@@ -175,7 +189,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
         KubernetesGroupReport(report, ports.group_statuses, nominator, ports.instrument),
         ObjectReport(ports.events, ports.clock),
-        Effects(ports.inbox),
+        Effects(executor, ports.inbox, ports.instrument),
         ports.instrument,
         ports.clock,
     )
@@ -245,9 +259,6 @@ def _handle(
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(ActivatePods(tuple(pods)))
 
-    def eviction_failed(victim: Pod) -> None:
-        ports.inbox.post(EvictionFailed(victim))
-
     return InTreeHandle(
         nodes=world.cache.nodes,
         objects=world.cache.objects,
@@ -268,7 +279,6 @@ def _handle(
         exhaustive=ports.exhaustive,
         room_request=room_request,
         evictions=world.evictions,
-        eviction_failed=eviction_failed,
         writer=ports.writer,
         logger=plugin_logger("", profile),
         metrics=PluginMetrics(ports.instrument, ""),

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from bayplan.decide.deciding import Decision
 from bayplan.engine.runtime import Framework
-from bayplan.framework.effects import Activate, Effect
+from bayplan.framework.effects import Activate, Effect, Evict, Search
 from bayplan.inbox import messages
 from bayplan.inbox.inbox import Inbox
+from bayplan.telemetry.instrument import Instrument
+
+
+class Evicts(Protocol):
+    """Evicts Pods: `bayplan.apply.executor.Executor`."""
+
+    def carry_out(self, effect: Evict, profile: str) -> None:
+        """Evict the victims; ``profile`` is the schedulerName that events name."""
 
 
 class Effects:
     """See the module's docstring. Scheduling thread only."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, executor: Evicts, inbox: Inbox, instrument: Instrument) -> None:
+        self._executor, self._inbox, self._instrument = executor, inbox, instrument
 
     def apply(self, decision: Decision) -> None:
         """Keep the decision: the Pod stays on the node, and the effects are carried out."""
@@ -27,6 +36,10 @@ class Effects:
         """Do what the plugins of ``framework`` want done. Never raises."""
         for effect in effects:
             match effect:
+                case Evict():
+                    self._executor.carry_out(effect, framework.name)
+                case Search():
+                    self._instrument.preemption(effect.kind, effect.code, effect.seconds)
                 case Activate():
                     self._inbox.post(messages.ActivatePods(effect.pods))
                 case _:

@@ -120,7 +120,7 @@ class deciding:  # noqa: N801 - read as a function, in a with statement
             AttemptFault: see above.
         """
         placers, framework, pod = self._placers, self._framework, self._pod
-        state = CycleState(dry_run=not self._acting, explained=self._detailed)
+        state = CycleState(timed=self._acting, explained=self._detailed)
         outcome = attempt(framework, placers.selector, state, pod, acting=self._acting)
         searched_at = perf_counter()
         if isinstance(outcome, Rejection):

@@ -28,11 +28,6 @@ class CycleState:
     changed by them.
 
     Attributes:
-        dry_run: whether the attempt only answers a question: then no plugin may act, as preemption
-            does, and nothing is counted or remembered for the next Pod.
-        timed: whether the durations of its extension points count in the metrics; those of a
-            question, and of what is tried out for a plan, do not.
-        explained: whether the status of every node is wanted, also where the Pod fits somewhere.
         effects: what plugins want done when the decision is applied (`bayplan.framework.effects`).
         domain: ``(n,)`` bool, the rows of the live table that the Pod may go to; None for all.
         outside: the status of the other rows; None where a message is to count them as no nodes.
@@ -43,7 +38,6 @@ class CycleState:
     __slots__ = (
         "_data",
         "domain",
-        "dry_run",
         "effects",
         "explained",
         "outside",
@@ -58,7 +52,6 @@ class CycleState:
     def __init__(
         self,
         *,
-        dry_run: bool = False,
         timed: bool = True,
         explained: bool = False,
         domain: BoolArray | None = None,
@@ -66,8 +59,7 @@ class CycleState:
         unlimited: bool = False,
     ) -> None:
         self._data: dict[str, object] = {}
-        self.dry_run = dry_run
-        self.timed = timed and not dry_run
+        self.timed = timed
         self.effects: list[Effect] = []
         self.explained = explained
         self.domain = domain
@@ -113,9 +105,7 @@ class CycleState:
 
     def clone(self) -> CycleState:
         """A copy that may be written to without touching this one; values are shared."""
-        copy = CycleState(
-            dry_run=self.dry_run, timed=self.timed, domain=self.domain, outside=self.outside
-        )
+        copy = CycleState(timed=self.timed, domain=self.domain, outside=self.outside)
         copy.adopt(self)
         return copy
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import msgspec
 
-from bayplan.api.pod import Pod
+from bayplan.api.pod import PREEMPTED, Pod
+from bayplan.framework.evictions import Preemptor
 
 
 class Effect(msgspec.Struct, frozen=True, eq=False):
@@ -35,3 +36,52 @@ class Activate(Effect, frozen=True, eq=False):
     """
 
     pods: tuple[Pod, ...]
+
+
+class Search(Effect, frozen=True, eq=False):
+    """Count a search for victims.
+
+    Attributes:
+        kind: of the preemptor, see `bayplan.framework.evictions`.
+        code: the answer, as a status code.
+        seconds: how long the search took; None where there was no need for one.
+    """
+
+    kind: str
+    code: str
+    seconds: float | None
+
+
+class Evict(Effect, frozen=True, eq=False):
+    """Evict Pods, but for those that are leaving already.
+
+    Attributes:
+        victims: the Pods.
+        message: of the condition DisruptionTarget.
+        reason: of that condition.
+        preemptor: for whom there will be room, and who waits for it; None for nobody.
+        groups: how many groups leave as a whole.
+        violations: how many of the victims a PodDisruptionBudget protects.
+    """
+
+    victims: tuple[Pod, ...]
+    message: str
+    reason: str = PREEMPTED
+    preemptor: Preemptor | None = None
+    groups: int = 0
+    violations: int = 0
+
+
+def preempt(
+    plugin: str,
+    preemptor: Preemptor,
+    victims: tuple[Pod, ...],
+    *,
+    cause: str = "a higher priority {}",
+    groups: int = 0,
+    violations: int = 0,
+) -> Evict:
+    """Evict ``victims`` for a preemptor; ``cause`` says of its kind why it may have the room."""
+    scheduler = preemptor.pods[0].spec.scheduler_name
+    message = f"{scheduler}: preempting to accommodate {cause.format(preemptor.kind)}"
+    return Evict(plugin, victims, message, PREEMPTED, preemptor, groups, violations)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import GroupPolicy
 from bayplan.cache.pod_groups import Group
+from bayplan.framework.effects import Effect
 from bayplan.framework.interface import QueuedPod
 from bayplan.framework.points import Named
 from bayplan.framework.status import Status
@@ -54,8 +55,12 @@ class GroupSource(Named, Protocol):
 class LooksAround(Named, Protocol):
     """A plugin that looks at the cluster from time to time. In-tree only."""
 
-    def look_around(self) -> None:
-        """Called at every turn of the scheduling loop, at least once a second, by the leader."""
+    def look_around(self) -> Sequence[Effect]:
+        """Called at every turn of the scheduling loop, at least once a second, by the leader.
+
+        Returns:
+            What is to be done; it is carried out at once.
+        """
 
 
 @runtime_checkable

@@ -103,7 +103,6 @@ class InTreeHandle(Handle):
         room_request: asks for room for a Pod that a limit holds back, after an attempt with that
             state.
         evictions: who is leaving, and for whom. Scheduling thread only.
-        eviction_failed: the Pod stays, as a call has failed; safe from any thread.
     """
 
     pods: CountedPods
@@ -119,7 +118,6 @@ class InTreeHandle(Handle):
     exhaustive: bool
     room_request: AsksForRoom
     evictions: Evictions
-    eviction_failed: Callable[[Pod], None]
 
     def for_user(self, plugin: str) -> Handle:
         """The handle for a user's plugin, with the plugin's own logger and metrics."""

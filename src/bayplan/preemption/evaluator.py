@@ -23,8 +23,8 @@ from bayplan.framework.in_tree_handle import InTreeHandle, NamedVictims, Preempt
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.preemption.gangs import gangs_of
+from bayplan.preemption.node_victims import NO_VICTIMS, VictimSearch
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
 from bayplan.preemption.policy import VictimPolicy
 from bayplan.preemption.ranking import Candidate, best, best_candidates
@@ -128,7 +128,7 @@ class Evaluator:
         rows, next_row = failure.candidates, self._next_row
         outcomes = self._outcomes(state, pod)
         if self._policy.has_victims(state, pod):
-            dry_run = DryRun(
+            search = VictimSearch(
                 self._handle.what_if,
                 self._budgets,
                 self._gangs,
@@ -139,7 +139,7 @@ class Evaluator:
                 self._nodes,
             )
             wanted = min(self._enough(len(rows)), len(rows))
-            outcomes, next_row = self._try(dry_run, outcomes, rows, wanted)
+            outcomes, next_row = self._try(search, outcomes, rows, wanted)
         else:
             outcomes = outcomes.copy()
             outcomes.record(dict.fromkeys(rows.tolist(), NO_VICTIMS))
@@ -188,7 +188,7 @@ class Evaluator:
     # Dry runs
 
     def _try(
-        self, dry_run: DryRun, outcomes: Outcomes, rows: IntArray, wanted: int
+        self, search: VictimSearch, outcomes: Outcomes, rows: IntArray, wanted: int
     ) -> tuple[Outcomes, int]:
         """Dry runs on ``rows`` until there are enough candidates, one of which does no harm.
 
@@ -205,7 +205,7 @@ class Evaluator:
             if not len(untried):
                 break
             outcomes = outcomes.copy()
-            outcomes.record(dry_run.run(untried))
+            outcomes.record(search.run(untried))
             next_row = int(untried[-1]) + 1
         return outcomes, next_row
 

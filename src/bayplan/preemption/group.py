@@ -10,13 +10,12 @@ from time import perf_counter
 from typing import Protocol
 
 from bayplan.api.pod import Pod
-from bayplan.engine.faults import AttemptFault
-from bayplan.framework.effects import Effect
+from bayplan.framework.effects import Search, preempt
+from bayplan.framework.evictions import POD, POD_GROUP, Preemptor
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
 from bayplan.framework.status import Code
 from bayplan.preemption.evaluator import NEVER
-from bayplan.preemption.executor import Executor, kind_of
 
 
 class Strategy(Protocol):
@@ -39,34 +38,20 @@ class Strategy(Protocol):
         """
 
 
-class Evict(Effect, frozen=True, eq=False):
-    """Evict the victims of a group, if there are any, and count the search for them.
-
-    Attributes:
-        taker: the group, or the Pod.
-        room: what the search has found; None for nothing.
-        code: its answer, in words.
-        seconds: how long it took; None where there was no need to search.
-    """
-
-    taker: Taker
-    room: Room | None
-    code: str
-    seconds: float | None
-
-
 class GroupPreemption:
     """Makes room for the groups of one profile.
 
     Args:
         plugin: the name of the plugin that evicts.
-        executor: of the plugin.
+        cause: what says of a pod or podgroup why it may have the room.
     """
 
-    def __init__(self, handle: InTreeHandle, plugin: str, executor: Executor) -> None:
-        self._plugin, self._executor = plugin, executor
+    def __init__(
+        self, handle: InTreeHandle, plugin: str, cause: str = "a higher priority {}"
+    ) -> None:
+        self._plugin, self._cause = plugin, cause
         self._nodes, self._nominator = handle.nodes, handle.nominator
-        self._instrument, self._evictions = handle.instrument, handle.evictions
+        self._evictions = handle.evictions
 
     def make_room(self, request: RoomRequest, strategy: Strategy) -> Room | NoRoom:
         """Find room for a taker; the eviction of the victims is an effect of the request.
@@ -74,20 +59,31 @@ class GroupPreemption:
         Raises:
             AttemptFault: a plugin broke.
         """
-        taker = request.taker
-        answer, seconds = self._settled(taker, strategy), None
-        if answer is None:
-            started = perf_counter()
-            try:
-                answer = strategy.find(request)
-            except AttemptFault:
-                seconds = perf_counter() - started
-                effect = Evict(self._plugin, taker, None, str(Code.ERROR), seconds)
-                request.effects.append(effect)
-                raise
-            seconds = perf_counter() - started
-        room = answer if isinstance(answer, Room) else None
-        request.effects.append(Evict(self._plugin, taker, room, str(answer.code), seconds))
+        taker, effects = request.taker, request.effects
+        kind = POD if taker.uid == taker.pods[0].uid else POD_GROUP
+        settled = self._settled(taker, strategy)
+        if settled is not None:
+            effects.append(Search(self._plugin, kind, str(settled.code), None))
+            return settled
+        started, code = perf_counter(), str(Code.ERROR)
+        try:
+            answer = strategy.find(request)
+            code = str(answer.code)
+        finally:
+            effects.append(Search(self._plugin, kind, code, perf_counter() - started))
+        if isinstance(answer, Room):
+            nodes = frozenset(answer.nodes.values())
+            preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, answer.anywhere)
+            effects.append(
+                preempt(
+                    self._plugin,
+                    preemptor,
+                    answer.victims,
+                    cause=self._cause,
+                    groups=answer.groups,
+                    violations=answer.violations,
+                )
+            )
         return answer
 
     def _settled(self, taker: Taker, strategy: Strategy) -> Room | NoRoom | None:
@@ -101,10 +97,3 @@ class GroupPreemption:
         if waits or any(strategy.awaits(taker, pod) for pod in on_nodes):
             return Room(nodes, (), strategy.under_way)
         return None
-
-    def carry_out(self, effect: Evict) -> None:
-        """The decision that ``effect`` is part of is applied."""
-        taker, room = effect.taker, effect.room
-        self._instrument.preemption(kind_of(taker), effect.code, effect.seconds)
-        if room is not None and effect.seconds is not None:
-            self._executor.evict_for_group(taker, room)

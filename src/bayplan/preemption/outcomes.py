@@ -17,8 +17,8 @@ from bayplan.cache.shape_cache import ShapeCache
 from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.dry_run import Outcome
 from bayplan.preemption.gangs import Gangs
+from bayplan.preemption.node_victims import Outcome
 from bayplan.preemption.ranking import Candidate
 
 SHAPES_KEPT = 16

@@ -20,30 +20,27 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.effects import Effect
-from bayplan.framework.evictions import POD
+from bayplan.framework.effects import Effect, Search, preempt
+from bayplan.framework.evictions import POD, Preemptor
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.points import CarriesOut, EnqueueExtensions, PostFilter, PreEnqueue
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
-from bayplan.preemption.executor import Executor
-from bayplan.preemption.group import Evict, GroupPreemption
+from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.policy import VictimPolicy
 
 
-class Preempt(Effect, frozen=True, eq=False):
-    """Carry out a search's result: evict and nominate, and move the cursor for the next search.
+class Remember(Effect, frozen=True, eq=False):
+    """Begin the next search where one has ended, and do not repeat its dry runs.
 
     Attributes:
         pod: the preemptor.
-        analysis: the result.
-        seconds: how long the search took.
+        analysis: the result of the search.
     """
 
     pod: Pod
     analysis: Analysis
-    seconds: float
 
 
 class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, CarriesOut):
@@ -65,11 +62,10 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         enough: Callable[[int], int],
     ) -> None:
         super().__init__(args, handle)
-        self._instrument = handle.instrument
         # Offline the answer does not depend on where a search begins.
         self._evaluator = Evaluator(handle, policy, (lambda n: n) if handle.exhaustive else enough)
-        self._executor, self._evictions = Executor(handle, self.name), handle.evictions
-        self._groups = GroupPreemption(handle, self.name, self._executor)
+        self._evictions = handle.evictions
+        self._groups = GroupPreemption(handle, self.name)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor back until its victims are leaving."""
@@ -79,21 +75,23 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         """Find room for ``pod``, and the node to nominate for it."""
         started = perf_counter()
         analysis = self._evaluator.analyse(state, pod, failure)
-        seconds = perf_counter() - started
-        state.effects.append(Preempt(self.name, pod, analysis, seconds))
+        code, seconds = str(analysis.result.status.code), perf_counter() - started
+        state.effects += (
+            Remember(self.name, pod, analysis),
+            Search(self.name, POD, code, seconds),
+        )
+        best = analysis.best
+        if best is not None:
+            preemptor = Preemptor(pod.uid, POD, (pod,), frozenset({best.node_name}))
+            state.effects.append(
+                preempt(self.name, preemptor, best.victims, violations=best.violations)
+            )
         return analysis.result
 
     def carry_out(self, effect: Effect) -> None:
-        """Evict the victims that a search has found."""
-        if isinstance(effect, Evict):
-            self._groups.carry_out(effect)
-            return
-        assert isinstance(effect, Preempt)
-        analysis = effect.analysis
-        self._evaluator.remember(effect.pod, analysis)
-        self._instrument.preemption(POD, str(analysis.result.status.code), effect.seconds)
-        if analysis.best is not None:
-            self._executor.evict(effect.pod, analysis.best)
+        """Have the next search go on from one whose decision is applied."""
+        assert isinstance(effect, Remember)
+        self._evaluator.remember(effect.pod, effect.analysis)
 
     def events_to_register(self) -> list[EventRegistration]:
         """A preemptor that is held back waits for deleted Pods.

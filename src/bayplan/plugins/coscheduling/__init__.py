@@ -12,7 +12,7 @@ next one before its room is given away.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, Kind
@@ -32,6 +32,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
+from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource, LooksAround
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
@@ -73,10 +74,9 @@ class Coscheduling(
         budgets = (POD_DISRUPTION_BUDGET,) if args.evict_incomplete_after else ()
         return (*cls.kinds, *_read_for(args.infer_groups), *budgets)
 
-    def look_around(self) -> None:
+    def look_around(self) -> Sequence[Effect]:
         """Give up groups that have been incomplete for too long."""
-        if self._incomplete is not None:
-            self._incomplete.look()
+        return () if self._incomplete is None else self._incomplete.look()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a Pod back while its group gives up nodes."""

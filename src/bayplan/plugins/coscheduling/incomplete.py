@@ -19,22 +19,17 @@ them would take the first node that gets free.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-
-import structlog
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import sub_group_of
+from bayplan.framework.effects import Effect, Evict
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.executor import disruption, evict
-
-log = structlog.get_logger("groups")
 
 LOOK_SECONDS = 5.0
 """Between two looks at all Pods that wait."""
@@ -74,17 +69,19 @@ class IncompleteGroups:
         if not self._leaving:
             return None
         key = self._groups.key_of(pod)
-        counted, leaving = self._handle.pods, tuple(self._leaving.get(key, ()))  # see `_evicted`
-        if any(counted.pod(uid) is not None for uid in leaving):
+        counted = map(self._handle.pods.pod, self._leaving.get(key, ()))
+        # One whose eviction has failed is not terminating any more: the next look tries again.
+        if any(pod is not None and pod.deleted is not None for pod in counted):
             return Status.unresolvable(f"the group {key} gives up its nodes")
         self._leaving.pop(key, None)
         return None
 
-    def look(self) -> None:
+    def look(self) -> Sequence[Effect]:
         """Give up what has been incomplete for too long, unless the last look was just now."""
         now = self._handle.monotonic()
         if now < self._next:
-            return
+            return ()
+        effects: list[Effect] = []
         self._next = now + LOOK_SECONDS
         since, self._since = self._since, {}
         for key, waiting in self._waiting().items():
@@ -100,8 +97,9 @@ class IncompleteGroups:
             kept = before if before and placed <= before.placed else _Since(now, placed)
             self._since[key] = kept
             if now - kept.seen >= self._patience:
-                self._give_up(group)
+                effects += self._give_up(group)
         self._told = {key: told for key, told in self._told.items() if key in self._since}
+        return effects
 
     def _waiting(self) -> Mapping[str, list[Pod]]:
         """By group with Pods on nodes, the Pods without a node and without scheduling gates."""
@@ -114,7 +112,7 @@ class IncompleteGroups:
                     waiting[key].append(pod)
         return waiting
 
-    def _give_up(self, group: Group) -> None:
+    def _give_up(self, group: Group) -> Iterator[Effect]:
         key_of = self._groups.key_of
         pods = [pod for pod in self._handle.pods.pods() if key_of(pod) == group.key]
         if any(pod.uid in self._handle.queued for pod in pods):  # one is being bound
@@ -131,18 +129,8 @@ class IncompleteGroups:
         self._tell(group, pods, f"{have}; they are evicted, to wait with the others")
         self._metrics.count("evicted_of_incomplete_groups", len(victims))
         self._leaving[group.key] = {victim.uid for victim in victims}
-        for victim in victims:
-            done = partial(self._evicted, group.key, victim)
-            message = f"{self._handle.profile}: {group.key} is incomplete: {have}"
-            evict(self._handle, victim, disruption(victim, "IncompleteGroup", message), done)
-
-    def _evicted(self, key: str, victim: Pod, error: Exception | None) -> None:
-        """A victim that stays delays no Pod; the next look tries again. On any thread."""
-        if error is not None:
-            self._leaving.get(key, set()).discard(victim.uid)
-            log.error(
-                "Could not evict a Pod of an incomplete group", pod=victim.key, err=str(error)
-            )
+        message = f"{self._handle.profile}: {group.key} is incomplete: {have}"
+        yield Evict("Coscheduling", tuple(victims), message, "IncompleteGroup")
 
     def _tell(self, group: Group, pods: list[Pod], note: str) -> None:
         if self._told.get(group.key) == note:

@@ -52,8 +52,7 @@ from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.plugins.fair_share.turns import QueueTurns
-from bayplan.preemption.executor import Executor
-from bayplan.preemption.group import Evict, GroupPreemption
+from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.shortest_prefix import ShortestPrefix
 
 _VERDICTS_KEPT = 256
@@ -101,8 +100,8 @@ class FairShare(
         self._rule = ReclaimRule(
             handle.queues, handle.nominator, handle.counters, self._promised, handle.now
         )
-        executor = Executor(handle, self.name, "a {} of a queue that is entitled to the room")
-        self._reclaim = GroupPreemption(handle, self.name, executor)
+        cause = "a {} of a queue that is entitled to the room"
+        self._reclaim = GroupPreemption(handle, self.name, cause)
         self._strategy = ShortestPrefix(handle, self._rule)
         self._evictions = handle.evictions
         self._instrument = handle.instrument
@@ -221,8 +220,6 @@ class FairShare(
     def carry_out(self, effect: Effect) -> None:
         """Remember who is held back and who was refused, let the next one try, and count."""
         match effect:
-            case Evict():
-                self._reclaim.carry_out(effect)
             case Held():
                 (self._held.add if effect.is_held else self._held.discard)(effect.pod)
             case PassOn():

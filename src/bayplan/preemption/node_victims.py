@@ -1,4 +1,4 @@
-"""DryRun: the victims on a node, computed for many nodes at once.
+"""VictimSearch: the victims on a node, computed for many nodes at once.
 
 Every candidate node is a row of a what-if table; rows are independent. First all Pods that the
 policy permits to evict (of lower priority, for DefaultPreemption) are removed from all rows. Then,
@@ -88,7 +88,7 @@ class _World:
         )
 
 
-class DryRun:
+class VictimSearch:
     """The dry run for one Pod in one cycle.
 
     Args:
