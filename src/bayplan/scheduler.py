@@ -26,6 +26,7 @@ from collections.abc import Callable
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
 from bayplan.attempt.object_report import ObjectReport
@@ -58,7 +59,6 @@ from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World

@@ -14,6 +14,7 @@ from tests.app.test_debugger import Lists, debugged
 from tests.core_harness import Cluster
 from tests.waiting import SOON
 
+from bayplan.support import logs
 from bayplan.app import pages as pages_module
 from bayplan.app.debugger import Debugger
 from bayplan.app.pages import debug_pages, probes
@@ -21,7 +22,6 @@ from bayplan.config import EffectiveConfig, default_configuration, resolve_confi
 from bayplan.config.types import Extender
 from bayplan.engine.registry import Registry
 from bayplan.server.pages import Answer, PageRequest
-from bayplan.support import logs
 from bayplan.telemetry import profile
 
 WRONG = ["Pod: not listed yet", "Node: forbidden"]

@@ -10,6 +10,7 @@ import structlog
 from tests.core_harness import Cluster, uid_of
 from tests.scripted import scripted
 
+from bayplan.support import logs
 from bayplan.attempt.commit import Choice, Commit, Member
 from bayplan.attempt.outcome import Rejection
 from bayplan.binding import cycle
@@ -20,7 +21,6 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.queue import scheduling_queue
 from bayplan.queue.places import Place
-from bayplan.support import logs
 from bayplan.testing import PROFILE, make_node, make_pod
 
 

@@ -12,6 +12,7 @@ from tests.core_harness import Cluster, only
 from tests.plugins.harness import table_of
 from tests.scripted import scripted
 
+from bayplan.support import logs
 from bayplan.attempt import selection
 from bayplan.attempt.selection import Selection, pick_at_random
 from bayplan.engine.faults import AttemptFault
@@ -19,7 +20,6 @@ from bayplan.extenders.extenders import Extenders
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.simulation.name_order import NameOrder
-from bayplan.support import logs
 from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 

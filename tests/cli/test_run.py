@@ -17,11 +17,11 @@ from tests.kubeconfig import write_kubeconfig
 from tests.waiting import SOON
 from typer.testing import CliRunner, Result
 
+from bayplan.support import logs
 from bayplan import __version__
 from bayplan.app import process
 from bayplan.app.feed import Feed
 from bayplan.cli.app import app
-from bayplan.support import logs
 
 CONFIG = """
     apiVersion: kubescheduler.config.k8s.io/v1

@@ -16,6 +16,7 @@ from tests.client.fault_server import Exchange, FaultServer, one_after_another, 
 from tests.core_harness import Cluster
 from tests.plugins.harness import table_of
 
+from bayplan.support import logs
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.client.errors import Forbidden
@@ -26,7 +27,6 @@ from bayplan.engine.search import Fit
 from bayplan.extenders.extenders import Extenders
 from bayplan.extenders.http_extender import HttpExtender
 from bayplan.framework.status import SUCCESS, Status
-from bayplan.support import logs
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 NO_FILTER: dict[str, Any] = {"nodes": {"items": []}}

@@ -21,10 +21,10 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 import msgspec
 import structlog
 
+from bayplan.support import logs
 from bayplan.app.debugger import Debugger
 from bayplan.config import EffectiveConfig, config_document
 from bayplan.server.pages import HTML, JSON, TEXT, Answer, Page, PageRequest, Pages, text
-from bayplan.support import logs
 from bayplan.telemetry import profile
 
 log = structlog.get_logger("port")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.attempt import homes
 from bayplan.attempt.outcome import Placement, Reason, Rejection
@@ -23,7 +24,6 @@ from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.points import PostFilter
-from bayplan.support import logs
 from bayplan.support.text import error_text
 
 log = structlog.get_logger("attempt")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.engine.diagnosis import Diagnosis
@@ -26,7 +27,6 @@ from bayplan.engine.search import Fit
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.rejections.node_backoff import NodeBackoff
-from bayplan.support import logs
 
 log = structlog.get_logger("selection")
 

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.preparing import PreparingPods
@@ -27,7 +28,6 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import BindingEnded
-from bayplan.support import logs
 from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
 

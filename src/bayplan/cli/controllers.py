@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bayplan.support import logs
 from bayplan.cli.plugins import UNUSABLE
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.client.leader import LeaseLock
-from bayplan.support import logs
 
 app = typer.Typer(add_completion=False)
 

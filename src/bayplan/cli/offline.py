@@ -13,6 +13,7 @@ import typer
 import yaml
 from rich.console import Console
 
+from bayplan.support import logs
 from bayplan.app.assembly import Core
 from bayplan.app.sources import Sources
 from bayplan.cli import live, plugins
@@ -25,7 +26,6 @@ from bayplan.simulation import (
     offline_core,
 )
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
-from bayplan.support import logs
 
 DEFAULT_PROFILE = "default-scheduler"
 """The profile without a configuration: every pending Pod is judged by it, whatever it asks for."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayplan.support import logs
 from bayplan.app.sources import Sources
 from bayplan.cli import plugins, port_flags
 from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
 from bayplan.server.options import SECURE_PORT, PortError, PortOptions
-from bayplan.support import logs
 
 if TYPE_CHECKING:
     from bayplan.app.tracing_config import Traces

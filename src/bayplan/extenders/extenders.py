@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.engine.extenders import REJECTOR, ExtenderError
@@ -20,7 +21,6 @@ from bayplan.engine.faults import AttemptFault
 from bayplan.engine.search import Fit
 from bayplan.extenders import wire
 from bayplan.framework.status import SUCCESS, Status
-from bayplan.support import logs
 
 if TYPE_CHECKING:
     from bayplan.extenders.http_extender import HttpExtender

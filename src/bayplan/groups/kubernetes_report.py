@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.meta import Condition
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.outcome import Reason
@@ -22,7 +23,6 @@ from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import failures, reason_of
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
-from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
@@ -24,7 +25,6 @@ from bayplan.framework.handle import EventRecorder
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
-from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")

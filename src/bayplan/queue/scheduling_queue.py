@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
 from bayplan.cache.queued_pods import QueueListener
@@ -42,7 +43,6 @@ from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueStatistics
 from bayplan.queue.unschedulable import WaitKey
-from bayplan.support import logs
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("queue")
