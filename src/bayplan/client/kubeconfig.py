@@ -114,8 +114,8 @@ def _keep_in_memory(configuration: Any, folder: str) -> None:
         return
 
     def refresh_token(configuration: Any) -> None:
-        refresh(configuration)  # sets the paths again, too
-        vars(configuration).update(files)
+        refresh(configuration)  # sets the paths and its own hook again, too
+        vars(configuration).update(files, refresh_api_key_hook=refresh_token)
 
     configuration.refresh_api_key_hook = refresh_token
 
