@@ -1,4 +1,7 @@
-"""Groups: all of the minimum is placed, or nothing, and the group is told why."""
+"""Groups: all of the minimum is placed, or nothing, and the group is told why.
+
+What holds for groups of every source is in `tests.test_groups_of_every_source`.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +58,6 @@ def test_a_group_that_fits_is_bound_as_a_whole() -> None:
     assert cluster.is_at_rest()
 
 
-def test_without_the_plugin_the_label_means_nothing() -> None:
-    cluster = Cluster()
-    cluster.add(*nodes(1), *members("g", 1))
-    cluster.run()
-    assert names_of(cluster, "g") == {"g-0"}
-
-
 def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> None:
     cluster = group_cluster()
     show(cluster, pod_group("g", minMember=5))
@@ -104,20 +100,6 @@ def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> 
     cluster.add(*nodes(2))
     settle(cluster, 2)
     assert len(names_of(cluster, "g")) == 6
-
-
-def test_a_replacement_goes_singly() -> None:
-    cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
-    pods = members("g", 2)
-    cluster.add(*nodes(1), *pods)
-    cluster.run()
-    cluster.add(*(pod.node("n0") for pod in pods))
-    cluster.remove(pods[0])
-    (new,) = members("g", 1, first=7)
-    cluster.add(new)
-    cluster.run()
-    assert cluster.counted_on(new) == "n0"
 
 
 def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None:
@@ -296,16 +278,6 @@ def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     cluster.remove(*pods[1:])
     assert len(cluster.queue.groups) == 0
     assert cluster.is_at_rest()
-
-
-def test_a_smaller_minimum_lets_a_waiting_group_in() -> None:
-    cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=5))
-    cluster.add(*nodes(1), *members("g", 5))
-    cluster.run()
-    show(cluster, pod_group("g", minMember=4))
-    settle(cluster, 2)
-    assert len(names_of(cluster, "g")) == 4
 
 
 def test_gated_members_do_not_count_until_they_are_let_go() -> None:

@@ -1,4 +1,7 @@
-"""PodGroups of Kubernetes: placed in kube-scheduler's way, with its messages."""
+"""PodGroups of Kubernetes: placed in kube-scheduler's way, with its messages.
+
+What holds for groups of every source is in `tests.test_groups_of_every_source`.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +59,6 @@ def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
     assert conditions(cluster) == [("g", "True", "Scheduled", "")]
     assert len(cluster.queue.groups) == 0
     assert cluster.is_at_rest()
-
-
-def test_without_the_gate_the_field_means_nothing() -> None:
-    cluster = Cluster()
-    cluster.add(*nodes(1), *members("g", 1))
-    cluster.run()
-    assert names_of(cluster, "g") == {"g-0"}
 
 
 def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> None:
@@ -142,28 +138,6 @@ def test_members_are_tried_in_the_order_in_which_they_came() -> None:
     cluster.add(*nodes(1, cpu="2"))
     cluster.run()
     assert names_of(cluster, "g") == {"g-9", "g-0"}
-
-
-def test_a_pod_group_that_comes_after_its_pods_wakes_them() -> None:
-    cluster = workload_cluster()
-    pods = members("g", 2)
-    cluster.add(*nodes(1), *pods)
-    cluster.run()
-    assert cluster.bound == []
-    show(cluster, gang("g", 2))
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 2
-
-
-def test_a_lower_min_count_wakes_the_gang() -> None:
-    cluster = workload_cluster()
-    show(cluster, gang("g", 3))
-    cluster.add(*nodes(1), *members("g", 2))
-    cluster.run()
-    assert cluster.bound == []
-    show(cluster, gang("g", 2))
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 2
 
 
 def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> None:

@@ -1,0 +1,280 @@
+"""What holds for groups of every source: one suite, whatever says that Pods belong together.
+
+What a source is told, in which words, is in `tests.test_groups` and `tests.test_workload_groups`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.core_harness import Cluster
+from tests.groups import names_of, nodes, racks, racks_of
+from tests.queues import pod as queued_pod
+from tests.queues import pods as queued_pods
+from tests.queues import queue
+from tests.queues import show as show_queues
+from tests.scripted import scripted
+from tests.sources import SOURCES, Source, cluster_of_all, cluster_of_tenants, every_source
+
+from bayplan.client.errors import ServerError
+from bayplan.framework import Status
+from bayplan.queue.places import Place
+from bayplan.testing import PodBuilder
+
+
+def settle(cluster: Cluster, rounds: int = 3) -> None:
+    """Run until nothing happens any more, backoffs included."""
+    for _ in range(rounds):
+        cluster.run()
+        cluster.wait(11)
+    cluster.run()
+
+
+def placed(cluster: Cluster, pods: list[PodBuilder]) -> int:
+    """How many of the Pods count on a node."""
+    return sum(bool(cluster.counted_on(pod)) for pod in pods)
+
+
+@every_source
+def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
+    cluster = cluster_of_all()
+    cluster.add(*nodes(2))
+    source.show(cluster, 3)
+    pods = source.members(3)
+    cluster.add(*pods[:2])
+    cluster.run()
+    assert cluster.bound == []
+    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED] * 2
+    cluster.add(pods[2])
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 3
+    assert len(cluster.queue.groups) == 0
+    assert cluster.is_at_rest()
+
+
+@every_source
+def test_where_groups_are_switched_off_its_pods_go_singly(source: Source) -> None:
+    cluster = Cluster()
+    source.show(cluster, 3)
+    cluster.add(*nodes(1), *source.members(1))
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 1
+
+
+@every_source
+def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
+    source: Source,
+) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3)
+    pods = source.members(3)
+    cluster.add(*nodes(1, cpu="2"), *pods)
+    settle(cluster)
+    assert cluster.bound == []
+    assert placed(cluster, pods) == 0
+    assert cluster.is_at_rest()
+    cluster.add(*nodes(2, cpu="2"))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 3
+    assert cluster.is_at_rest()
+
+
+@every_source
+def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3)
+    pods = source.members(6)
+    cluster.add(*pods, *nodes(1, cpu="4"))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 4
+    place = Place.UNSCHEDULABLE if source.later_ones_go_singly else Place.GROUPED
+    assert [cluster.place(pod) for pod in pods if not cluster.counted_on(pod)] == [place] * 2
+    cluster.add(*nodes(2))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 6
+
+
+@every_source
+def test_a_group_that_comes_after_its_pods_wakes_them(source: Source) -> None:
+    cluster = cluster_of_all()
+    cluster.add(*nodes(1), *source.members(2))
+    cluster.run()
+    assert cluster.bound == []
+    source.show(cluster, 2)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+@every_source
+def test_a_lower_minimum_lets_a_waiting_group_in(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3)
+    cluster.add(*nodes(1), *source.members(2))
+    cluster.run()
+    assert cluster.bound == []
+    source.show(cluster, 2)
+    cluster.run()
+    assert len(names_of(cluster, "g")) == 2
+
+
+@every_source
+def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3)
+    cluster.add(*source.members(2))
+    source.hide(cluster)
+    cluster.add(*nodes(1), *source.members(1, first=2))
+    settle(cluster)
+    assert cluster.bound == []
+
+
+@every_source
+def test_gated_pods_do_not_count_until_they_are_let_go(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 2)
+    first, gated = source.members(2)
+    cluster.add(*nodes(1), first, gated.gate("later"))
+    settle(cluster)
+    assert cluster.bound == []
+    cluster.add(gated.spec(schedulingGates=[]))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 2
+
+
+@every_source
+def test_a_replacement_needs_no_more_than_itself(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 2)
+    first, second = source.members(2)
+    cluster.add(*nodes(1, cpu="2"), first.node("n0"), second.node("n0"))
+    cluster.remove(second)
+    (new,) = source.members(1, first=7)
+    cluster.add(new)
+    settle(cluster)
+    assert cluster.counted_on(new) == "n0"
+
+
+@every_source
+def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 2)
+    pods = source.members(2)
+    cluster.writer.outcome = ServerError("no", status=500)
+    cluster.add(*nodes(1), *pods)
+    cluster.run()
+    assert placed(cluster, pods) == 0
+    cluster.writer.outcome = None
+    settle(cluster)
+    assert placed(cluster, pods) == 2
+    assert cluster.is_at_rest()
+
+
+@every_source
+def test_a_refusal_in_permit_keeps_the_whole_group_from_being_bound(source: Source) -> None:
+    plugin = scripted("Refuses", permit=Status.unschedulable("no"))
+    cluster = cluster_of_all(plugin)
+    source.show(cluster, 2)
+    pods = source.members(2)
+    cluster.add(*nodes(1), *pods)
+    settle(cluster)
+    assert cluster.bound == []
+    assert placed(cluster, pods) == 0
+
+
+# Topology
+
+
+@every_source
+def test_a_group_that_asks_for_one_rack_gets_one(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3, rack="rack")
+    cluster.add(*racks(2, 3, 2), *source.members(3))
+    settle(cluster)
+    assert racks_of(cluster, "g") == {"r1"}
+
+
+@every_source
+def test_pods_that_come_late_are_kept_in_the_rack_of_their_group(source: Source) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 2, rack="rack")
+    cluster.add(*racks(3, 4), *(pod.node(f"r0n{i}") for i, pod in enumerate(source.members(2))))
+    late = source.members(2, first=2)
+    cluster.add(*late)
+    settle(cluster)
+    assert sorted(cluster.counted_on(pod) for pod in late) == ["", "r0n2"]
+
+
+# Who goes together
+
+
+@pytest.mark.parametrize("preemptor", SOURCES, ids=lambda source: f"for-{source}")
+@every_source
+def test_a_group_that_others_preempt_goes_as_a_whole(source: Source, preemptor: Source) -> None:
+    """Two of its four Pods would be room enough."""
+    cluster = cluster_of_all()
+    source.show(cluster, 4)
+    cluster.add(*nodes(2, cpu="2"))
+    cluster.add(*(pod.node(f"n{i // 2}") for i, pod in enumerate(source.members(4))))
+    preemptor.show(cluster, 2, priority=1, name="h")
+    cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
+    cluster.run()
+    assert len(cluster.writer.deleted) == 4
+
+
+@pytest.mark.parametrize("preemptor", SOURCES, ids=lambda source: f"for-{source}")
+@pytest.mark.parametrize("source", [s for s in SOURCES if s.later_ones_go_singly], ids=str)
+def test_what_a_group_has_above_its_minimum_goes_one_by_one(
+    source: Source, preemptor: Source
+) -> None:
+    """A PodGroup of Kubernetes goes whole here: its disruption mode is All."""
+    cluster = cluster_of_all()
+    source.show(cluster, 2)
+    cluster.add(*nodes(1, cpu="4"), *(pod.node("n0") for pod in source.members(4)))
+    preemptor.show(cluster, 2, priority=1, name="h")
+    cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
+    cluster.run()
+    assert len(cluster.writer.deleted) == 2
+
+
+@every_source
+def test_a_queue_takes_a_group_back_as_a_whole(source: Source) -> None:
+    cluster = cluster_of_tenants()
+    show_queues(cluster, queue("mine", "x", guaranteed={"cpu": 2}), queue("lent", "default"))
+    source.show(cluster, 2)
+    cluster.add(*nodes(2, cpu="1"))
+    cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(source.members(2))))
+    cluster.add(*queued_pods("mine", 1, "x"))
+    cluster.run()
+    assert len(cluster.writer.deleted) == 2
+
+
+# Tenants
+
+
+@every_source
+def test_the_limit_of_a_queue_is_asked_about_the_whole_minimum(source: Source) -> None:
+    cluster = cluster_of_tenants()
+    show_queues(cluster, queue("mine", "default", limit={"cpu": 2}))
+    source.show(cluster, 3)
+    pods = source.members(3)
+    cluster.add(*nodes(1), *pods)
+    settle(cluster)
+    assert cluster.bound == []
+    assert {c.reason for _, c in cluster.recorder.conditions} == {"QueueLimit"}
+    assert len(cluster.recorder.conditions) == 3
+
+
+@every_source
+def test_a_queue_takes_room_back_in_the_one_rack_that_a_group_asks_for(source: Source) -> None:
+    cluster = cluster_of_tenants()
+    mine, lent = queue("mine", "default", guaranteed={"cpu": 2}), queue("lent", "x")
+    show_queues(cluster, mine, lent)
+    there = racks(1, 1, 2)
+    cluster.add(*there)
+    for day, node in enumerate(reversed(there), start=1):  # the oldest Pods are in r2
+        name = node.obj().name
+        lender = queued_pod(f"on-{name}", "x").node(name)
+        cluster.add(lender.start_time(f"2026-01-{day:02}T00:00:00Z"))
+    source.show(cluster, 2, rack="rack")
+    cluster.add(*source.members(2))
+    cluster.run()
+    assert sorted(cluster.writer.deleted) == ["on-r2n0", "on-r2n1"]
