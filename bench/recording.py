@@ -106,7 +106,7 @@ class StatusWriter:
         self._client = client
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """As `bayplan.attempt.report.StatusWriter.patch`."""
+        """As `bayplan.report.pods.StatusWriter.patch`."""
         self._client.patch_pod_status(pod, condition, nominated, lambda _: None)
 
 

@@ -26,7 +26,6 @@ import structlog
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.report import Report
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.cache.cache import Cache
@@ -39,13 +38,14 @@ from bayplan.framework.evictions import Evictions
 from bayplan.framework.status import Code, Status
 from bayplan.groups import words_label
 from bayplan.groups.decision import GroupDecision, GroupRejection
-from bayplan.groups.kubernetes_report import KubernetesGroupReport
-from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.report.kubernetes_groups import KubernetesGroupReport
+from bayplan.report.label_groups import LabelGroupReport
+from bayplan.report.pods import Report
 
 log = structlog.get_logger("groups")
 

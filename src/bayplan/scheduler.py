@@ -12,7 +12,7 @@ its node, and what plugins want done outside, such as evictions, is carried out.
 (`bayplan.binding`) then goes on by itself and comes back through the inbox, as `BindingEnded`. A
 group of Pods comes from the queue as one entry and is placed as a whole (`bayplan.group_cycle`). An
 attempt that fails, here or there, ends in `_fail`: the Pod returns to the queue, and its event and
-condition say why (`bayplan.attempt.report`).
+condition say why (`bayplan.report.pods`).
 
 Answers to kube-scheduler's ``pkg/scheduler/schedule_one.go``.
 
@@ -29,17 +29,13 @@ import structlog
 from bayplan.support import logs
 from bayplan.api.pod import Pod
 from bayplan.apply.effects import Effects
-from bayplan.attempt.object_report import ObjectReport
 from bayplan.attempt.outcome import Reason, Rejection
-from bayplan.attempt.report import Report
 from bayplan.binding.cycle import Binder, Binding
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
 from bayplan.engine.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.group_cycle import GroupCycle
-from bayplan.groups.kubernetes_report import KubernetesGroupReport
-from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import (
@@ -59,6 +55,10 @@ from bayplan.queue import update_events
 from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.report.kubernetes_groups import KubernetesGroupReport
+from bayplan.report.label_groups import LabelGroupReport
+from bayplan.report.objects import ObjectReport
+from bayplan.report.pods import Report
 from bayplan.telemetry.instrument import Instrument
 from bayplan.telemetry.pulse import Pulse
 from bayplan.world import World

@@ -10,12 +10,12 @@ from tests.core_harness import Cluster
 
 from bayplan.app.culprit import Culprit
 from bayplan.app.stuck_pods import StuckPods
-from bayplan.attempt.report import Report
 from bayplan.client.errors import Unreachable
 from bayplan.client.http import Http
 from bayplan.config.points import Point
 from bayplan.engine.faults import PLUGIN_TIMEOUT
 from bayplan.queue.places import Place
+from bayplan.report.pods import Report
 from bayplan.testing import make_node, make_pod
 
 

@@ -89,7 +89,7 @@ class Patches:
         self.nominated: list[tuple[str, str | None]] = []
 
     def patch(self, pod: Pod, condition: object, nominated: str | None) -> None:
-        """See `bayplan.attempt.report.StatusWriter`."""
+        """See `bayplan.report.pods.StatusWriter`."""
         self.nominated.append((pod.name, nominated))
 
 

@@ -34,7 +34,7 @@ class PodStatusWriter:
         self._writer = writer
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """See `bayplan.attempt.report.StatusWriter`."""
+        """See `bayplan.report.pods.StatusWriter`."""
 
         def done(error: ApiError | None) -> None:
             if error is not None and not isinstance(error, NotFound):
@@ -43,7 +43,7 @@ class PodStatusWriter:
         self._writer.patch_pod_status(pod, condition, nominated, done)
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
+        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
 
         def done(error: ApiError | None) -> None:
             if error is not None and not isinstance(error, NotFound):

@@ -17,8 +17,6 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.apply.effects import Effects
 from bayplan.apply.executor import Executor
-from bayplan.attempt.object_report import ObjectReport
-from bayplan.attempt.report import Report, StatusWriter
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
 from bayplan.binding.cycle import Binder
 from bayplan.config import ConfigError, EffectiveConfig, FieldError, ResolvedProfile
@@ -42,8 +40,6 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.framework.room import AsksForRoom
-from bayplan.groups.kubernetes_report import GroupStatusWriter, KubernetesGroupReport
-from bayplan.groups.label_report import LabelGroupReport
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
@@ -55,6 +51,10 @@ from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.settings import QueueSettings
 from bayplan.rejections.conflicts import Conflicts, PodReader
+from bayplan.report.kubernetes_groups import GroupStatusWriter, KubernetesGroupReport
+from bayplan.report.label_groups import LabelGroupReport
+from bayplan.report.objects import ObjectReport
+from bayplan.report.pods import Report, StatusWriter
 from bayplan.scheduler import Scheduler
 from bayplan.support.text import error_text
 from bayplan.telemetry.instrument import Instrument
@@ -69,14 +69,14 @@ class NoStatuses:
     """Writes no conditions."""
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """See `bayplan.attempt.report.StatusWriter`."""
+        """See `bayplan.report.pods.StatusWriter`."""
 
 
 class NoGroupStatuses:
     """Writes no conditions of PodGroups."""
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
+        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
 
 
 def _binding_workers() -> Workers:

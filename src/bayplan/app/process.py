@@ -29,9 +29,9 @@ from bayplan.app.serving import Serving
 from bayplan.app.sources import Sources
 from bayplan.app.stuck_pods import StuckPods
 from bayplan.app.watchdog import Watchdog
-from bayplan.attempt.report import Report
 from bayplan.config import EffectiveConfig
 from bayplan.engine.registry import Registry
+from bayplan.report.pods import Report
 from bayplan.server.options import PortOptions
 
 log = structlog.get_logger("process")

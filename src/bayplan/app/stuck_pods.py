@@ -17,7 +17,6 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.app.culprit import Culprit
 from bayplan.attempt.outcome import Rejection
-from bayplan.attempt.report import Report, not_scheduled
 from bayplan.client.connection import STRATEGIC_MERGE_PATCH
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
@@ -27,6 +26,7 @@ from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault, PluginTimeout
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.report.pods import Report, not_scheduled
 
 log = structlog.get_logger("watchdog")
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Placement, Rejection
-from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.node_table import IntArray
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, Detail, deciding
@@ -26,6 +25,7 @@ from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import PostFilterResult
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.placers import Placers
+from bayplan.report.pods import cut_note, skip_note
 
 Verdict = dict[str, Any]
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.pod import Pod
-from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.group_policy import KUBERNETES, Words
 from bayplan.cache.pod_groups import workload_group_key
 from bayplan.decide.group import deciding_group
@@ -21,6 +20,7 @@ from bayplan.groups.placers import Placers
 from bayplan.groups.words_kubernetes import condition_text, failures
 from bayplan.profiles import Profiles
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.report.pods import cut_note, skip_note
 from bayplan.world import World
 
 Verdict = dict[str, Any]

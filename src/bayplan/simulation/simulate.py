@@ -19,7 +19,6 @@ from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Member
 from bayplan.attempt.outcome import Placement, Rejection
-from bayplan.attempt.report import cut_note, skip_note
 from bayplan.cache.group_policy import Collects, Words
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
@@ -35,6 +34,7 @@ from bayplan.queue.active import ActiveQueue
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.turns import TurnQueue
+from bayplan.report.pods import cut_note, skip_note
 from bayplan.simulation.device_claims import bind_claims
 from bayplan.simulation.name_order import NameOrder
 

@@ -12,9 +12,9 @@ import msgspec
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
-from bayplan.attempt.report import StatusWriter
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, EventRecorder
+from bayplan.report.pods import StatusWriter
 from bayplan.testing.builder import Json
 
 P = ParamSpec("P")
@@ -125,13 +125,13 @@ class Recorder:
         self.events.append(RecordedEvent(regarding.name, type_, reason, action, note))
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """See `bayplan.attempt.report.StatusWriter`."""
+        """See `bayplan.report.pods.StatusWriter`."""
         if condition is not None:
             self.conditions.append((pod.name, condition))
         self.nominated.append((pod.name, nominated))
 
     def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
-        """See `bayplan.groups.kubernetes_report.GroupStatusWriter`."""
+        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
         self.group_conditions.append((pod_group.name, condition))
 
 

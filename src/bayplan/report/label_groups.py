@@ -19,12 +19,12 @@ from bayplan.support import logs
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.report import StatusWriter, cut_note
 from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.report.pods import StatusWriter, cut_note
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")

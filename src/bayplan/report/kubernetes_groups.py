@@ -16,13 +16,13 @@ from bayplan.support import logs
 from bayplan.api.meta import Condition
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.attempt.outcome import Reason
-from bayplan.attempt.report import Report
 from bayplan.engine.runtime import Framework
 from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import failures, reason_of
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.report.pods import Report
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")

@@ -8,7 +8,7 @@ from tests.queues import hide, name_space, pod, queue, queue_cluster, show
 
 from bayplan.api.queues import Queue
 from bayplan.api.scheduling import ElasticQuota
-from bayplan.attempt.object_report import CHECK_SECONDS
+from bayplan.report.objects import CHECK_SECONDS
 from bayplan.testing import Cluster
 from bayplan.testing.builder import Builder
 

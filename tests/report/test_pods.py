@@ -8,8 +8,8 @@ import pytest
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
-from bayplan.attempt.report import NOTE_LIMIT, cut_note
 from bayplan.framework import Status
+from bayplan.report.pods import NOTE_LIMIT, cut_note
 from bayplan.testing import make_node, make_pod
 
 
