@@ -27,6 +27,23 @@ def test_a_wrong_file_ends_with_2_and_every_error_on_stderr(tmp_path: Path, comm
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("parallelism: " + "9" * 5001, "line 3: parallelism: a number of 5001 digits"),
+        ("profiles: " + "[" * 3000, "is nested deeper than 200 levels"),
+    ],
+    ids=["number", "brackets"],
+)
+def test_a_hostile_file_ends_with_2_and_one_line(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(f"{HEADER}{text}\n")
+    result = CliRunner().invoke(app, ["check", str(file)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{file}: ")
+    assert result.stderr.endswith(f"{problem}\n")
+
+
 def test_warnings_go_to_stderr(tmp_path: Path) -> None:
     file = tmp_path / "odd.yaml"
     file.write_text(f"{HEADER}profiles: [{{pluginConfig: [{{name: Foo}}]}}]\n")

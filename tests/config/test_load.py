@@ -21,6 +21,7 @@ from bayplan.config import (
     resolve_config,
 )
 from bayplan.config.args import NodeResourcesFitArgs
+from bayplan.config.load import MOST_CHARACTERS
 
 
 def test_errors_are_led_by_the_file_and_all_told(tmp_path: Path) -> None:
@@ -56,6 +57,13 @@ def test_a_file_of_other_bytes_says_so(tmp_path: Path) -> None:
     file = tmp_path / "latin.yaml"
     file.write_bytes(b"\xe9\n")
     with pytest.raises(ConfigError, match="is no UTF-8 text"):
+        load_config(file, IN_TREE)
+
+
+def test_a_file_that_no_config_map_could_hold_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    file.write_text("#" * (MOST_CHARACTERS + 1))
+    with pytest.raises(ConfigError, match="has more than 1048576 characters"):
         load_config(file, IN_TREE)
 
 

@@ -94,3 +94,36 @@ def test_keys_become_texts() -> None:
 def test_only_the_first_document_is_read(text: str, more: bool) -> None:
     document = parse(text)
     assert (document.data, document.more) == ({"a": 1}, more)
+
+
+LAUGHS = "a0: &a0 [x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
+)
+MERGES = "m0: &m0 {a: 1}\n" + "".join(
+    f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 10)}]}}\n" for i in range(1, 12)
+)
+ALIASES = "aliases stand for more than 10000 values"
+HOSTILE = {
+    "aliases of aliases": (LAUGHS, ALIASES),
+    "merges of merges": (MERGES, ALIASES),
+    "lists in lists": ("- " * 5000, "is nested deeper than 200 levels"),
+    "mappings in mappings": ("a: " + "{a: " * 5000, "is nested deeper than 200 levels"),
+    "open brackets": ("[" * 5000, "is nested deeper than 200 levels"),
+    "JSON in JSON": ('{"a": ' * 5000, "is nested deeper than 200 levels"),
+    "an integer": ("a:\n  b: " + "9" * 5001, "line 2: a.b: a number of 5001 digits"),
+    "a hexadecimal integer": ("a: 0x" + "f" * 5001, "line 1: a: a number of 5003 digits"),
+    "an integer in JSON": ('{"a": ' + "9" * 5001 + "}", "a number of 5001 digits"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_that_would_take_all_memory_or_time_is_refused(name: str) -> None:
+    text, message = HOSTILE[name]
+    with pytest.raises(ConfigError) as error:
+        parse(text)
+    assert str(error.value).endswith(message)
+
+
+def test_aliases_that_come_to_little_are_followed() -> None:
+    text = "a: &a [1, 2]\nb: [*a, *a]\n"
+    assert parse(text).data == {"a": [1, 2], "b": [[1, 2], [1, 2]]}

@@ -75,6 +75,53 @@ def test_a_page_answers_the_methods_that_it_has(
     assert content_type == "text/plain; charset=utf-8"
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [
+        pytest.param(
+            b"GET /echo HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            b"HTTP/1.0 400 ",
+            b"Content-Length is no length\n",
+            id="digits without end",
+        ),
+        pytest.param(
+            b"GET /echo HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n",
+            b"HTTP/1.0 400 ",
+            b"Content-Length is no length\n",
+            id="a digit of Unicode",
+        ),
+        pytest.param(
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"HTTP/1.0 505 ",
+            b"Invalid HTTP version (2.0)\n",
+            id="HTTP/2",
+        ),
+        pytest.param(
+            b"BREW /pot HTTP/1.1\r\n\r\n",
+            b"HTTP/1.0 501 ",
+            b"Unsupported method ('BREW')\n",
+            id="no method",
+        ),
+        pytest.param(
+            b"GET / HTTP/one\r\n\r\n",
+            b"HTTP/1.0 400 ",
+            b"Bad request version ('HTTP/one')\n",
+            id="no version",
+        ),
+    ],
+)
+def test_what_is_no_request_is_told_so_in_plain_text(
+    plain: Client, sent: bytes, status: bytes, said: bytes
+) -> None:
+    with plain.connect() as connection:
+        connection.sendall(sent)
+        with connection.makefile("rb") as stream:
+            answer = stream.read()
+    assert answer.startswith(status)
+    assert b"Content-Type: text/plain" in answer
+    assert answer.endswith(said)
+
+
 def test_a_request_that_is_too_long_is_refused_before_it_is_read(plain: Client) -> None:
     with plain.connect() as connection:
         connection.sendall(b"PUT /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MOST_BYTES + 1))

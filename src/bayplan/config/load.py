@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from bayplan.config.intree import KnownPlugin
 
+MOST_CHARACTERS = 2**20
+"""Of a file; a ConfigMap cannot hold more."""
 _OLD_VERSIONS = frozenset({"v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3"})
 
 
@@ -68,11 +70,15 @@ def load_config(
         ConfigError: the file cannot be read, or cannot be used; its lines begin with the path.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
     except OSError as error:
         raise ConfigError([FieldError("", error.strerror or str(error))], str(path)) from None
     except UnicodeDecodeError:
         raise ConfigError([FieldError("", "is no UTF-8 text")], str(path)) from None
+    if len(text) > MOST_CHARACTERS:
+        too_long = FieldError("", f"has more than {MOST_CHARACTERS} characters")
+        raise ConfigError([too_long], str(path))
     return parse_config(text, known, str(path), gates)
 
 

@@ -4,6 +4,9 @@ They turn YAML 1.1 into JSON first, so plain scalars are resolved by the rules o
 that does this, not by PyYAML's: `010` is eight, `1e3` is a number, `1:30` and `2001-01-01` are
 texts, `y` is true. Text that begins with `{` is JSON and nothing else. A key that occurs twice is
 an error.
+
+Text may come from anybody who can write a ConfigMap, and is read beside a running scheduler: how
+deep it is, how long its numbers are, and what its aliases come to are bounded.
 """
 
 from __future__ import annotations
@@ -31,6 +34,12 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 # Beyond it Go writes a whole float with an exponent, which is no integer to its JSON decoder.
 _WHOLE_FLOAT_LIMIT = 1e21
+_MOST_DIGITS = 400
+"""Of a number; the largest that a float can be has 309."""
+_MOST_LEVELS = 200
+_MOST_ALIASED = 10_000
+"""Values that aliases may stand for, beside those that are written out."""
+_TOO_DEEP = FieldError("", f"is nested deeper than {_MOST_LEVELS} levels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +65,15 @@ def parse(text: str, *, large: bool = False) -> Document:
         return _parse_json(text)
     try:
         make_loader: Any = _FastLoader if large else _Loader
-        return _parse_yaml(make_loader(text))
+        return _parse_yaml(make_loader(text), len(text) + _MOST_ALIASED)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError([FieldError("", f"{where}{error.problem or error.context}")]) from None
     except yaml.YAMLError as error:
         raise ConfigError([FieldError("", str(error).replace("\n", " "))]) from None
+    except RecursionError:
+        raise ConfigError([_TOO_DEEP]) from None
 
 
 def _parse_json(text: str) -> Document:
@@ -78,10 +89,17 @@ def _parse_json(text: str) -> Document:
     def no_number(name: str) -> None:
         raise ConfigError([FieldError("", f"{name} is no JSON number")])
 
+    def number(digits: str) -> int:
+        if len(digits) > _MOST_DIGITS:
+            raise ConfigError([FieldError("", _too_long(digits))])
+        return int(digits)
+
     try:
-        data = json.loads(text, object_pairs_hook=pairs, parse_constant=no_number)
+        data = json.loads(text, object_pairs_hook=pairs, parse_constant=no_number, parse_int=number)
     except json.JSONDecodeError as error:
         raise ConfigError([FieldError("", f"line {error.lineno}: {error.msg}")]) from None
+    except RecursionError:
+        raise ConfigError([_TOO_DEEP]) from None
     return Document(data, tuple(duplicates))
 
 
@@ -96,7 +114,18 @@ class _GoTags(yaml.resolver.Resolver):
 
 
 class _Loader(_GoTags, yaml.SafeLoader):
-    """Composes nodes."""
+    """Composes nodes, no deeper than `_MOST_LEVELS`."""
+
+    _level = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._level += 1
+        if self._level > _MOST_LEVELS:
+            raise ConfigError([_TOO_DEEP])
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
 
 
 class _FastLoader(_GoTags, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -118,12 +147,12 @@ def _kind_of_plain(value: str) -> str:
     return "str"
 
 
-def _parse_yaml(loader: Any) -> Document:
+def _parse_yaml(loader: Any, most_values: int) -> Document:
     try:
         root = loader.get_node() if loader.check_node() else None
         if root is None:
             return Document(None)
-        builder = _Builder()
+        builder = _Builder(most_values)
         data = builder.build(root, "")
         return Document(data, tuple(builder.duplicates), loader.check_node())
     finally:
@@ -132,16 +161,27 @@ def _parse_yaml(loader: Any) -> Document:
 
 @dataclass(slots=True)
 class _Builder:
-    """Turns composed nodes into data and remembers the keys that came twice."""
+    """Turns composed nodes into data and remembers the keys that came twice.
 
+    Attributes:
+        left: how many values there may still be. A text has fewer values than characters, so more
+            of them come of aliases.
+    """
+
+    left: int
     duplicates: list[FieldError] = field(default_factory=list)
     _open: list[yaml.Node] = field(default_factory=list)
 
     def build(self, node: yaml.Node, path: str) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise _error(f"{_at(path)}aliases stand for more than {_MOST_ALIASED} values", node)
         if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
+            return _scalar(node, path)
         if node in self._open:
             raise _error("the anchor contains itself", node)
+        if len(self._open) == _MOST_LEVELS:
+            raise ConfigError([_TOO_DEEP])
         self._open.append(node)
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -189,7 +229,7 @@ def _key(node: yaml.Node) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
+def _scalar(node: yaml.ScalarNode, path: str = "") -> str | int | float | bool | None:
     kind = node.tag.removeprefix(_TAG)
     value: str = node.value
     if kind == "null":
@@ -198,7 +238,17 @@ def _scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
         return value
     if _kind_of_plain(value or "~") not in {"bool": ("bool",)}.get(kind, ("int", "float")):
         raise _error(f'"{value}" is no {kind}', node)
+    if kind != "bool" and len(value) > _MOST_DIGITS:
+        raise _error(_at(path) + _too_long(value), node)
     return value in _TRUE if kind == "bool" else _number(value.replace("_", ""), node)
+
+
+def _at(path: str) -> str:
+    return f"{path}: " if path else ""
+
+
+def _too_long(digits: str) -> str:
+    return f"a number of {len(digits)} digits"
 
 
 def _number(text: str, node: yaml.ScalarNode) -> int | float:

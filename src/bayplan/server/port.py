@@ -31,6 +31,8 @@ log = structlog.get_logger("port")
 
 MOST_BYTES = 64 * 1024
 """Of a request: its line, headers and body."""
+MOST_DIGITS = 20
+"""Of a Content-Length."""
 SILENCE_SECONDS = 10.0
 """After which a client that sends or takes nothing is given up."""
 BACKLOG = 128
@@ -170,7 +172,10 @@ class _Exchange(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         length = self.headers.get("Content-Length") or "0"
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not (length.isascii() and length.isdecimal()) or len(length) > MOST_DIGITS:
+            self._send(text(400, "Content-Length is no length"))
+            return
+        if int(length) > MOST_BYTES:
             self._send(text(413, f"a request has at most {MOST_BYTES} bytes"))
             return
         body = self.rfile.read(int(length))
@@ -212,6 +217,13 @@ class _Exchange(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(answer.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request of HTTP/1 is answered as all else is: in plain text."""
+        del explain
+        # Without a version that was understood nothing but the text would be sent.
+        self.request_version = "HTTP/1.0"
+        self._send(text(code, message or "no request of HTTP/1"))
 
     def log_message(self, *_: object) -> None:
         """Requests are not logged."""
