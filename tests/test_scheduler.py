@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import structlog
 from tests.core_harness import Cluster, profile, uid_of
 from tests.scripted import scripted
 
+from bayplan import scheduler
 from bayplan.framework import Status
 from bayplan.queue.places import Place
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -139,3 +142,16 @@ def test_many_pods_over_few_nodes_never_overcommit_one() -> None:
     assert all(info.free("cpu") == 0 for info in cluster.cache.nodes)
     assert cluster.metrics.render().count(b"scheduler_schedule_attempts_total{") == 2
     assert cluster.is_at_rest()
+
+
+def test_a_binding_that_fails_is_logged_with_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "log", structlog.get_logger())
+    cluster = Cluster(bare=True)
+    cluster.writer.outcome = RuntimeError("refused")
+    cluster.add(make_node("n1").capacity(cpu="1", pods=9), make_pod("p"))
+    with structlog.testing.capture_logs() as lines:
+        cluster.cycle()
+        cluster.take_in()
+    failures = [line for line in lines if line["log_level"] == "error"]
+    assert [(line["pod"], line["node"]) for line in failures] == [("default/p", "n1")]
+    assert "refused" in failures[0]["err"]

@@ -209,7 +209,9 @@ class GroupCycle:
             and self._cache.is_assumed(binding.pod.uid)
         )
         if again:
-            log.warning("Binding a Pod of a group again", pod=binding.pod.key, err=status.message)
+            text = "Binding a Pod of a group again"
+            pod = binding.pod
+            log.warning(text, pod=pod.key, node=pod.node_name, err=status.message)
             self._binder.retry(binding)
         return again
 

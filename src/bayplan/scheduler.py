@@ -308,7 +308,7 @@ class Scheduler:
             # No plugin to wait for: PreBind and Bind failures are tried again after a backoff.
             reason = Reason.UNSCHEDULABLE if status.rejected else Reason.SCHEDULER_ERROR
             rejection = Rejection(reason, status.message)
-        self._fail(queued, binding.framework, rejection, binding.started)
+        self._fail(queued, binding.framework, rejection, binding.started, binding.pod.node_name)
         # Its resources are free again: wake other Pods. Not itself, which is requeued already.
         freed = update_events.ASSIGNED_POD_DELETE
         self._queue.move_all(freed, binding.pod, None, lambda other: other is not queued)
@@ -336,18 +336,25 @@ class Scheduler:
     # Failure, of either cycle
 
     def _fail(
-        self, queued: QueuedPod, framework: Framework, rejection: Rejection, started: float
+        self,
+        queued: QueuedPod,
+        framework: Framework,
+        rejection: Rejection,
+        started: float,
+        node_name: str = "",
     ) -> None:
-        """The attempt failed: back to the queue, and say why on the Pod."""
+        """The attempt failed, with this node chosen or none: back to the queue, and say why."""
         failed = rejection.reason is Reason.SCHEDULER_ERROR
         result = "error" if failed else "unschedulable"
         seconds = time.perf_counter() - started
         self._instrument.attempt(queued.pod, framework.name, result, seconds)
+        where = {"node": node_name} if node_name else {}
         if failed:
-            log.error("Error scheduling pod; retrying", pod=queued.pod.key, err=rejection.message)
+            text = "Error scheduling pod; retrying"
+            log.error(text, pod=queued.pod.key, err=rejection.message, **where)
         elif logs.enabled(2):
             text = "Unable to schedule pod; no fit; waiting"
-            log.info(text, v=2, pod=queued.pod.key, err=rejection.message)
+            log.info(text, v=2, pod=queued.pod.key, err=rejection.message, **where)
         place = self._queue.add_unschedulable_if_not_present(
             queued,
             rejection.unschedulable_plugins,
