@@ -192,7 +192,7 @@ class GroupsMachine(RuleBasedStateMachine):
             for uid, queued in entry.members.items():
                 assert queued is grouped[uid]
                 if entry.place is not Place.IN_FLIGHT:
-                    assert self.queue.groups.entry_of(queued.pod) is entry
+                    assert self.queue.groups.entry_of_pod(queued.pod) is entry
             assert entry.members or entry.place is Place.IN_FLIGHT
             gathering = entry.gathering()
             for queued in list(entry.members.values()):

@@ -37,7 +37,7 @@ class GroupExplainer:
 
     def of_pod(self, pod: Pod) -> Verdict:
         """What becomes of a Pod with its group: ``name``, ``node``, ``message``; empty for none."""
-        entry = self._groups.entry_of(pod)
+        entry = self._groups.entry_of_pod(pod)
         if entry is None or pod.uid not in entry.members:
             return {}
         verdict = self._of_entry(entry)

@@ -60,7 +60,7 @@ class QueuedGroups:
         """How many groups are in each place; any thread may ask."""
         return Counter(str(entry.place) for entry in self)
 
-    def holds(self, queued: QueuedPod) -> bool:
+    def waits_with_group(self, queued: QueuedPod) -> bool:
         """Whether the Pod has to wait for its group."""
         if not self._plugins or isinstance(queued, QueuedGroup):
             return False
@@ -68,7 +68,7 @@ class QueuedGroups:
         if plugin is None:
             return False
         always = plugin.policy.collects is Collects.ALWAYS
-        return always or self.gathers(plugin, key, queued.pod)
+        return always or self._has_to_gather(plugin, key, queued.pod)
 
     def group_of(self, pod: Pod) -> tuple[GroupSource | None, str]:
         """The plugin that groups the Pod, and the key of the group."""
@@ -81,7 +81,7 @@ class QueuedGroups:
         """Whether a Pod of the group has a node."""
         return key in self._bound
 
-    def gathers(self, plugin: GroupSource, key: str, pod: Pod) -> bool:
+    def _has_to_gather(self, plugin: GroupSource, key: str, pod: Pod) -> bool:
         """Whether no Pod of the group, or of a sub-group that ``pod`` is in, has a node yet."""
         bound = self._bound.get(key)
         if bound is None:
@@ -96,7 +96,7 @@ class QueuedGroups:
         """By sub-group, how many Pods of the group have a node."""
         return {name: len(uids) for name, uids in self._bound.get(key, {}).items()}
 
-    def lacks(self, queued: QueuedPod) -> bool:
+    def completes_group(self, queued: QueuedPod) -> bool:
         """Whether the Pod's group has begun, has lost its minimum, and so needs this Pod."""
         if not self._bound or not self._plugins:
             return False
@@ -109,16 +109,16 @@ class QueuedGroups:
         name = sub_group_of(queued.pod.shape)
         return group is not None and group.lacks(self._scheduled(key), name)
 
-    def entry_of(self, pod: Pod) -> QueuedGroup | None:
+    def entry_of_pod(self, pod: Pod) -> QueuedGroup | None:
         """The entry of the Pod's group, where there is one."""
         if not self._entries:
             return None
         plugin, key = self.group_of(pod)
         return None if plugin is None else self._entries.get(group_uid(plugin, key, pod))
 
-    def join(self, queued: QueuedPod, now: float) -> QueuedGroup:
+    def add_member(self, queued: QueuedPod, now: float) -> QueuedGroup:
         """The Pod waits for its group from now on; returns the entry, made where there is none."""
-        entry = self.entry_of(queued.pod)
+        entry = self.entry_of_pod(queued.pod)
         if entry is None:
             plugin, key = self.group_of(queued.pod)
             assert plugin is not None
@@ -131,10 +131,10 @@ class QueuedGroups:
             self._entries[entry.uid] = entry
             self._by_key.setdefault(key, []).append(entry)
         entry.add_member(queued)
-        self._let_go(queued)
+        self._ungate_member(queued)
         return entry
 
-    def hold(self, queued: QueuedPod, status: Status) -> QueuedGroup | None:
+    def gate_member(self, queued: QueuedPod, status: Status) -> QueuedGroup | None:
         """A PreEnqueue plugin gates the Pod; returns the entry that is gated, too."""
         if not self._plugins or isinstance(queued, QueuedGroup):
             return None
@@ -149,7 +149,7 @@ class QueuedGroups:
             entry.held = held
         return entry
 
-    def _let_go(self, queued: QueuedPod) -> bool:
+    def _ungate_member(self, queued: QueuedPod) -> bool:
         """Nothing holds the Pod back any more; whether something did."""
         if not self._held:
             return False
@@ -162,17 +162,17 @@ class QueuedGroups:
             del self._held[uid]
         return True
 
-    def part(self, queued: QueuedPod) -> QueuedGroup | None:
+    def remove_member(self, queued: QueuedPod) -> QueuedGroup | None:
         """The Pod no longer waits for its group; returns the changed entry."""
-        let_go = self._let_go(queued)
-        entry = self.entry_of(queued.pod)
-        if entry is None or (entry.drop_member(queued.uid) is None and not let_go):
+        ungated = self._ungate_member(queued)
+        entry = self.entry_of_pod(queued.pod)
+        if entry is None or (entry.drop_member(queued.uid) is None and not ungated):
             return None
         if entry.pod.uid == queued.uid and entry.members:
             entry.pod = next(iter(entry.members.values())).pod
         return entry
 
-    def forget(self, entry: QueuedGroup) -> None:
+    def remove_entry(self, entry: QueuedGroup) -> None:
         """The entry is no more."""
         del self._entries[entry.uid]
         siblings = self._by_key[entry.key]
@@ -200,9 +200,9 @@ class QueuedGroups:
         self._bound.clear()
         for pod in pods:
             if not assumed(pod.uid) or pod.uid in counted:
-                self.bound(pod)
+                self.pod_bound(pod)
 
-    def bound(self, pod: Pod) -> str:
+    def pod_bound(self, pod: Pod) -> str:
         """The Pod has a node; returns the key of its group, "" for none."""
         key = self._key_of(pod)
         if key:
@@ -210,10 +210,10 @@ class QueuedGroups:
                 parts = self._bound.setdefault(key, {})
                 parts.setdefault(sub_group_of(pod.shape), set()).add(pod.uid)
             else:
-                self.unbound(pod)
+                self.pod_unbound(pod)
         return key
 
-    def unbound(self, pod: Pod) -> None:
+    def pod_unbound(self, pod: Pod) -> None:
         """The Pod has left its node, or is about to."""
         key = self._key_of(pod)
         parts = self._bound.get(key, {}) if key else {}

@@ -123,3 +123,51 @@ MOVES: Mapping[Place, Mapping[Place, str]] = {
     },
 }
 """From where, to where, and why; a move that is not here is a bug."""
+
+
+class MemberEvent(enum.Enum):
+    """What happens to one Pod of a group that waits."""
+
+    CAME = "waits with the group from now on"
+    WENT = "waits with it no longer, or has changed"
+    GATED = "is held back, and the group with it"
+
+
+class GroupMove(enum.Enum):
+    """What becomes of the entry of the group by that."""
+
+    STAY = "nothing"
+    LET_IN = "asked for what it lacks; to the active Pods, or to backoff, if that is nothing"
+    RETRY = "like a Pod that an event has woken, unless a Pod of that shape was rejected"
+    ASK = "asked for what it lacks; gated if that is something"
+
+
+GROUP_MOVES: Mapping[MemberEvent, Mapping[Place, GroupMove]] = {
+    MemberEvent.CAME: {
+        Place.OUTSIDE: GroupMove.LET_IN,
+        Place.GATED: GroupMove.LET_IN,
+        Place.UNSCHEDULABLE: GroupMove.RETRY,
+        Place.ACTIVE: GroupMove.ASK,
+        Place.BACKOFF: GroupMove.ASK,
+        Place.IN_FLIGHT: GroupMove.STAY,
+    },
+    MemberEvent.WENT: {
+        Place.GATED: GroupMove.LET_IN,
+        Place.UNSCHEDULABLE: GroupMove.ASK,
+        Place.ACTIVE: GroupMove.ASK,
+        Place.BACKOFF: GroupMove.ASK,
+        Place.IN_FLIGHT: GroupMove.STAY,
+    },
+    MemberEvent.GATED: {
+        Place.GATED: GroupMove.STAY,
+        Place.UNSCHEDULABLE: GroupMove.ASK,
+        Place.ACTIVE: GroupMove.ASK,
+        Place.BACKOFF: GroupMove.ASK,
+        Place.IN_FLIGHT: GroupMove.STAY,
+    },
+}
+"""By what happens to a Pod and the place of its group's entry; a pair that is not here is a bug.
+
+An entry in flight comes back by `group_placed`, `group_rejected` or `group_ended` of the queue;
+each of these looks at all Pods again.
+"""

@@ -36,7 +36,7 @@ from bayplan.queue.hints import Strategy
 from bayplan.queue.holds import Holds, timeout_of
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
-from bayplan.queue.places import Place
+from bayplan.queue.places import GROUP_MOVES, GroupMove, MemberEvent, Place
 from bayplan.queue.pod_places import PodPlaces
 from bayplan.queue.policy import NO_POLICY, QueuePolicy
 from bayplan.queue.queued_group import QueuedGroup
@@ -113,8 +113,8 @@ class SchedulingQueue:
             self._ask_gate(queued)
             if queued.gating_plugin:
                 self._places.move(queued, Place.GATED, event.label)
-            elif self.groups.holds(queued):
-                self._join(queued, event.label)
+            elif self.groups.waits_with_group(queued):
+                self._enter_group(queued, event.label)
         self._places.in_flight.record(event, None, None)
 
     # The scheduling cycle
@@ -126,11 +126,11 @@ class SchedulingQueue:
         become ready by itself waits with its group instead if that has lost its nodes meanwhile.
         """
         while (queued := self._places.pop(update_events.POP_FROM_BACKOFF_Q)) is not None:
-            if not self.groups.holds(queued):
+            if not self.groups.waits_with_group(queued):
                 queued.attempts += 1
                 return queued
             self._places.rejected(queued)
-            self._join(queued, update_events.ASSIGNED_POD_DELETE.label)
+            self._enter_group(queued, update_events.ASSIGNED_POD_DELETE.label)
         return None
 
     def done(self, uid: str) -> None:
@@ -256,11 +256,11 @@ class SchedulingQueue:
             if isinstance(queued, QueuedGroup) or self._holds.of(queued.pod) is None:
                 continue
             if queued.place is Place.GROUPED:
-                self._part(queued)
+                self._leave_group(queued)
             if queued.place is not Place.IN_FLIGHT:
                 self._ask_gate(queued)
                 self._places.move(queued, Place.GATED, PLUGIN_TIMEOUT)
-                self._hold_group(queued)
+                self._gate_group(queued)
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         self.nominator.update(queued.pod, pod)
@@ -337,7 +337,7 @@ class SchedulingQueue:
     def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
         """A Pod that has a node has changed."""
         if old.deleted is not new.deleted or old.labels is not new.labels:
-            self.groups.unbound(old)
+            self.groups.pod_unbound(old)
             self.group_member_bound(new)
         for event in update_events.pod_update_events(old, new):
             self.move_all(event, old, new)
@@ -348,7 +348,7 @@ class SchedulingQueue:
         A group that waits for several Pods to leave does not care for each of them, only for the
         last.
         """
-        self.groups.unbound(pod)
+        self.groups.pod_unbound(pod)
         self.move_all(
             update_events.ASSIGNED_POD_DELETE,
             pod,
@@ -364,7 +364,7 @@ class SchedulingQueue:
         for pod in pods:
             queued = self._places.pods.get(pod.uid)
             if queued is not None and queued.place is Place.GROUPED:
-                queued = self.groups.entry_of(queued.pod)
+                queued = self.groups.entry_of_pod(queued.pod)
             if queued is None or queued.place is Place.ACTIVE:
                 continue
             flight = self._places.in_flight.get(queued.uid)
@@ -433,7 +433,7 @@ class SchedulingQueue:
         return queued.place is not Place.GATED
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str) -> None:
-        if strategy is Strategy.SKIP and not self.groups.holds(queued):
+        if strategy is Strategy.SKIP and not self.groups.waits_with_group(queued):
             self._places.move(queued, Place.UNSCHEDULABLE, event)
         elif strategy is Strategy.AFTER_BACKOFF and self._places.backoff.is_backing_off(queued):
             self._let_in(queued, Place.BACKOFF, event)
@@ -450,13 +450,13 @@ class SchedulingQueue:
         if queued.gating_plugin:
             place = Place.GATED
             queued.was_flushed_from_unschedulable = False
-            self._hold_group(queued)
-        elif self.groups.holds(queued) and not (
+            self._gate_group(queued)
+        elif self.groups.waits_with_group(queued) and not (
             place is Place.BACKOFF and self._backs_off_alone(queued)
         ):
-            self._join(queued, event)
+            self._enter_group(queued, event)
             return queued.place
-        queued.completes_group = self.groups.lacks(queued)
+        queued.completes_group = self.groups.completes_group(queued)
         if place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
         self._places.move(queued, place, event)
@@ -469,7 +469,7 @@ class SchedulingQueue:
         Where no others wait, or theirs failed, too, the entry of the group backs off. One that is
         in flight takes its Pods back first.
         """
-        entry = self.groups.entry_of(queued.pod)
+        entry = self.groups.entry_of_pod(queued.pod)
         if entry is None or entry.place is Place.IN_FLIGHT or queued.rejectors:
             return False
         return entry.place is not Place.BACKOFF or bool(entry.rejectors)
@@ -490,48 +490,36 @@ class SchedulingQueue:
 
     # Groups
 
-    def _join(self, queued: QueuedPod, event: str) -> None:
+    def _enter_group(self, queued: QueuedPod, event: str) -> None:
         """The Pod waits with its group; the group may be complete now."""
         self._places.move(queued, Place.GROUPED, event)
-        entry = self.groups.join(queued, self._clock())
+        entry = self.groups.add_member(queued, self._clock())
         if entry.place is Place.OUTSIDE and self.groups.has_begun(entry.key):
             self._gather_singles(entry, event)
-        if entry.place in (Place.OUTSIDE, Place.GATED):
-            self._let_group_in(entry, event)
-        elif entry.place is Place.UNSCHEDULABLE:
-            # A Pod whose binding failed held room when others of its shape were rejected.
-            held_room = queued.consecutive_errors_count > 0
-            if held_room or not entry.has_rejected(queued.pod):
-                self._requeue(entry, Strategy.AFTER_BACKOFF, event)
-        else:
-            self._members_changed(entry, event)
+        self._move_group(entry, MemberEvent.CAME, queued, event)
 
     def _gather_singles(self, entry: QueuedGroup, event: str) -> None:
         """Single Pods join their sub-group again after its last Pod with a node is gone."""
         places = self._places
         for queued in (*places.active, *places.backoff, *places.unschedulable):
             mine = self.groups.group_of(queued.pod)[1] == entry.key
-            if mine and self.groups.holds(queued):
+            if mine and self.groups.waits_with_group(queued):
                 places.move(queued, Place.GROUPED, event)
-                self.groups.join(queued, self._clock())
+                self.groups.add_member(queued, self._clock())
 
-    def _hold_group(self, queued: QueuedPod) -> None:
+    def _gate_group(self, queued: QueuedPod) -> None:
         """The Pod is gated; gate its group if the policy says so."""
         status = Status.unresolvable(queued.gating_reason).by(queued.gating_plugin)
-        entry = self.groups.hold(queued, status)
-        if entry is not None and entry.place not in (Place.GATED, Place.IN_FLIGHT):
-            self._ask_gate(entry)
-            self._places.move(entry, Place.GATED, update_events.UNSCHEDULED_POD_ADD.label)
-
-    def _let_group_in(self, entry: QueuedGroup, event: str) -> None:
-        waits = entry.attempts and self._places.backoff.is_backing_off(entry)
-        self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
+        entry = self.groups.gate_member(queued, status)
+        if entry is not None:
+            event = update_events.UNSCHEDULED_POD_ADD.label
+            self._move_group(entry, MemberEvent.GATED, queued, event)
 
     def _update_member(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
         """A Pod of a group has changed, and may belong to another group now."""
-        entry = self.groups.entry_of(old)
-        if self.groups.entry_of(new) is not entry:
-            self._part(queued)
+        entry = self.groups.entry_of_pod(old)
+        if self.groups.entry_of_pod(new) is not entry:
+            self._leave_group(queued)
             entry = None
         self._replace(queued, new)
         # Nothing can hold a Pod back later where even one that is held waits with its group.
@@ -540,11 +528,11 @@ class SchedulingQueue:
         ):
             entry.add_member(queued)
             entry.pod = new if entry.pod.uid == new.uid else entry.pod
-            self._members_changed(entry, "PodUpdate")
+            self._move_group(entry, MemberEvent.WENT, queued, "PodUpdate")
         else:
-            self._part(queued)
+            self._leave_group(queued)
             self._let_in(queued, Place.ACTIVE, update_events.UNSCHEDULED_POD_ADD.label)
-            entry = self.groups.entry_of(new)
+            entry = self.groups.entry_of_pod(new)
         if entry is not None and entry.place is Place.UNSCHEDULABLE:
             for change in update_events.pod_update_events(old, new):
                 if self._wake(entry, change, old, new):
@@ -552,23 +540,30 @@ class SchedulingQueue:
 
     def _leave(self, queued: QueuedPod) -> None:
         self._places.leave(queued)
-        self._part(queued)
+        self._leave_group(queued)
 
-    def _part(self, queued: QueuedPod) -> None:
+    def _leave_group(self, queued: QueuedPod) -> None:
         """The Pod no longer waits with its group; the group may be incomplete now."""
-        entry = self.groups.part(queued)
-        if entry is None or entry.place is Place.IN_FLIGHT:
-            return
-        if not entry.members:
+        entry = self.groups.remove_member(queued)
+        if entry is not None and entry.members:
+            self._move_group(entry, MemberEvent.WENT, queued, "PodDelete")
+        elif entry is not None:
             self._dissolve(entry)
-        else:
-            self._members_changed(entry, "PodDelete")
 
-    def _members_changed(self, entry: QueuedGroup, event: str) -> None:
-        """The group gathers anew where it lacks Pods now, and goes on where nothing is missing."""
-        if entry.place is Place.GATED:
-            self._let_group_in(entry, event)
-        elif entry.place is not Place.IN_FLIGHT:
+    def _move_group(
+        self, entry: QueuedGroup, happened: MemberEvent, member: QueuedPod, event: str
+    ) -> None:
+        """The group waits elsewhere, or gathers again, after what happened to a member."""
+        move = GROUP_MOVES[happened][entry.place]
+        if move is GroupMove.LET_IN:
+            waits = entry.attempts and self._places.backoff.is_backing_off(entry)
+            self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
+        elif move is GroupMove.RETRY:
+            # A Pod whose binding failed held room when others of its shape were rejected.
+            held_room = member.consecutive_errors_count > 0
+            if held_room or not entry.has_rejected(member.pod):
+                self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+        elif move is GroupMove.ASK:
             self._ask_gate(entry)
             if entry.gating_plugin:
                 self._places.move(entry, Place.GATED, event)
@@ -579,7 +574,7 @@ class SchedulingQueue:
             return []
         members = [m for uid in list(entry.members) if (m := entry.drop_member(uid)) is not None]
         self._places.leave(entry)
-        self.groups.forget(entry)
+        self.groups.remove_entry(entry)
         return members
 
     def pop_members(self, entry: QueuedGroup, uids: Iterable[str]) -> list[QueuedPod]:
@@ -594,22 +589,23 @@ class SchedulingQueue:
 
     def group_member_bound(self, pod: Pod) -> None:
         """A Pod of a group got a node: the group has begun, and other members wait singly."""
-        if self.groups.bound(pod):
-            entry = self.groups.entry_of(pod)
+        if self.groups.pod_bound(pod):
+            entry = self.groups.entry_of_pod(pod)
             if (
                 entry is None
                 or entry.plugin.policy.collects is Collects.ALWAYS
                 or entry.place is Place.IN_FLIGHT
             ):
                 return
-            for queued in [m for m in entry.members.values() if not self.groups.holds(m)]:
-                self._part(queued)
+            waits = self.groups.waits_with_group
+            for queued in [m for m in entry.members.values() if not waits(m)]:
+                self._leave_group(queued)
                 self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
     def group_ended(self, entry: QueuedGroup) -> None:
         """Every Pod of a group in flight has come back; at least one is bound, or none is left."""
         self._places.leave(entry)
-        self.groups.forget(entry)
+        self.groups.remove_entry(entry)
         for queued in list(entry.members.values()):
             self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
@@ -617,7 +613,7 @@ class SchedulingQueue:
         """Some Pods of a group in flight were placed: the others are tried again at once."""
         if not entry.members:
             self._places.leave(entry)
-            self.groups.forget(entry)
+            self.groups.remove_entry(entry)
             return
         entry.pod = next(iter(entry.members.values())).pod
         entry.unschedulable_count = entry.consecutive_errors_count = 0
@@ -644,7 +640,7 @@ class SchedulingQueue:
             Where it is now; OUTSIDE if there is no such entry any more.
         """
         plugin, _ = self.groups.group_of(entry.pod)
-        stays = any(self.groups.holds(member) for member in entry.members.values())
+        stays = any(self.groups.waits_with_group(member) for member in entry.members.values())
         if plugin is not entry.plugin or not stays:
             # The group has begun meanwhile, or a reload has another plugin or none place it.
             self.group_ended(entry)

@@ -91,7 +91,7 @@ def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
     together: dict[str, QueuedGroup] = {}
     for place, pod in enumerate(sorted(pods, key=_created)):
         plugin, key = groups.group_of(pod)
-        entry = groups.entry_of(pod)
+        entry = groups.entry_of_pod(pod)
         always = plugin is not None and plugin.policy.collects is Collects.ALWAYS
         if plugin is not None and always and plugin.find(key) is not None:
             # Pods that are held back hold their group back, so they are in it, too.
@@ -101,7 +101,7 @@ def _entries(core: Core, pods: list[Pod]) -> Iterator[QueuedPod]:
             together[key].members[pod.uid] = QueuedPod(pod, place)
         elif entry is None or pod.uid not in entry.members or always:
             queued = QueuedPod(pod, _created(pod))
-            queued.completes_group = groups.lacks(queued)
+            queued.completes_group = groups.completes_group(queued)
             yield queued
         elif entry.uid not in seen:
             seen.add(entry.uid)
