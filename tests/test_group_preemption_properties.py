@@ -28,7 +28,6 @@ from bayplan.groups.room import RoomRequest, of_group
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
 from bayplan.preemption.gangs import Gangs
-from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import make_units
 from bayplan.testing import PodBuilder, make_object, make_pod
@@ -193,7 +192,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     world = World(data)
     cluster, request = world.cluster, world.request()
     running = RunningPods(cluster.nodes)
-    classes = LowerPriority(cluster.world.counters).classes(request.taker, running)
+    classes = np.where(running.priorities < request.taker.priority, 0, -1)
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
     cache = cluster.cache

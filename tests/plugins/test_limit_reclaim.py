@@ -422,7 +422,7 @@ def test_where_nobody_has_a_lower_priority_no_pod_is_looked_at(
 ) -> None:
     cluster = limited(queue("b", "y"))
     cluster.add(*(pod(f"b-{i}", "y").node("n1") for i in range(4)))
-    for method in ("rules_out", "classes", "_givers"):
+    for method in ("judge", "_givers"):
         monkeypatch.setattr(ReclaimRule, method, lambda *_: pytest.fail("a search"))
     cluster.add(*pods("p", 3, "x"))
     cluster.run()

@@ -142,7 +142,7 @@ def test_where_no_queue_may_give_enough_on_any_node_nobody_is_sought(
     for row in range(3):
         cluster.add(*(pod(f"b-{row}{i}", "y").node(f"n{row}") for i in range(4 if row else 3)))
         cluster.add(*(pod(f"c-{row}{i}", "z").node(f"n{row}") for i in range(2 if row else 3)))
-    monkeypatch.setattr(ReclaimRule, "classes", lambda *_: pytest.fail("a search"))
+    monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
     cluster.add(taker := pod("a", "x", cpu))
     settle(cluster, 1)
     assert victims(cluster) == {}
@@ -241,7 +241,7 @@ def test_a_group_that_a_limit_holds_back_whoever_goes_evicts_nobody(
     )
     cluster.add(pod("low", "default").node("n0"), pod("high", "default", "1", 9).node("n0"))
     cluster.add(*(pod(f"b-{i}", "y").node(f"n{int(i > 1)}") for i in range(6)))
-    monkeypatch.setattr(ReclaimRule, "classes", lambda *_: pytest.fail("a search"))
+    monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
     show_groups(cluster, pod_group("g", minMember=2))
     cluster.add(*(one.priority(5) for one in members("g", 2)))
     settle(cluster, 1)

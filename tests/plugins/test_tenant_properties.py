@@ -184,7 +184,7 @@ def test_the_bound_rules_out_nothing_that_a_search_finds(
     for bounded in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not bounded:
-                patch.setattr(ReclaimRule, "rules_out", lambda *_: None)
+                patch.setattr(ReclaimRule, "_rules_out", lambda *_: None)
             cluster = world(queues_profile("Coscheduling"), specs)
             if nested:
                 show(cluster, queue("all"))

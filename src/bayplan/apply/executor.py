@@ -39,7 +39,7 @@ log = structlog.get_logger("preemption")
 
 
 def on_node(nodes: LiveNodeTable, pod: Pod) -> Pod | None:
-    """The newest version of ``pod`` on its node; None where it is gone."""
+    """The newest version of ``pod`` on its node; None if the Pod is gone."""
     row = nodes.row(pod.node_name)
     return None if row is None else nodes.pods[row].get(pod.uid)
 
@@ -180,7 +180,7 @@ class Executor:
             self._inbox.post(ActivatePods(preemptor.pods))
 
     def _call_back(self, victim: Pod, plugin: str) -> bool:
-        """Let a victim that is not bound yet go back to the queue; False if it is too late."""
+        """Return an unbound victim to the queue; False if too late."""
         waiting = self._waiting.get(victim.uid)
         if waiting is not None:
             return waiting.preempt(plugin, "preempted")

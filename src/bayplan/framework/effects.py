@@ -53,7 +53,7 @@ class Search(Effect, frozen=True, eq=False):
 
 
 class Evict(Effect, frozen=True, eq=False):
-    """Evict Pods, but for those that are leaving already.
+    """Evict Pods, without Pods that are leaving already.
 
     Attributes:
         victims: the Pods.
@@ -81,7 +81,7 @@ def preempt(
     groups: int = 0,
     violations: int = 0,
 ) -> Evict:
-    """Evict ``victims`` for a preemptor; ``cause`` says of its kind why it may have the room."""
+    """Evict ``victims`` for a preemptor; ``cause`` gives the reason for a pod or a podgroup."""
     scheduler = preemptor.pods[0].spec.scheduler_name
     message = f"{scheduler}: preempting to accommodate {cause.format(preemptor.kind)}"
     return Evict(plugin, victims, message, PREEMPTED, preemptor, groups, violations)

@@ -103,7 +103,7 @@ class Fill:
         del self.placed[mark:]
 
     def give_back(self, placed: Placed) -> None:
-        """One Pod that was placed does not count on its node any more."""
+        """A placed Pod no longer counts on its node."""
         self.placed.remove(placed)
         self._give_back(placed)
 

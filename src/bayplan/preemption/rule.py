@@ -1,8 +1,9 @@
-"""Rules: who may be asked to yield to whom."""
+"""Rules: which Pods may be evicted for a taker."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,43 +18,44 @@ from bayplan.preemption.running_pods import RunningPods
 NOT_ENOUGH = NoRoom("evicting others would not make room")
 
 
-class YieldRule(Protocol):
-    """Says who may be evicted for a taker; `ShortestPrefix` finds out who has to be.
+def _accept(_victims: Sequence[Pod]) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Yielding:
+    """A rule's judgement: which Pods may be evicted for one taker.
 
     Attributes:
-        wider: a rule that names more Pods, where those of this one are not enough; None for none.
+        classes: ``(p,)`` by Pod: negative for a Pod that stays, else lower classes yield first.
+        describe: victims in words, for events: ``6 Pods of lower priority``.
+        ceilings: what has to be freed in addition to room on nodes.
+        refusal: why victims must stay although their eviction suffices; "" if there is no reason.
+        wider: the same with more Pods, for where these are not enough; None for none.
     """
 
-    @property
-    def wider(self) -> YieldRule | None:
-        """See above."""
+    classes: IntArray
+    describe: Callable[[Sequence[Pod]], str]
+    ceilings: Sequence[Ceiling] = ()
+    refusal: Callable[[Sequence[Pod]], str] = _accept
+    wider: Callable[[], Yielding] | None = None
+
+
+class YieldRule(Protocol):
+    """Says who may be evicted for a taker; `ShortestPrefix` finds out who has to be."""
 
     def has_victims(self, taker: Taker) -> bool:
-        """Whether anybody at all may yield; a quick look that saves the columns of all Pods."""
+        """Whether any Pod may yield; a quick look that saves the columns of all Pods."""
 
-    def rules_out(self, taker: Taker, running: RunningPods, fit: MemberFit) -> NoRoom | None:
-        """The answer where bounds show that no search can find room; None where one might.
+    def judge(self, taker: Taker, running: RunningPods, fit: MemberFit) -> Yielding | NoRoom:
+        """The Pods of ``running`` that may yield; `NoRoom` if, by bounds, no search finds room.
 
-        It must never rule out what a search by this rule or by `wider` would find.
+        The bounds must never rule out what a search, also among `Yielding.wider`, would find.
         """
-
-    def ceilings(self, taker: Taker) -> Sequence[Ceiling]:
-        """What has to be freed for ``taker``, beside room on nodes."""
-
-    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
-        """(len(running),) by Pod: negative for one that stays, else lower classes yield first."""
-
-    def refusal(self, taker: Taker, victims: Sequence[Pod]) -> str:
-        """Why ``victims`` must stay although their eviction suffices; "" if there is no reason."""
-
-    def describe(self, victims: Sequence[Pod]) -> str:
-        """``victims`` in words, for events: ``6 Pods of lower priority``."""
 
 
 class LowerPriority:
-    """Pods yield to those of higher priority."""
-
-    wider = None
+    """Pods yield to Pods of higher priority."""
 
     def __init__(self, counters: DomainCounters) -> None:
         self._counters = counters
@@ -62,22 +64,10 @@ class LowerPriority:
         """See `YieldRule`."""
         return self._counters.any_below(taker.priority)
 
-    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: MemberFit) -> NoRoom | None:
+    def judge(self, taker: Taker, running: RunningPods, _fit: MemberFit) -> Yielding:
         """See `YieldRule`."""
-        return None
+        return Yielding(np.where(running.priorities < taker.priority, 0, -1), _described)
 
-    def ceilings(self, _taker: Taker) -> Sequence[Ceiling]:
-        """See `YieldRule`."""
-        return ()
 
-    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
-        """See `YieldRule`."""
-        return np.where(running.priorities < taker.priority, 0, -1)
-
-    def refusal(self, _taker: Taker, _victims: Sequence[Pod]) -> str:
-        """See `YieldRule`."""
-        return ""
-
-    def describe(self, victims: Sequence[Pod]) -> str:
-        """See `YieldRule`."""
-        return f"{len(victims)} Pods of lower priority"
+def _described(victims: Sequence[Pod]) -> str:
+    return f"{len(victims)} Pods of lower priority"

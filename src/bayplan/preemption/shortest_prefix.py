@@ -55,7 +55,7 @@ from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_of
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
-from bayplan.preemption.rule import NOT_ENOUGH, YieldRule
+from bayplan.preemption.rule import NOT_ENOUGH, Yielding, YieldRule
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import make_units
 
@@ -64,7 +64,7 @@ class ShortestPrefix:
     """See the module's docstring, and `bayplan.preemption.group.Strategy`.
 
     Args:
-        rule: who may be evicted; where that is not enough, `YieldRule.wider` says it.
+        rule: who may be evicted; where these are not enough, `Yielding.wider` has more.
     """
 
     under_way = ""
@@ -81,27 +81,24 @@ class ShortestPrefix:
 
     def find(self, request: RoomRequest) -> Room | NoRoom:
         """See `Strategy`."""
-        rule = self._rule
-        if not rule.has_victims(request.taker):
+        if not self._rule.has_victims(request.taker):
             return NoRoom()
-        running = RunningPods(self._nodes)
-        fit = self._fit(request)
-        impossible = rule.rules_out(request.taker, running, fit)
-        if impossible is not None:
-            return impossible
-        room = self._find_among(request, rule, running, fit)
-        if room is NOT_ENOUGH and rule.wider is not None:
-            room = self._find_among(request, rule.wider, running, fit)
+        # 1. Who may yield
+        running, fit = RunningPods(self._nodes), self._fit(request)
+        yielding = self._rule.judge(request.taker, running, fit)
+        if isinstance(yielding, NoRoom):
+            return yielding
+        room = self._find_among(request, yielding, running, fit)
+        if room is NOT_ENOUGH and yielding.wider is not None:
+            room = self._find_among(request, yielding.wider(), running, fit)
         return room
 
     def _find_among(
-        self, request: RoomRequest, rule: YieldRule, running: RunningPods, fit: MemberFit
+        self, request: RoomRequest, yielding: Yielding, running: RunningPods, fit: MemberFit
     ) -> Room | NoRoom:
-        # 1. Who may yield
-        classes = rule.classes(request.taker, running)
+        classes, ceilings = yielding.classes, yielding.ceilings
         if not (classes >= 0).any():
             return NoRoom()
-        ceilings = rule.ceilings(request.taker)
         # 2. Units
         useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
         for ceiling in ceilings:
@@ -115,13 +112,13 @@ class ShortestPrefix:
         proof.reprieve()
         # 7. The rule has the last word
         victims = tuple(pod for pod in units.pods_of(proof.gone) if pod.deleted is None)
-        refusal = rule.refusal(request.taker, victims)
+        refusal = yielding.refusal(victims)
         if refusal:
             return NoRoom(refusal)
         return Room(
             proof.plan,
             victims,
-            _sentence(len(proof.plan), rule.describe(victims), victims),
+            _sentence(len(proof.plan), yielding.describe(victims), victims),
             anywhere=proof.is_by_limits_alone(),
             violations=len(self._budgets.violations(victims)),
         )

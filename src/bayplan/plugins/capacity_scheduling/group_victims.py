@@ -14,19 +14,18 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.framework.room import NoRoom, Taker
+from bayplan.cache.node_table import BoolArray
+from bayplan.framework.room import Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
-from bayplan.preemption.capacity import Ceiling, MemberFit
+from bayplan.preemption.capacity import MemberFit
 from bayplan.preemption.ranking import most_important_first
+from bayplan.preemption.rule import Yielding
 from bayplan.preemption.running_pods import RunningPods
 
 
 class QuotaRule:
     """See the module's docstring; implements `bayplan.preemption.rule.YieldRule`."""
-
-    wider = None
 
     def __init__(self, quotas: Quotas, counters: DomainCounters) -> None:
         self._quotas, self._counters = quotas, counters
@@ -40,15 +39,7 @@ class QuotaRule:
             other.exceeds_minimum(other.used) for other in self._quotas.by_namespace.values()
         )
 
-    def rules_out(self, _taker: Taker, _running: RunningPods, _fit: MemberFit) -> NoRoom | None:
-        """See `YieldRule`."""
-        return None
-
-    def ceilings(self, _taker: Taker) -> Sequence[Ceiling]:
-        """See `YieldRule`."""
-        return ()
-
-    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
+    def judge(self, taker: Taker, running: RunningPods, _fit: MemberFit) -> Yielding:
         """See `YieldRule`."""
         quotas, namespace = self._quotas.by_namespace, taker.pods[0].namespace
         lower = running.priorities < taker.priority
@@ -59,7 +50,7 @@ class QuotaRule:
             victims = lower & (running.by_shape(lambda shape: shape.namespace == namespace) == 1)
         else:
             victims = self._borrowers(running, quota)
-        return np.where(victims, 0, -1)
+        return Yielding(np.where(victims, 0, -1), _described)
 
     def _borrowers(self, running: RunningPods, lender: Quota) -> BoolArray:
         """The least important Pods of others, as far as they are above their minimum."""
@@ -79,13 +70,9 @@ class QuotaRule:
                 add(left, request(pod), -1)
         return np.array([pod.uid in borrowed for pod in running.pods], np.bool_)
 
-    def refusal(self, _taker: Taker, _victims: Sequence[Pod]) -> str:
-        """See `YieldRule`."""
-        return ""
 
-    def describe(self, victims: Sequence[Pod]) -> str:
-        """See `YieldRule`."""
-        return f"{len(victims)} Pods, as quotas permit,"
+def _described(victims: Sequence[Pod]) -> str:
+    return f"{len(victims)} Pods, as quotas permit,"
 
 
 def _needed(taker: Taker) -> dict[str, int]:

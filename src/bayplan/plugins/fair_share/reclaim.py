@@ -19,11 +19,11 @@ the giver would have to be less saturated than the taker is, and it is not. The 
 
 Which of its Pods a queue gives is open as long as that holds. The first of them by age may be on
 many nodes, and none of these has room then. So where they are not enough, all Pods of the givers
-may yield, and the victims are judged together (`ReclaimRule.wider`, `ReclaimRule.refusal`). That
-not even these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
+may yield, and the victims are judged together (`Yielding.wider`, `Yielding.refusal`). That not even
+these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
 
 Where a limit holds the taker back, the rules are the same. What has to go counts for that limit, on
-whichever nodes it is (`ReclaimRule.ceilings`); where the limit is that of the taker's own queue,
+whichever nodes it is (`Yielding.ceilings`); where the limit is that of the taker's own queue,
 these are Pods of rule 0.
 
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
@@ -32,6 +32,16 @@ of one queue that are tried one after the other do not each take the same room.
 An example: room 12, queues A and B with weights 1 and 1, B runs 12 Pods of 1, a group of 4 of A
 waits. The shares are 4 and 8 (A needs no more). B has 4 Pods above its share; they are the class 2,
 the youngest of the lowest priority first. A then has 4 / 4, B has 8 / 8.
+
+`ReclaimRule.judge`, in steps:
+
+1. Find the parties: the taker's queue, and the givers with what each may give.
+2. Rule the taker out by sums: of limits, then of what is free at most on each node.
+3. Give rule 0 its class: the taker's own Pods of lower priority, and Pods that are leaving.
+4. Giver by giver, the one that deserves least first, choose Pods one after the other while the
+   giver stays above what it keeps; what is chosen counts for the next giver.
+5. Sort the chosen Pods into classes: guarantees before shares, then the most oversaturated first.
+6. If these are not enough, `Yielding.wider`: all Pods that a giver could give alone.
 """
 
 from __future__ import annotations
@@ -55,7 +65,7 @@ from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, 
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.turns import saturation
 from bayplan.preemption.capacity import Ceiling, MemberFit
-from bayplan.preemption.rule import NOT_ENOUGH
+from bayplan.preemption.rule import NOT_ENOUGH, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
 PRIORITY = "priority"
@@ -84,8 +94,8 @@ class _Parties(NamedTuple):
     givers: Sequence[Giver]
 
 
-class _Yielding(NamedTuple):
-    """Pods of one giver.
+class _Gift(NamedTuple):
+    """The chosen Pods of one giver.
 
     Attributes:
         pods: (n,)
@@ -102,8 +112,7 @@ class ReclaimRule:
     """See the module's docstring, and `bayplan.preemption.rule.YieldRule`.
 
     Attributes:
-        refusals: why Pods of queues that use more than their share may not yield, by queue.
-        wider: the same for all Pods of the givers, not only as many as may yield together.
+        refusals: why Pods of queues above their share may not yield, by queue; of the last taker.
     """
 
     def __init__(
@@ -113,17 +122,10 @@ class ReclaimRule:
         counters: DomainCounters,
         promised: Promised,
         now: Callable[[], float],
-        *,
-        wide: bool = False,
     ) -> None:
-        self._wide = wide
-        others = queues, nominator, counters, promised, now
-        self.wider = None if wide else ReclaimRule(*others, wide=True)
         self._counters = counters
-        self._asked: list[tuple[Giver, list[list[int]]]] = []
         self._columns: IntArray = np.zeros(0, np.int64)
-        self._parties: tuple[RunningPods, _Parties] | None = None
-        """Between `rules_out` and `classes`."""
+        """The resources that the last taker needs."""
         self._queues, self._nominator, self._promised = queues, nominator, promised
         self._now = now
         self._rules: dict[str, str] = {}
@@ -141,11 +143,22 @@ class ReclaimRule:
             return False
         return bool(self._givers(taker, row, self._used(taker, ()), within))
 
-    def rules_out(self, taker: Taker, running: RunningPods, fit: MemberFit) -> NoRoom | None:
+    def judge(self, taker: Taker, running: RunningPods, fit: MemberFit) -> Yielding | NoRoom:
         """See `YieldRule`."""
         if not len(running):
-            return None
+            return Yielding(np.zeros(0, np.int64), self._describe)
+        # 1. The parties
         parties = self._ask(taker, running)
+        # 2. Bounds
+        impossible = self._rules_out(taker, running, fit, parties)
+        if impossible is not None:
+            return impossible
+        # 3. to 6. Classes
+        return self._yielding(taker, running, parties)
+
+    def _rules_out(
+        self, taker: Taker, running: RunningPods, fit: MemberFit, parties: _Parties
+    ) -> NoRoom | None:
         structure = self._queues.structure
         names = [structure.resources[column] for column in self._columns.tolist()]
         leaves = parties.leaves[running.codes]
@@ -167,7 +180,6 @@ class ReclaimRule:
             dict(_pairs(names, most.T)),
         )
         if fit.is_enough(bound.bounded):
-            self._parties = running, parties
             return None
         if not fit.is_enough(bound.whole):
             return NOT_ENOUGH
@@ -223,8 +235,8 @@ class ReclaimRule:
             if needed[column] and excess > 0:
                 yield link, column, excess
 
-    def ceilings(self, taker: Taker) -> Sequence[Ceiling]:
-        """See `YieldRule`: what is used below each limit that the taker would exceed."""
+    def _ceilings(self, taker: Taker) -> Sequence[Ceiling]:
+        """The usage below each limit that the taker would exceed."""
         return [
             Ceiling(excess, partial(self._freed, link, column))
             for link, column, excess in self._excesses(taker)
@@ -249,37 +261,31 @@ class ReclaimRule:
         used: Amounts = all_used[:, self._columns].tolist()
         return _Parties(row, leaves, each[:, self._columns], used, givers)
 
-    def classes(self, taker: Taker, running: RunningPods) -> IntArray:
-        """See `YieldRule`."""
-        if not len(running):
-            return np.zeros(0, np.int64)
-        kept, self._parties = self._parties, None
-        parties = kept[1] if kept and kept[0] is running else self._ask(taker, running)
+    def _yielding(self, taker: Taker, running: RunningPods, parties: _Parties) -> Yielding:
         givers, used = parties.givers, list(parties.used)
         leaves: IntArray = parties.leaves[running.codes]
         requests: IntArray = parties.requests[running.codes]
+        # 3. The taker's own Pods
         own = (leaves == parties.row) & (running.priorities < taker.priority)
         classes: IntArray = np.where(own, 0, -1)
         classes[running.leaving] = 0
+        # 4. Giver by giver
         sums = self._queues.sums
         shares = sums.share[:, self._columns].tolist()
         candidates_of = _by_leaf(leaves, running)
         by_share = np.zeros(len(running), np.bool_)
-        others = np.zeros(len(running), np.bool_)
-        self._asked = [(giver, giver.room(used)) for giver in givers]
-        some: list[_Yielding] = []
-        for giver, room in self._asked:
+        alone = np.zeros(len(running), np.bool_)
+        rooms = [(giver, giver.room(used)) for giver in givers]
+        gifts: list[_Gift] = []
+        for giver, room in rooms:
             candidates = self._old_enough(giver, candidates_of(giver.leaf), running)
             amounts = requests[candidates]
-            if self._wide:
-                others[candidates[(amounts <= np.min(room, axis=0)).all(axis=1)]] = True
+            alone[candidates[(amounts <= np.min(room, axis=0)).all(axis=1)]] = True
             within = _within(np.min(giver.room(used), axis=0), amounts)
             chosen, going = candidates[within], amounts[within]
             branch = giver.path[-1]
             together = going.cumsum(axis=0)
-            some.append(
-                _Yielding(chosen, np.array(used[branch]) - together + going, shares[branch])
-            )
+            gifts.append(_Gift(chosen, np.array(used[branch]) - together + going, shares[branch]))
             by_share[chosen] = giver.rule == SHARE
             if len(chosen):
                 for link in giver.path:
@@ -288,13 +294,20 @@ class ReclaimRule:
             self._rules[name] = giver.rule
             if not len(chosen):
                 self.refusals.setdefault(name, f"would be undone by queue {name}")
-        over = _oversaturation(some, len(running))
-        yielding = over > 0
-        steps = -np.round(np.minimum(over[yielding], MOST_OVER), 1)
-        order = np.unique(np.stack([by_share[yielding], steps]), axis=1, return_inverse=True)[1]
-        classes[yielding] = order.ravel() + 1
-        classes[others & ~yielding] = len(running)
-        return classes
+        # 5. Classes of the chosen Pods
+        over = _oversaturation(gifts, len(running))
+        given = over > 0
+        steps = -np.round(np.minimum(over[given], MOST_OVER), 1)
+        order = np.unique(np.stack([by_share[given], steps]), axis=1, return_inverse=True)[1]
+        classes[given] = order.ravel() + 1
+        # 6. More, judged together
+        ceilings = self._ceilings(taker)
+
+        def wider() -> Yielding:
+            more = np.where(alone & ~given, len(running), classes)
+            return Yielding(more, self._describe, ceilings, partial(self._refusal, rooms))
+
+        return Yielding(classes, self._describe, ceilings, wider=wider)
 
     def _used(self, taker: Taker, leaving: Iterable[tuple[int, IntArray]]) -> IntArray:
         """What queues will use: less what is leaving, and what nominated Pods wait for."""
@@ -358,21 +371,22 @@ class ReclaimRule:
 
     # What is said
 
-    def refusal(self, _taker: Taker, victims: Sequence[Pod]) -> str:
-        """See `YieldRule`: some Pods of a joint victim set may yield without the others."""
+    def _refusal(
+        self, rooms: Sequence[tuple[Giver, list[list[int]]]], victims: Sequence[Pod]
+    ) -> str:
+        """Why a giver must not give all of ``victims`` together; "" if there is no reason."""
         structure = self._queues.structure
         going = np.zeros_like(structure.guaranteed)
-        for victim in victims if self._wide else ():
+        for victim in victims:
             leaf = self._queues.leaf(victim)
             if leaf != NO_QUEUE:
                 going[structure.chains[leaf]] += self._queues.requests(victim)
-        for giver, room in self._asked if self._wide else ():
+        for giver, room in rooms:
             if (going[list(giver.path)][:, self._columns] > np.array(room)).any():
                 return f"would be undone by queue {structure.name(giver.leaf)}"
         return ""
 
-    def describe(self, victims: Sequence[Pod]) -> str:
-        """See `YieldRule`."""
+    def _describe(self, victims: Sequence[Pod]) -> str:
         counts = self.by_rule(victims)
         own = sum(count for (queue, _), count in counts.items() if not queue)
         texts = [f"{own} Pods of lower priority"] if own else []
@@ -414,13 +428,14 @@ def _within(room: IntArray, requests: IntArray) -> IntArray:
     return np.concatenate(chosen) if chosen else left
 
 
-def _oversaturation(some: Sequence[_Yielding], pods: int) -> FloatArray:
+def _oversaturation(gifts: Sequence[_Gift], pods: int) -> FloatArray:
     """``(p,)`` the saturation of each Pod's giver before the Pod goes; 0 for Pods that stay."""
     over = np.zeros(pods)
-    if some:
-        shares = np.repeat([each.share for each in some], [len(each.pods) for each in some], axis=0)
-        before = np.concatenate([each.before for each in some])
-        over[np.concatenate([each.pods for each in some])] = saturation(before, shares)
+    if gifts:
+        counts = [len(gift.pods) for gift in gifts]
+        shares = np.repeat([gift.share for gift in gifts], counts, axis=0)
+        before = np.concatenate([gift.before for gift in gifts])
+        over[np.concatenate([gift.pods for gift in gifts])] = saturation(before, shares)
     return over
 
 
