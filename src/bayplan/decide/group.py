@@ -20,6 +20,7 @@ import structlog
 from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
+from bayplan.attempt.outcome import Rejection
 from bayplan.cache.group_policy import Words
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
@@ -94,25 +95,36 @@ def _decide(
         pods = [pod for pod in pods if pod.deleted is None]
         if not pods:
             return GroupDecision(group, (), SUCCESS)
-    decision = _over_limit(placers, framework, group, pods)
+    try:
+        decision = _not_admitted(placers, framework, group, pods)
+    except AttemptFault as fault:
+        decision = _by_error(group, pods, fault)
     if decision is None:
         decision = placers.planner.plan(framework, group, pods, acting=acting)
     return replace(decision, searched_at=perf_counter())
 
 
-def _over_limit(
+def _not_admitted(
     placers: Placers, framework: Framework, group: Group, pods: Sequence[Pod]
 ) -> GroupDecision | None:
     """Why no nodes are sought for the group at all; None where nothing is against that."""
-    minimum = pods[: placers.planner.needed(group)]
-    for plugin in framework.plugins.admitting:
-        status = plugin.admit_group(group, minimum)
-        if status is not None and status.rejected:
-            if group.policy.words is Words.CONDITION:
-                return words_kubernetes.not_admitted(group, plugin.name, status, pods)
-            rejection = words_label.not_admitted(group, plugin.name, status, minimum)
-            return words_label.rejected(group, pods, rejection)
+    minimum, plugins = pods[: placers.planner.needed(group)], framework.plugins
+    for plugin in plugins.admitting:
+        status = plugins.status(plugin, Point.PRE_FILTER, plugin.admit_group, group, minimum)
+        if status.rejected:
+            is_label = group.policy.words is Words.EVENT
+            words = words_label.not_admitted if is_label else words_kubernetes.not_admitted
+            return words(group, status.by(plugin.name), pods)
+        if not status.ok:
+            raise AttemptFault(Point.PRE_FILTER, plugin.name, status)
     return None
+
+
+def _by_error(group: Group, pods: Sequence[Pod], fault: AttemptFault) -> GroupDecision:
+    if group.policy.words is Words.CONDITION:
+        return GroupDecision(group, tuple(pods), Status.error(str(fault)))
+    rejection = Rejection.by_error(str(fault), fault)
+    return words_label.rejected(group, pods, words_label.failed(group, pods[0], rejection))
 
 
 # Room

@@ -21,12 +21,13 @@ from bayplan.engine.faults import AttemptFault, FailureLog, NodeFault, is_interr
 from bayplan.engine.stages import Caller
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.effects import Effect
-from bayplan.framework.groups import AdmitsGroups, GroupSource, LooksAround
+from bayplan.framework.groups import GroupSource, LooksAround
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
 from bayplan.framework.object_faults import FindsFaults
 from bayplan.framework.points import (
     FORMS,
     REJECTING,
+    AdmitsGroups,
     Bind,
     BoundsCopies,
     CarriesOut,

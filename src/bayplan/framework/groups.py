@@ -61,14 +61,3 @@ class LooksAround(Named, Protocol):
         Returns:
             What is to be done; it is carried out at once.
         """
-
-
-@runtime_checkable
-class AdmitsGroups(Named, Protocol):
-    """A plugin that admits whole groups before the search for nodes. In-tree only."""
-
-    def admit_group(self, group: Group, pods: Sequence[Pod], /) -> Status | None:
-        """May ``pods`` be placed at once? They are the minimum of ``group``.
-
-        A rejection has two reasons: with figures, for the event, and without, for the condition.
-        """

@@ -21,6 +21,7 @@ from typing import ClassVar, Never, Protocol, runtime_checkable
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
 from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
+from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.framework.cluster_events import EventRegistration
 from bayplan.framework.cycle_state import CycleState
@@ -341,6 +342,18 @@ class NormalizePlacementScores(Named, Protocol):
 
 
 @runtime_checkable
+class AdmitsGroups(Named, Protocol):
+    """Judges a whole group before the search for nodes."""
+
+    def admit_group(self, group: Group, pods: Sequence[Pod], /) -> Status | None:
+        """May ``pods`` be placed at once? They are as many as the group needs.
+
+        A rejection may have two reasons: one with figures, for the event on the group, and one
+        without, which follows the name of the group in the condition of each Pod.
+        """
+
+
+@runtime_checkable
 class PlacementFeasible(Named, Protocol):
     """Ends the attempts of a group on a placement that can no longer hold the group."""
 
@@ -399,6 +412,7 @@ FORMS: Mapping[Point, tuple[type, ...]] = {
 EXTRAS: Mapping[type, Point | None] = {
     Selective: Point.PRE_FILTER,
     PodMoves: Point.PRE_FILTER,
+    AdmitsGroups: Point.PRE_FILTER,
     BoundsCopies: Point.FILTER,
     HasEpoch: None,
     NormalizeScore: Point.SCORE,

@@ -29,7 +29,6 @@ from bayplan.cache.sub_groups import (
     GroupTopology,
     SubGroup,
 )
-from bayplan.framework.placements import GroupPlacement
 from bayplan.groups.capacity import GroupCapacity
 
 MOST_TRIES = 8
@@ -60,14 +59,6 @@ class Domain(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.level} {shown(self.value)}"
-
-
-def of_placement(level: str, placement: GroupPlacement) -> Domain:
-    """The nodes of a placement, as a domain of the ``level`` that the group names."""
-    if placement.everywhere:
-        return Domain("", "", None, 0, 0)
-    codes = np.where(placement.rows, 0, -1).astype(np.int32)
-    return Domain(level, placement.name, codes, 0, 0)
 
 
 def shown(value: str) -> str:

@@ -50,11 +50,11 @@ def _failure(
     return Rejection(Reason.UNSCHEDULABLE, message)
 
 
-def not_admitted(group: Group, plugin: str, status: Status, pods: Sequence[Pod]) -> GroupDecision:
+def not_admitted(group: Group, status: Status, pods: Sequence[Pod]) -> GroupDecision:
     """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
-    sentence, message = status.reasons
-    reason = Reason.QUEUE_LIMIT
-    each = Rejection(reason, f"the group {group.key} {message}", frozenset({plugin}))
+    reason = Reason.QUEUE_LIMIT if status.over_limit else Reason.UNSCHEDULABLE
+    sentence, message = status.reasons[0], status.reasons[-1]
+    each = Rejection(reason, f"the group {group.key} {message}", frozenset({status.plugin}))
     return GroupDecision(
         group,
         tuple(pods),

@@ -6,7 +6,7 @@ The first word of a sentence is the reason of the event.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -42,34 +42,25 @@ def with_room(rejection: GroupRejection, answer: Room | NoRoom) -> GroupRejectio
     return replace(rejection, sentence=sentence)
 
 
-def failures(decision: GroupDecision) -> Iterator[tuple[Pod, Rejection]]:
-    """Why each Pod of a rejected group comes back: all for the same reason."""
-    rejection = decision.rejection
-    if rejection is None:
-        return
-    nodes = decision.room.nodes if decision.room is not None else {}
-    for pod in decision.pods:
-        nominated = nodes.get(pod.uid, "")
-        yield pod, Rejection(rejection.reason, rejection.message, nominated=nominated)
-
-
 def short_by(names: Sequence[str]) -> str:
     """The part of a sentence that names what is missing; empty where nothing is known."""
     return f", short by {', '.join(names)}" if names else ""
 
 
-def not_admitted(
-    group: Group, plugin: str, status: Status, minimum: Sequence[Pod]
-) -> GroupRejection:
+def not_admitted(group: Group, status: Status, pods: Sequence[Pod]) -> GroupDecision:
     """A plugin that admits whole groups rejected the group, such as for a queue's limit."""
-    sentence, message = status.reasons
-    return GroupRejection(
-        f"{Reason.QUEUE_LIMIT}: {sentence}",
+    reason, word = Reason.UNSCHEDULABLE, "Refused"
+    if status.over_limit:
+        reason, word = Reason.QUEUE_LIMIT, str(Reason.QUEUE_LIMIT)
+    sentence, message = status.reasons[0], status.reasons[-1]
+    rejection = GroupRejection(
+        f"{word}: {sentence}",
         f"the group {group.key} {message}",
-        Reason.QUEUE_LIMIT,
-        frozenset({plugin}),
-        tuple(minimum[:1]),
+        reason,
+        frozenset({status.plugin}),
+        tuple(pods[:1]),
     )
+    return rejected(group, pods, rejection)
 
 
 def no_min_resources(group: Group, short: Sequence[str], pods: Sequence[Pod]) -> GroupRejection:

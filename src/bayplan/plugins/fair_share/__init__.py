@@ -32,11 +32,11 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
-from bayplan.framework.groups import AdmitsGroups
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
+    AdmitsGroups,
     CarriesOut,
     EnqueueExtensions,
     PodGroupPostFilter,

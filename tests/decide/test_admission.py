@@ -1,0 +1,82 @@
+"""Plugins that judge a whole group before nodes are sought for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests import groups, workload_groups
+from tests.core_harness import Cluster
+
+from bayplan.api.pod import Pod
+from bayplan.cache.pod_groups import Group
+from bayplan.framework import Plugin, Status
+from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.status import SKIP
+
+
+class Curfew(Plugin):
+    """Admits no group as long as the answer is not None."""
+
+    answer: Status | Exception | None = None
+    asked: int = 0
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Status:
+        return SKIP
+
+    def admit_group(self, group: Group, pods: Sequence[Pod]) -> Status | None:
+        self.asked = len(pods)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def cluster_with_group(source: str) -> Cluster:
+    """A node for four Pods, and a group of three with a minimum of two."""
+    if source == "label":
+        cluster = groups.group_cluster(Curfew)
+        groups.show(cluster, groups.pod_group("g", minMember=2))
+        cluster.add(*groups.nodes(1), *groups.members("g", 3))
+    else:
+        cluster = workload_groups.workload_cluster(Curfew)
+        workload_groups.show(cluster, workload_groups.gang("g", 2))
+        cluster.add(*groups.nodes(1), *workload_groups.members("g", 3))
+    return cluster
+
+
+@pytest.mark.parametrize("source", ["label", "kubernetes"])
+def test_a_group_that_is_not_admitted_waits_and_says_why(source: str) -> None:
+    cluster = cluster_with_group(source)
+    plugin = cluster.plugin(Curfew)
+    plugin.answer = Status.unschedulable("has to wait for the morning")
+    cluster.run()
+    assert cluster.bound == []
+    assert plugin.asked == 2
+    text = "the group default/g has to wait for the morning"
+    assert cluster.verdict == ("Unschedulable", text)
+    plugin.answer = None
+    cluster.add(*groups.nodes(2)[1:])
+    cluster.wait(400)
+    cluster.run()
+    assert len(cluster.bound) == 3
+
+
+@pytest.mark.parametrize("source", ["label", "kubernetes"])
+@pytest.mark.parametrize("answer", [RuntimeError("oh"), Status.error("oh")], ids=type)
+def test_a_plugin_that_breaks_over_a_group_ends_the_attempt_alone(
+    source: str, answer: Status | Exception
+) -> None:
+    cluster = cluster_with_group(source)
+    plugin = cluster.plugin(Curfew)
+    plugin.answer = answer
+    cluster.cycle()
+    assert cluster.bound == []
+    reason, message = cluster.verdict
+    assert reason == "SchedulerError"
+    assert 'plugin "Curfew"' in message
+    assert message.endswith("oh")
+    plugin.answer = None
+    cluster.wait(11)
+    cluster.run()
+    assert len(cluster.bound) == 3
+    assert cluster.is_at_rest()
