@@ -10,7 +10,7 @@ from tests.queues import queue, queues_profile
 from tests.queues import show as show_queues
 from tests.workload_groups import gang, members, show, workload_cluster
 
-from bayplan.testing import make_pod
+from bayplan.testing import labels_are, make_pod
 
 
 def test_a_pod_that_preempts_takes_a_group_that_is_one_unit_as_a_whole() -> None:
@@ -102,3 +102,17 @@ def test_a_queue_takes_a_gang_of_kubernetes_back_as_a_whole() -> None:
     cluster.add(*queued_pods("mine", 1, "x"))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["v-0", "v-1"]
+
+
+def test_members_on_other_nodes_of_a_domain_leave_that_domain_too() -> None:
+    """Both Pods of the group keep the preemptor out of their zone; one of them is on each node."""
+    cluster = workload_cluster()
+    cluster.writer.on_deleted = None
+    show(cluster, gang("low", 2, disruptionMode={"all": {}}))
+    cluster.add(*(node.label("zone", "a") for node in nodes(2, cpu="4")))
+    running = (pod.label("app", "db") for pod in members("low", 2))
+    cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(running)))
+    preemptor = make_pod("high").req(cpu="1").priority(9)
+    cluster.add(preemptor.pod_anti_affinity("zone", labels_are({"app": "db"})))
+    cluster.run()
+    assert sorted(cluster.writer.deleted) == ["low-0", "low-1"]

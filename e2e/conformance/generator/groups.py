@@ -24,7 +24,8 @@ def add_groups(dice: Dice, items: list[dict[str, Any]]) -> None:
     for item in items:
         if item["kind"] == "Pod" and _may_be_in_a_group(item) and dice.chance(SHARE):
             alike[_kind(item)].append(item)
-    number = 0
+    nodes = {i["spec"].get("nodeName") for i in items if i["kind"] == "Pod"} - {None}
+    lost, number = nodes - labels.keys(), 0
     for (namespace, _, priority), pods in sorted(alike.items()):
         begin = 0
         while begin < len(pods):
@@ -34,7 +35,7 @@ def add_groups(dice: Dice, items: list[dict[str, Any]]) -> None:
             level = dice.choice(LEVELS) if dice.chance(0.6) else ""
             if level and dice.chance(0.85):
                 members = _together(members, level, labels)
-            _add_group(dice, items, name, namespace, priority, members, level)
+            _add_group(dice, items, name, namespace, priority, members, level, lost)
             begin, number = end, number + 1
 
 
@@ -70,7 +71,13 @@ def _add_group(
     priority: str,
     members: list[dict[str, Any]],
     level: str,
+    lost: set[str],
 ) -> None:
+    """Add one group.
+
+    Of disruption mode "all" with a Pod on one of the ``lost`` nodes, which do not exist,
+    kube-scheduler says that it failed to get the node.
+    """
     policy: dict[str, Any] = {"basic": {}}
     if dice.chance(0.75):
         # Sometimes one more than there are: such a gang waits.
@@ -81,6 +88,8 @@ def _add_group(
         spec["schedulingConstraints"] = {"topology": [{"key": level}]}
     if priority:
         spec["priorityClassName"] = priority
+    if dice.chance(0.3) and lost.isdisjoint(pod["spec"].get("nodeName") for pod in members):
+        spec["disruptionMode"] = {"all": {}}
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}
     kind = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup"}
     items.append({**kind, "metadata": metadata, "spec": spec})

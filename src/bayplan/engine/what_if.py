@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,6 +46,16 @@ from bayplan.framework.points import PodMoves
 
 MOST_CROWDS = 16
 """Priorities for which the live table's rows with rivals are kept."""
+
+
+@runtime_checkable
+class MovesElsewhere(PodMoves, Protocol):
+    """Has notes on Pods of other nodes, too. In-tree only."""
+
+    def move_elsewhere(
+        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int, /
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
 
 
 @dataclass
@@ -139,6 +150,26 @@ class WhatIf:
         for plugin in self._stateful:
             if plugin.name not in state.skip_filter:
                 each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
+                self._call(plugin, Point.PRE_FILTER, each)
+
+    def move_elsewhere(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+        *,
+        back: bool,
+    ) -> None:
+        """What if ``others[i]``, on other nodes, were gone (or back) in the world of ``rows[i]``?
+
+        No column changes: only those of the world's own node count there.
+        """
+        for plugin in self._stateful:
+            if isinstance(plugin, MovesElsewhere) and plugin.name not in state.skip_filter:
+                move = partial(plugin.move_elsewhere, 1 if back else -1)
+                each = partial(_each, move, state, pod, others, nodes, rows)
                 self._call(plugin, Point.PRE_FILTER, each)
 
     def run_filters(

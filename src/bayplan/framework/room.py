@@ -65,6 +65,9 @@ class RoomTrial(Protocol):
     def keeps(self, pods: Sequence[Pod], /) -> bool:
         """Whether the taker fits on these nodes, too, if ``pods`` stay; if so, ``pods`` stay."""
 
+    def gives_up(self, pods: Sequence[Pod], /) -> None:
+        """Let ``pods``, which were kept, be gone again."""
+
 
 class RoomRequest(Protocol):
     """A group that does not fit anywhere, and the questions a search for room may ask.

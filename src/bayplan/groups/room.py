@@ -214,6 +214,11 @@ class _Trial:
             self._row_local = all(self._take(m.pod.uid, m.state) for m in previous)
         return False
 
+    def gives_up(self, pods: Sequence[Pod]) -> None:
+        """See `bayplan.framework.room.RoomTrial`."""
+        for pod in pods:
+            self._cache.forget(pod.uid)
+
     def _concerned(self, node_names: Set[str]) -> list[str]:
         """Uids of the members that Pods on these nodes may matter to, in their order."""
         return [u for u, name in self.nodes.items() if not self._row_local or name in node_names]

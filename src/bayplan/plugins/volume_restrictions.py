@@ -186,6 +186,12 @@ class VolumeRestrictions(Plugin, PreFilter, Selective, FilterNodes, PodMoves, En
         if (mine := state.get(self.name, _State)) is not None:
             mine.conflicts[row] -= mine.uses(other)
 
+    def move_elsewhere(
+        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node? Claims are in use anywhere."""
+        (self.add_pod if pods > 0 else self.remove_pod)(state, pod, other, nodes, row)
+
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> IntArray:
         """1 where a disk is in the way, 2 where a claim is."""
         conflicts = state.read(self.name, _State).conflicts

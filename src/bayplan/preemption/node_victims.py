@@ -13,14 +13,14 @@ that of kube-scheduler's ``SelectVictimsOnNode``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeTable, WhatIfTable
 from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
@@ -116,7 +116,7 @@ class VictimSearch:
         self._full = nodes
         self._cycle = state
         self._state = state
-        self._table: NodeTable = nodes
+        self._table: WhatIfTable
         self._worlds: list[_World] = []
 
     def run(self, rows: IntArray) -> dict[int, Outcome]:
@@ -168,7 +168,7 @@ class VictimSearch:
             for index, world in enumerate(self._worlds)
             for victim in world.evictable
         ]
-        self._move(self._what_if.remove_pods, gone)
+        self._move(gone, back=False)
         diagnosis = self._what_if.filter(self._state, self._pod, self._table)
         fits = self._admitted(diagnosis.fits, beside_nominated=False)
         hopeless: dict[int, Outcome] = {}
@@ -196,21 +196,25 @@ class VictimSearch:
         turns = [world.turns() for world in self._worlds]
         for turn in range(max(map(len, turns), default=0)):
             back = [(i, pods[turn]) for i, pods in enumerate(turns) if turn < len(pods)]
-            self._move(self._what_if.add_pods, back)
+            self._move(back, back=True)
             diagnosis = self._what_if.filter(self._state, self._pod, self._table, rivals)
             fits = self._admitted(diagnosis.fits, beside_nominated=True)
             gone = [(index, victim) for index, victim in back if not fits[index]]
-            self._move(self._what_if.remove_pods, gone)
+            self._move(gone, back=False)
             for index, victim in gone:
                 self._worlds[index].victims.add(victim)
 
-    def _move(self, move: Callable[..., None], victims: list[tuple[int, Victim]]) -> None:
-        """Add or remove the Pods of the victims that are on the row."""
-        moved = [
-            (index, pod)
-            for index, victim in victims
-            for pod in victim
-            if pod.node_name == self._worlds[index].node_name
-        ]
-        rows = [index for index, _ in moved]
-        move(self._state, self._pod, [pod for _, pod in moved], self._table, rows)
+    def _move(self, victims: list[tuple[int, Victim]], *, back: bool) -> None:
+        """Add or remove the Pods of the victims, each in the world of its row."""
+        here: list[tuple[int, Pod]] = []
+        elsewhere: list[tuple[int, Pod]] = []
+        for index, victim in victims:
+            for pod in victim:
+                on_row = pod.node_name == self._worlds[index].node_name
+                (here if on_row else elsewhere).append((index, pod))
+        state, table, what_if = self._state, self._table, self._what_if
+        move = what_if.add_pods if back else what_if.remove_pods
+        move(state, self._pod, [pod for _, pod in here], table, [index for index, _ in here])
+        if elsewhere:
+            pods, rows = [pod for _, pod in elsewhere], [index for index, _ in elsewhere]
+            what_if.move_elsewhere(state, self._pod, pods, table, rows, back=back)

@@ -6,31 +6,34 @@
    already. A unit stays if the group still fits on the nodes that it got, and is a victim if not.
 
 A unit is a Pod, or all Pods of a group whose disruption mode is "all". Answers to kube-scheduler's
-``framework/preemption/podgrouppreemption.go``. Groups of the label, which kube-scheduler does not
-know, are not left below their minimum: what such a group has above its minimum goes Pod by Pod and
-is put back after the rest, which is one unit (`bayplan.preemption.units`).
+``framework/preemption/podgrouppreemption.go``.
+
+Groups of the label, which kube-scheduler does not know, are not left below their minimum. Such a
+group is a unit, too, but if it cannot stay as a whole its Pods are put back one by one; it goes as
+a whole only if those that cannot stay are more than it can do without. An example: a group with a
+minimum of 2 runs one Pod on each of n1, n2 and n3, and the preemptor got n2. The Pod on n2 cannot
+stay, two others can: one victim.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import WorkloadPodGroup
 from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.pod_groups import Group, find_workload_group, workload_group_key
-from bayplan.cache.sub_groups import sub_group_of
+from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.framework.room import NoRoom, Room, RoomRequest, RoomTrial, Taker
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.ranking import most_important_first
-from bayplan.preemption.units import divide
 
 NOBODY = NoRoom("No preemption victims found for incoming preemptor", final=True)
 
@@ -41,17 +44,15 @@ class _Unit:
 
     Attributes:
         is_group: a Pod that has a group is one, too.
-        is_whole: all Pods of a group.
-        above: uid of the group that these are above the minimum of; "" for none.
-        ends: uid of the group that falls below its minimum without these; "" for none.
+        is_whole: all Pods of a group of Kubernetes.
+        gang: the group of the label that these are all running Pods of; None for others.
     """
 
     priority: int
     pods: tuple[Pod, ...]
     is_group: bool
     is_whole: bool = False
-    above: str = ""
-    ends: str = ""
+    gang: Group | None = None
 
     def count_of(self, uids: Set[str]) -> int:
         """How many of its Pods are among these."""
@@ -103,20 +104,15 @@ class Reprieve:
                 raise AttemptFault(Point.POD_GROUP_POST_FILTER, self._plugin, status)
             if not trial.status.ok:
                 return NoRoom(trial.status.message)
-            # 2. Those that a budget protects come first, then the others, then what a group can do
-            # without, and what is leaving last
+            # 2. Those that a budget protects come first, then the others, and what is leaving last
             leaving = {p.uid for u in units for p in u.pods if self._evictions.is_victim(p.uid)}
 
-            def less_protected(unit: _Unit) -> tuple[bool, bool, bool]:
+            def less_protected(unit: _Unit) -> tuple[bool, bool]:
                 leaves = unit.count_of(leaving) == len(unit.pods)
-                return leaves, bool(unit.above), not unit.count_of(protected)
+                return leaves, not unit.count_of(protected)
 
             units.sort(key=less_protected)
-            victims, ended = list[_Unit](), set[str]()
-            for unit in units:
-                if unit.above in ended or not trial.keeps(unit.pods):
-                    victims.append(unit)
-                    ended |= {unit.ends} - {""}
+            victims = [_going(trial, unit) for unit in units if not trial.keeps(unit.pods)]
         victims.sort(key=lambda unit: unit.importance)
         evicted = tuple(pod for unit in victims for pod in unit.pods)
         return Room(
@@ -156,19 +152,33 @@ class Reprieve:
         return find_workload_group(self._objects, key) if key else None
 
 
+def _going(trial: RoomTrial, unit: _Unit) -> _Unit:
+    """What goes of a unit that cannot stay as a whole."""
+    if unit.gang is None:
+        return unit
+    kept, gone = list[Pod](), list[Pod]()
+    for pod in unit.pods:
+        (kept if trial.keeps([pod]) else gone).append(pod)
+    surplus = Surplus(unit.gang, Counter(sub_group_of(pod.shape) for pod in unit.pods))
+    if all(surplus.take(sub_group_of(pod.shape)) for pod in gone):
+        return replace(unit, pods=tuple(gone))
+    trial.gives_up(kept)
+    return unit
+
+
 def _units_of(group: Group, pods: Sequence[Pod], priority: int) -> Iterator[_Unit]:
     """The units of lower priority among the running Pods of a group of the label."""
-    lower = [pod for pod in reversed(most_important_first(pods)) if pod.priority < priority]
+    lower = [pod for pod in most_important_first(pods) if pod.priority < priority]
     for pod in lower:
         if pod.deleted is not None:
             yield _Unit(pod.priority, (pod,), is_group=False)
     staying = [pod for pod in lower if pod.deleted is None]
     running = Counter(sub_group_of(pod.shape) for pod in pods if pod.deleted is None)
-    above, rest = divide(group, [sub_group_of(pod.shape) for pod in staying], running)
-    for place in above:
-        pod = staying[place]
-        yield _Unit(pod.priority, (pod,), is_group=False, above=group.uid)
-    if rest:
-        together = tuple(staying[place] for place in rest)
-        highest = max(pod.priority for pod in together)
-        yield _Unit(highest, together, is_group=True, ends=group.uid)
+    if staying and len(staying) == running.total():
+        yield _Unit(staying[0].priority, tuple(staying), is_group=True, gang=group)
+        return
+    # Members that may not go keep the minimum
+    surplus = Surplus(group, running)
+    for pod in reversed(staying):
+        if surplus.take(sub_group_of(pod.shape)):
+            yield _Unit(pod.priority, (pod,), is_group=False)

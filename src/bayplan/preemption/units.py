@@ -30,7 +30,6 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
@@ -158,15 +157,15 @@ class _Partition:
         for index in np.flatnonzero(numbers[staying] >= 0).tolist():
             members[numbers[staying[index]]].append(index)
         for number, indices in members.items():
-            uid, codes = groups[number].uid, running.codes[staying[indices]].tolist()
-            surplus, rest = divide(groups[number], [names[code] for code in codes], sizes[number])
-            self.surplus[uid] = [indices[place] for place in surplus]
-            self.unit[indices], self.kinds[indices] = -1, REST
-            self.unit[self.surplus[uid]], self.kinds[self.surplus[uid]] = self.surplus[uid], SURPLUS
-            if rest:
-                named = indices[rest[-1]]
-                self.unit[[indices[place] for place in rest]] = named
-                self.rest[named] = uid
+            uid, surplus = groups[number].uid, Surplus(groups[number], sizes[number])
+            above = [i for i in indices if surplus.take(names[running.codes[staying[i]]])]
+            rest = sorted(set(indices).difference(above))
+            self.surplus[uid] = above
+            self.kinds[above], self.kinds[rest] = SURPLUS, REST
+            self.unit[rest] = -1
+            if rest and len(indices) == sizes[number].total():
+                self.unit[rest] = rest[-1]
+                self.rest[rest[-1]] = uid
 
     def ranked(self, keys: Sequence[IntArray], useful: BoolArray) -> IntArray:
         """The rank of each Pod's unit, negative for none; the last key counts most."""
@@ -184,28 +183,6 @@ class _Partition:
         rank = np.full(len(self.unit) + 1, -1)
         rank[units[np.lexsort([key[units] for key in (*highest, useless)])]] = range(len(units))
         return rank[np.where(self.unit >= 0, self.unit, -1)]
-
-
-def divide(
-    group: Group, sub_groups: Sequence[str], running: Counter[str]
-) -> tuple[list[int], list[int]]:
-    """The members of a group to evict one by one, and the members to evict as a whole.
-
-    Args:
-        group: the group.
-        sub_groups: of the members that may be evicted, those first that should go first.
-        running: how many of all running members name each sub-group.
-
-    Returns:
-        Two lists of places in ``sub_groups``. The second one is empty where members that may not be
-        evicted keep the rest from going.
-    """
-    surplus = Surplus(group, running)
-    above = [place for place, name in enumerate(sub_groups) if surplus.take(name)]
-    if len(sub_groups) < running.total():
-        return above, []
-    chosen = set(above)
-    return above, [place for place in range(len(sub_groups)) if place not in chosen]
 
 
 def _violations(pods: Sequence[Pod], budgets: Budgets) -> IntArray:

@@ -103,6 +103,12 @@ class CapacityScheduling(
         """What if ``other`` were gone from ``row``?"""
         state.read(KEY, Admission).move(other, row, -1)
 
+    def move_elsewhere(
+        self, pods: int, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node? They count for quotas."""
+        state.read(KEY, Admission).move(other, row, pods)
+
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
         """See `PreemptionPlugin`. A profile that has PreEnqueue off does not evict twice either."""
         if self._evictions.hold(pod.uid) is not None:

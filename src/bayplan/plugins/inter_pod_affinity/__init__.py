@@ -111,6 +111,14 @@ class InterPodAffinity(
         """What if ``other`` were not on ``row``."""
         self._filter_state(state).count(other.shape, nodes, row, -1)
 
+    def move_elsewhere(
+        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
+        elsewhere = nodes.live.row(other.node_name)
+        if elsewhere is not None:
+            self._filter_state(state).count(other.shape, nodes, row, pods, elsewhere)
+
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Integers:
         """Reason codes, the first reason of each node that does not fit."""
         return self._filter_state(state).judge(nodes)

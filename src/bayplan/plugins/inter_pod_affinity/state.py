@@ -209,13 +209,22 @@ class AffinityState:
         sides = (copy(self._affinity), copy(self._anti), copy(self._existing))
         return AffinityState(self._shape, self._counters, *sides, worlds=len(rows))
 
-    def count(self, other: PodShape, nodes: NodeTable, row: int, pods: int) -> None:
-        """In the world of ``row``, ``pods`` more Pods of shape ``other`` are there."""
+    def count(
+        self, other: PodShape, nodes: NodeTable, row: int, pods: int, elsewhere: int | None = None
+    ) -> None:
+        """In the world of ``row``, ``pods`` more Pods of shape ``other`` are there.
+
+        Or on another node, the row ``elsewhere`` of the live table: these matter in the domains
+        that the two nodes share.
+        """
         effects = self._effects.get(other.id)
         if effects is None:
             effects = self._effects[other.id] = self._effects_of(other)
         for tally in effects:
-            if tally.delta is not None and nodes.label(tally.key).codes[row] != ABSENT:
+            code = nodes.label(tally.key).codes[row]
+            if tally.delta is None or code == ABSENT:
+                continue
+            if elsewhere is None or nodes.live.label(tally.key).codes[elsewhere] == code:
                 tally.delta[row] += pods
 
     def _effects_of(self, other: PodShape) -> list[DomainCounts]:

@@ -206,11 +206,17 @@ class FilterSpread:
         others = np.where(codes == least.code, least.second, least.first)
         return np.where(codes == ABSENT, least.first, np.minimum(others, counts))
 
-    def count(self, row: int, pods: int) -> None:
-        """In the world of ``row``, ``pods`` more Pods that the selector matches are there."""
+    def count(self, row: int, pods: int, elsewhere: int | None = None) -> None:
+        """In the world of ``row``, ``pods`` more Pods that the selector matches are there.
+
+        Or on another node, the row ``elsewhere`` of the live table: these matter if the nodes are
+        in one domain. What they change in another domain is left out of account.
+        """
         assert self._rows is not None
         assert self._delta is not None
-        if self.spread.counter.domains.codes[self._rows[row]] != ABSENT:
+        codes = self.spread.counter.domains.codes
+        code = codes[self._rows[row]]
+        if code != ABSENT and (elsewhere is None or codes[elsewhere] == code):
             self._delta[row] += pods
 
     def matches(self, other: PodShape) -> bool:
@@ -242,8 +248,8 @@ class FilterState:
             verdict = np.where(verdict, verdict, spread.judge(nodes))
         return verdict
 
-    def count(self, other: Pod, row: int, pods: int) -> None:
-        """In the world of ``row``, ``pods`` more Pods like ``other`` are there.
+    def count(self, other: Pod, row: int, pods: int, elsewhere: int | None = None) -> None:
+        """In the world of ``row``, ``pods`` more Pods like ``other`` are there, or ``elsewhere``.
 
         Like kube-scheduler, this does not ask whether ``other`` is terminating.
         """
@@ -253,7 +259,7 @@ class FilterState:
             effects = [s for s in self._spreads if same and s.matches(other.shape)]
             self._effects[other.shape.id] = effects
         for spread in effects:
-            spread.count(row, pods)
+            spread.count(row, pods, elsewhere)
 
 
 class ScoreState:
