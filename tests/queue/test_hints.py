@@ -17,12 +17,16 @@ from bayplan.framework.cluster_events import (
     HintIndex,
 )
 from bayplan.framework.interface import Plugin
-from bayplan.queue.hints import HintTable, Strategy, registrations
+from bayplan.queue.hints import HintTable, QueueingStrategy, registrations
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import UnschedulablePods, rejectors
 from bayplan.queue.update_events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 
-SKIP, AFTER_BACKOFF, IMMEDIATELY = Strategy.SKIP, Strategy.AFTER_BACKOFF, Strategy.IMMEDIATELY
+SKIP, AFTER_BACKOFF, IMMEDIATELY = (
+    QueueingStrategy.SKIP,
+    QueueingStrategy.AFTER_BACKOFF,
+    QueueingStrategy.IMMEDIATELY,
+)
 
 
 def rejected(unschedulable: str = "", pending: str = "") -> QueuedPod:
@@ -76,7 +80,7 @@ TABLE = HintTable(
     ],
 )
 def test_an_event_is_worth_what_the_rejecting_plugins_say(
-    queued: QueuedPod, event: ClusterEvent, new: Any, strategy: Strategy
+    queued: QueuedPod, event: ClusterEvent, new: Any, strategy: QueueingStrategy
 ) -> None:
     assert TABLE.strategy(queued, event, None, new) is strategy
 

@@ -18,7 +18,7 @@ from bayplan.devices.counters import Counters
 from bayplan.devices.errors import AllocationError, NodeAllocationError
 from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, RequestShape
 from bayplan.devices.result import allocation
-from bayplan.devices.search import ClaimToAllocate, DeviceChoice, Search
+from bayplan.devices.search import ClaimToAllocate, DeviceChoice, DeviceSearch
 from bayplan.devices.selectors import Selectors
 from bayplan.devices.table import DeviceTable
 from bayplan.devices.tally import Tally, tally
@@ -102,8 +102,10 @@ class Allocator:
             for name, shape in zip(names, shapes, strict=True)
         ]
 
-    def _search(self, devices: NodeDevices, claims: Sequence[ClaimToAllocate]) -> Search:
-        return Search(self._table, devices, claims, self._needs, self._counters, self._expired)
+    def _search(self, devices: NodeDevices, claims: Sequence[ClaimToAllocate]) -> DeviceSearch:
+        return DeviceSearch(
+            self._table, devices, claims, self._needs, self._counters, self._expired
+        )
 
     def results(
         self,

@@ -78,7 +78,7 @@ class _Shares:
     consumed: dict[str, int] = field(default_factory=dict)
 
 
-class Search:
+class DeviceSearch:
     """One search; `run` it once.
 
     Args:

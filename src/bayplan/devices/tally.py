@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from bayplan.devices.candidates import NodeDevices
 from bayplan.devices.requests import RequestShape
-from bayplan.devices.search import ClaimToAllocate, Obstacle, Search
+from bayplan.devices.search import ClaimToAllocate, DeviceSearch, Obstacle
 from bayplan.devices.selectors import SelectorExpression, Selectors
 from bayplan.devices.table import DeviceTable
 
@@ -91,7 +91,7 @@ def merge(tallies: Iterable[Tally]) -> list[Tally]:
 
 
 def tally(
-    search: Search,
+    search: DeviceSearch,
     claims: Sequence[ClaimToAllocate],
     table: DeviceTable,
     devices: NodeDevices,

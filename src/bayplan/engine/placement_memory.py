@@ -31,7 +31,7 @@ GroupKind = tuple[int, tuple[int, ...]]
 """The minimum of a group, and the ids of the shapes of its Pods in the order of the tries."""
 
 
-class Tried(msgspec.Struct, frozen=True, eq=False):
+class PlacementResult(msgspec.Struct, frozen=True, eq=False):
     """A group was tried on a placement.
 
     Attributes:
@@ -50,7 +50,7 @@ class _Kind:
     answers: Sequence[RowAnswers]
     generations: Sequence[int]
     positions: tuple[int, int]
-    tried: dict[str, Tried] = field(default_factory=dict)
+    tried: dict[str, PlacementResult] = field(default_factory=dict)
 
 
 class PlacementMemory:
@@ -65,7 +65,7 @@ class PlacementMemory:
         kind: GroupKind,
         answers: Sequence[RowAnswers],
         placements: Iterable[GroupPlacement],
-    ) -> dict[str, Tried]:
+    ) -> dict[str, PlacementResult]:
         """What would come of trying such a group now, by placement.
 
         Args:
@@ -91,7 +91,7 @@ class PlacementMemory:
         return found
 
     def keep(
-        self, kind: GroupKind, answers: Sequence[RowAnswers], tried: Mapping[str, Tried]
+        self, kind: GroupKind, answers: Sequence[RowAnswers], tried: Mapping[str, PlacementResult]
     ) -> None:
         """Remember all that is known of such groups; nothing of ``tried`` counts any more."""
         if not answers:

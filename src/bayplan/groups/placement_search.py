@@ -38,7 +38,7 @@ from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
-from bayplan.engine.placement_memory import Tried
+from bayplan.engine.placement_memory import PlacementResult
 from bayplan.engine.placement_stage import PlacementStage
 from bayplan.engine.row_answers import RowAnswers
 from bayplan.engine.runtime import Framework
@@ -56,7 +56,7 @@ UNSCHEDULABLE = "pod group is unschedulable"
 # Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
 _FEASIBLE = Point.PLACEMENT_FEASIBLE
 
-_Try = tuple[GroupPlacement, GroupDecision | Tried]
+_Try = tuple[GroupPlacement, GroupDecision | PlacementResult]
 
 
 class PlacementSearch:
@@ -122,7 +122,7 @@ class PlacementSearch:
         # 2. and 3. Score those that hold the group, take the best
         placement, done = fits[self._best(stage, state, fits)] if fits else tries[0]
         # 4. Repeat it
-        if isinstance(done, Tried):
+        if isinstance(done, PlacementResult):
             done = self._on(placement)
             if fits and not done.fits:
                 log.error("a remembered placement does not hold the group", name=placement.name)
@@ -143,9 +143,9 @@ class PlacementSearch:
         tries: list[_Try] = []
         for placement in placements:
             started = time.perf_counter()
-            done: GroupDecision | Tried | None = recalled.get(placement.name)
+            done: GroupDecision | PlacementResult | None = recalled.get(placement.name)
             if done is None and tries and capacity and capacity.at_most(placement.rows) < needed:
-                done = Tried(np.flatnonzero(placement.rows), fits=False, nodes=())
+                done = PlacementResult(np.flatnonzero(placement.rows), fits=False, nodes=())
             elif done is None:
                 done = self._on(placement)
             tries.append((placement, done))
@@ -169,7 +169,7 @@ class PlacementSearch:
         ties: list[int] = np.flatnonzero(scores == scores.max()).tolist()
         return ties[self._selector.pick(len(ties))]
 
-    def _on_nodes(self, done: GroupDecision | Tried) -> list[Pod]:
+    def _on_nodes(self, done: GroupDecision | PlacementResult) -> list[Pod]:
         if isinstance(done, GroupDecision):
             return [placed.member.pod for placed in done.placed]
         pairs = zip(self._info.pods, done.nodes, strict=False)
@@ -274,10 +274,10 @@ class PlacementSearch:
         return again
 
 
-def _tried(placement: GroupPlacement, done: GroupDecision) -> Tried:
+def _tried(placement: GroupPlacement, done: GroupDecision) -> PlacementResult:
     nodes = {placed.member.pod.uid: placed.member.pod.node_name for placed in done.placed}
     names = tuple(nodes.get(pod.uid, "") for pod in done.pods[: done.tried])
-    return Tried(np.flatnonzero(placement.rows), done.fits, names)
+    return PlacementResult(np.flatnonzero(placement.rows), done.fits, names)
 
 
 def _nowhere(first: GroupDecision, count: int, generator: str) -> GroupDecision:

@@ -34,7 +34,7 @@ from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups.planner import Planner
 
 
-class Tried(NamedTuple):
+class Placing(NamedTuple):
     """What came of placing a taker.
 
     Attributes:
@@ -63,7 +63,7 @@ class RoomRequest:
         planner: Planner,
         framework: Framework,
         taker: Taker,
-        place: Callable[[], Tried],
+        place: Callable[[], Placing],
         effects: list[Effect],
         domain: BoolArray | None = None,
     ) -> None:
@@ -125,16 +125,16 @@ class RoomRequest:
 def of_pod(planner: Planner, framework: Framework, pod: Pod, state: CycleState) -> RoomRequest:
     """The request of one Pod, after an attempt with that ``state``."""
 
-    def place() -> Tried:
+    def place() -> Placing:
         trial_state = CycleState(timed=False, domain=state.domain)
         placement = attempt(framework, planner.selector, trial_state, pod, make_room=False)
         if isinstance(placement, Rejection):
-            return Tried(Status.unschedulable(placement.message))
+            return Placing(Status.unschedulable(placement.message))
         choice = Choice(framework, trial_state, pod, placement.node_name)
         member = planner.commit.run(choice)
         if isinstance(member, Rejection):
-            return Tried(Status.unschedulable(member.message))
-        return Tried(SUCCESS, [member])
+            return Placing(Status.unschedulable(member.message))
+        return Placing(SUCCESS, [member])
 
     taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
     return RoomRequest(planner, framework, taker, place, state.effects, state.domain)
@@ -145,9 +145,9 @@ def of_group(
 ) -> RoomRequest:
     """The request of a group whose ``pods`` do not fit at once."""
 
-    def place() -> Tried:
+    def place() -> Placing:
         plan = planner.plan(framework, group, pods)
-        return Tried(plan.status, plan.members)
+        return Placing(plan.status, plan.members)
 
     by_placements = group.policy.search is Search.PLACEMENTS
     limited = not by_placements or framework.placements is not None
@@ -184,7 +184,7 @@ class _Trial:
         planner: Planner,
         framework: Framework,
         pods: Sequence[Pod],
-        tried: Tried,
+        tried: Placing,
         *,
         row_local: bool,
     ) -> None:

@@ -41,7 +41,7 @@ Registrations = Iterable[tuple[str, EventRegistration]]
 _ANY_EVENT = EventRegistration(ClusterEvent(Resource.ANY, Action.ALL))
 
 
-class Strategy(enum.Enum):
+class QueueingStrategy(enum.Enum):
     """What to do with a Pod after an event."""
 
     SKIP = enum.auto()
@@ -162,38 +162,40 @@ class HintTable:
 
     def woken(
         self, event: ClusterEvent, old: Any, new: Any, pods: Iterable[QueuedPod]
-    ) -> Iterator[tuple[QueuedPod, Strategy]]:
+    ) -> Iterator[tuple[QueuedPod, QueueingStrategy]]:
         """The ``pods`` for which ``event`` (``old`` became ``new``) is worth an attempt."""
         hints = self.interest(event).hints
         for queued in pods:
             strategy = self._strategy(queued, event, old, new, hints)
-            if strategy is not Strategy.SKIP:
+            if strategy is not QueueingStrategy.SKIP:
                 yield queued, strategy
 
-    def strategy(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+    def strategy(
+        self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any
+    ) -> QueueingStrategy:
         """Whether ``event`` (``old`` became ``new``) is worth another attempt for the Pod."""
         return self._strategy(queued, event, old, new, self.interest(event).hints)
 
     def _strategy(
         self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any, hints: Hints
-    ) -> Strategy:
+    ) -> QueueingStrategy:
         rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not rejected and not pending:
-            return Strategy.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         if event.wildcard:
             elsewhere = isinstance(new, Pod) and new.uid != queued.uid
-            return Strategy.SKIP if elsewhere else Strategy.AFTER_BACKOFF
-        strategy = Strategy.SKIP
+            return QueueingStrategy.SKIP if elsewhere else QueueingStrategy.AFTER_BACKOFF
+        strategy = QueueingStrategy.SKIP
         for plugin, hint in hints.get(queued.profile, ()):
             if plugin not in pending and (
-                plugin not in rejected or strategy is Strategy.AFTER_BACKOFF
+                plugin not in rejected or strategy is QueueingStrategy.AFTER_BACKOFF
             ):
                 continue
             if hint is not None and not self._wants(plugin, hint, queued, event, old, new):
                 continue
             if plugin in pending:
-                return Strategy.IMMEDIATELY
-            strategy = Strategy.AFTER_BACKOFF
+                return QueueingStrategy.IMMEDIATELY
+            strategy = QueueingStrategy.AFTER_BACKOFF
             if not pending:
                 break
         return strategy

@@ -32,7 +32,7 @@ from bayplan.framework.status import Status
 from bayplan.queue import update_events
 from bayplan.queue.gate import Gate
 from bayplan.queue.groups import QueuedGroups
-from bayplan.queue.hints import Strategy
+from bayplan.queue.hints import QueueingStrategy
 from bayplan.queue.holds import Holds, timeout_of
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
@@ -108,7 +108,7 @@ class SchedulingQueue:
         for queued in members:
             self._let_in(queued, Place.ACTIVE, event.label)
         for queued in (*self._places.gated, *self._places.unschedulable):
-            self._requeue(queued, Strategy.AFTER_BACKOFF, event.label)
+            self._requeue(queued, QueueingStrategy.AFTER_BACKOFF, event.label)
         for queued in (*self._places.active, *self._places.backoff):
             self._ask_gate(queued)
             if queued.gating_plugin:
@@ -177,17 +177,17 @@ class SchedulingQueue:
         self._requeue(queued, strategy, update_events.SCHEDULE_ATTEMPT_FAILURE)
         return queued.place
 
-    def _strategy_after(self, flight: Flight) -> Strategy:
+    def _strategy_after(self, flight: Flight) -> QueueingStrategy:
         """The strongest strategy for the events during the Pod's attempt."""
         queued = flight.queued
         if not queued.rejectors or self._places.in_flight.missed_any(flight):
-            return Strategy.AFTER_BACKOFF
-        strongest = Strategy.SKIP
+            return QueueingStrategy.AFTER_BACKOFF
+        strongest = QueueingStrategy.SKIP
         for seen in self._places.in_flight.events_since_pop(flight):
             strategy = self._hints.strategy(queued, *seen)
-            if strategy is Strategy.IMMEDIATELY:
+            if strategy is QueueingStrategy.IMMEDIATELY:
                 return strategy
-            if strategy is Strategy.AFTER_BACKOFF:
+            if strategy is QueueingStrategy.AFTER_BACKOFF:
                 strongest = strategy
                 if not queued.pending_plugins:
                     break
@@ -243,7 +243,7 @@ class SchedulingQueue:
         elif queued.place is Place.BACKOFF:
             self._places.backoff.update(queued)
         elif queued.gating_plugin == PLUGIN_TIMEOUT and self._holds.of(new) is None:
-            self._requeue(queued, Strategy.AFTER_BACKOFF, PLUGIN_TIMEOUT)
+            self._requeue(queued, QueueingStrategy.AFTER_BACKOFF, PLUGIN_TIMEOUT)
         else:
             for event in update_events.pod_update_events(old, new):
                 if self._wake(queued, event, old, new):
@@ -427,15 +427,17 @@ class SchedulingQueue:
     def _wake(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> bool:
         """Requeue a waiting Pod if the event is worth an attempt; False if nothing follows."""
         strategy = self._hints.strategy(queued, event, old, new)
-        if strategy is Strategy.SKIP:
+        if strategy is QueueingStrategy.SKIP:
             return False
         self._requeue(queued, strategy, event.label)
         return queued.place is not Place.GATED
 
-    def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str) -> None:
-        if strategy is Strategy.SKIP and not self.groups.waits_with_group(queued):
+    def _requeue(self, queued: QueuedPod, strategy: QueueingStrategy, event: str) -> None:
+        if strategy is QueueingStrategy.SKIP and not self.groups.waits_with_group(queued):
             self._places.move(queued, Place.UNSCHEDULABLE, event)
-        elif strategy is Strategy.AFTER_BACKOFF and self._places.backoff.is_backing_off(queued):
+        elif strategy is QueueingStrategy.AFTER_BACKOFF and self._places.backoff.is_backing_off(
+            queued
+        ):
             self._let_in(queued, Place.BACKOFF, event)
         else:
             self._let_in(queued, Place.ACTIVE, event)
@@ -562,7 +564,7 @@ class SchedulingQueue:
             # A Pod whose binding failed held room when others of its shape were rejected.
             held_room = member.consecutive_errors_count > 0
             if held_room or not entry.has_rejected(member.pod):
-                self._requeue(entry, Strategy.AFTER_BACKOFF, event)
+                self._requeue(entry, QueueingStrategy.AFTER_BACKOFF, event)
         elif move is GroupMove.ASK:
             self._ask_gate(entry)
             if entry.gating_plugin:
