@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
@@ -211,6 +212,7 @@ def test_a_link_that_leads_to_itself_is_a_fault_of_the_file(tmp_path: Path) -> N
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
     with pytest.raises(PluginLoadError, match=r"loop\.py: OSError: .*symbolic links"):
         Registry().load_folder(tmp_path)
+    assert "bayplan_user_plugins.loop" not in sys.modules, "a module that was not imported"
 
 
 @pytest.mark.parametrize("name", list(IN_TREE))

@@ -144,6 +144,7 @@ def _import_file(path: Path) -> ModuleType:
         # the file if both have one size and were written within one second.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102
     except BaseException as exc:
+        sys.modules.pop(name, None)
         if is_interrupt(exc):
             raise
         raise PluginLoadError(f"{path}:{_line(exc, path)} {error_text(exc)}") from exc
