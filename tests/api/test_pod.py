@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -167,3 +168,20 @@ def test_two_hundred_containers_are_as_good_as_one() -> None:
 def test_a_field_of_the_wrong_type_is_named() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$.spec.priority"):
         decode_pod(b'{"metadata":{},"spec":{"priority":"high"}}')
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_what_pods_share_cannot_be_changed_by_a_plugin(field: str) -> None:
+    pod = make_pod().label("app", "web").annotation("note", "x").obj()
+    shared: Any = getattr(pod, field)
+    before = dict(shared)
+    for change in (
+        lambda: shared.__setitem__("new", "x"),
+        lambda: shared.update(new="x"),
+        lambda: shared.pop(next(iter(before))),
+        shared.clear,
+    ):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            change()
+    assert shared == before
+    assert json.loads(msgspec.json.encode(shared)) == before

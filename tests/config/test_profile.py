@@ -212,6 +212,8 @@ def test_arguments_of_users_may_be_spelled_as_kubernetes_does(args: dict[str, An
     ("weights", "expected"),
     [
         ({"perZone": {"a": "b"}}, 'args.weights.perZone.a: must be an integer, not "b"'),
+        ({"cpu": True}, "args.weights.cpu: must be an integer, not true or false"),
+        ({"perZone": {"a": True}}, "args.weights.perZone.a: must be an integer, not true or false"),
         ({"perZon": {}}, "args.weights.perZon: unknown field (did you mean per_zone?)"),
         ({"perZone": {}, "per_zone": {}}, "args.weights.perZone: unknown field"),
     ],

@@ -194,6 +194,18 @@ def test_licences_rejects_one_pod_too_many(tmp_path: Path) -> None:
     assert "no licence is free" in cluster.message("p2")
 
 
+def test_licences_are_free_again_when_a_bound_pod_has_gone(tmp_path: Path) -> None:
+    cluster = load(tmp_path, "Licences", count=1)
+    first = pod("p0", licence="true")
+    cluster.add(node("a"), first, pod("p1", licence="true"))
+    cluster.run()
+    assert [name for name, _ in cluster.writer.bound] == ["p0"]
+    cluster.remove(first)
+    cluster.wait(60)
+    cluster.run()
+    assert [name for name, _ in cluster.writer.bound] == ["p0", "p1"]
+
+
 def test_licences_names_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="count"):
         load(tmp_path, "Licences", count="many")

@@ -83,6 +83,28 @@ def test_one_traceback_a_minute_is_logged_and_the_rest_is_counted(
     assert "suppressed=999" in re.sub(r"\x1b\[\d*m", "", again)
 
 
+def test_another_exception_within_a_minute_has_its_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failures = FailureLog("p", lambda: 0.0)
+
+    def first() -> None:
+        raise OSError("disk")
+
+    def second() -> None:
+        raise OSError("network")
+
+    for raises in (first, second, first, second):
+        try:
+            raises()
+        except OSError as error:
+            failures.write("Mine", Point.FILTER, error, "n1")
+    failures.write("Mine", Point.FILTER, KeyError("gpu"), "n1")
+    said = capsys.readouterr().out
+    assert said.count("plugin failed") == 3
+    assert all(text in said for text in ("disk", "network", "gpu"))
+
+
 class Mine(BaseException):
     """As unusual as an exception can be."""
 

@@ -80,7 +80,7 @@ def test_permit_answers(answer: Any, status: Status, waits: dict[str, float]) ->
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (WAIT, "ValueError: .*WAIT needs a positive number of seconds"),
+        (WAIT, r"ValueError: Status\(Wait\) was returned; WAIT needs a positive number of seconds"),
         ((WAIT, 0), "ValueError: .*positive"),
         ((WAIT, -1), "ValueError: .*positive"),
         ((WAIT, float("nan")), "ValueError: .*positive"),

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from bayplan.api.frozen_dict import FrozenDict
 from bayplan.api.meta import Condition, ObjectMeta, Wire
 from bayplan.api.pod_spec import (
     Container,
@@ -186,7 +187,7 @@ class PodShape(_Interned):
     ) -> None:
         super().__init__(spec.spec)
         self.namespace = namespace
-        self.labels = labels
+        self.labels: dict[str, str] = FrozenDict(labels)
         self.owner = owner
         self.requests = spec.requests
         self.constraints = spec.constraints
@@ -318,7 +319,7 @@ class Pod:
         self._annotations: dict[str, str] | None = None
         if meta.annotations:
             kept = {k: v for k, v in meta.annotations.items() if k != DROPPED_ANNOTATION}
-            self._annotations = kept or None
+            self._annotations = FrozenDict(kept) if kept else None
 
     @property
     def namespace(self) -> str:

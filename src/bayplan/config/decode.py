@@ -13,7 +13,7 @@ from bayplan.config.errors import FieldError
 from bayplan.config.legacy_names import LEGACY_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -47,12 +47,50 @@ def decode(model: type[T], data: Any, path: str = "") -> tuple[T | None, list[Fi
 
 
 def decode_any_case(model: type[T], data: Any, path: str = "") -> tuple[T | None, list[FieldError]]:
-    """As `decode`, but a field ``max_count`` may be spelled ``maxCount`` in `data`, too."""
+    """As `decode`, but a field ``max_count`` may be spelled ``maxCount`` in `data`, too.
+
+    True and false are no numbers, which pydantic takes them for.
+    """
     spelled: dict[str, str] = {}
-    decoded, details = _attempt(model, _in_snake_case(model, data, spelled))
+    renamed = _in_snake_case(model, data, spelled)
+    decoded, details = _attempt(model, renamed)
     for detail in details:
-        detail["loc"] = tuple(spelled.get(str(step), step) for step in detail["loc"])
-    return decoded, [_field_error(model, detail, path) for detail in details]
+        detail["loc"] = _as_spelled(detail["loc"], spelled)
+    errors = [_field_error(model, detail, path) for detail in details]
+    for loc, expected in _booleans(model, renamed, ()):
+        where = join(path, _as_spelled(loc, spelled))
+        errors.append(FieldError(where, f"must be {expected}, not true or false"))
+    return (None if errors else decoded), errors
+
+
+_Loc = tuple[int | str, ...]
+
+
+def _as_spelled(loc: _Loc, spelled: Mapping[str, str]) -> _Loc:
+    return tuple(spelled.get(str(step), step) for step in loc)
+
+
+def _booleans(annotation: Any, data: Any, loc: _Loc) -> Iterator[tuple[_Loc, str]]:
+    """Where `data` has true or false in the place of a number, and what should be there."""
+    options = get_args(annotation)
+    if isinstance(data, bool):
+        kinds = options or (annotation,)
+        if bool not in kinds and (int in kinds or float in kinds):
+            yield loc, "an integer" if int in kinds else "a number"
+    elif isinstance(data, list):
+        inner = [get_args(kind)[0] for kind in (annotation, *options) if _holds(kind, list, tuple)]
+        for index, item in enumerate(data):
+            yield from _booleans(inner[0] if inner else None, item, (*loc, index))
+    elif isinstance(data, dict):
+        values = [get_args(kind)[1] for kind in (annotation, *options) if _holds(kind, dict)]
+        fields = {name: kind for m in _models_in(annotation) for name, kind in _fields(m).items()}
+        for name, value in data.items():
+            kind = values[0] if values else fields.get(name)
+            yield from _booleans(kind, value, (*loc, name))
+
+
+def _holds(annotation: Any, *origins: type) -> bool:
+    return get_origin(annotation) in origins and bool(get_args(annotation))
 
 
 def _in_snake_case(model: type, data: Any, spelled: dict[str, str]) -> Any:

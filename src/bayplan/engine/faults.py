@@ -129,14 +129,16 @@ def is_interrupt(error: BaseException) -> bool:
 
 @dataclass
 class _Failures:
-    """The failures of one plugin at one point since its last traceback."""
+    """The failures of one kind since their last traceback."""
 
     logged_at: float
     suppressed: int = 0
 
 
 class FailureLog:
-    """Logs exceptions of plugins: per plugin and point one traceback a minute, the rest counted.
+    """Logs exceptions of plugins: of each kind one traceback a minute, the rest counted.
+
+    Of one kind are those of one plugin, point, type and line.
 
     Args:
         clock: monotonic seconds.
@@ -145,16 +147,17 @@ class FailureLog:
     def __init__(self, profile: str, clock: Callable[[], float]) -> None:
         self._profile = profile
         self._clock = clock
-        self._failures: dict[tuple[str, Point], _Failures] = {}
+        self._failures: dict[tuple[str, Point, str, int], _Failures] = {}
 
     def write(self, plugin: str, point: Point, cause: BaseException, node: str) -> None:
         """Log ``cause``, or count it for the next line."""
         now = self._clock()
-        failures = self._failures.get((plugin, point))
+        kind = plugin, point, type(cause).__name__, _line(cause)
+        failures = self._failures.get(kind)
         if failures is not None and now - failures.logged_at < TRACEBACK_PERIOD:
             failures.suppressed += 1
             return
-        self._failures[plugin, point] = _Failures(now)
+        self._failures[kind] = _Failures(now)
         about = {"node": node} if node else {}
         log.error(
             "plugin failed",
@@ -165,3 +168,11 @@ class FailureLog:
             exc_info=cause,
             **about,
         )
+
+
+def _line(cause: BaseException) -> int:
+    """The line that raised ``cause``; 0 where it was never raised."""
+    line, traceback = 0, cause.__traceback__
+    while traceback is not None:
+        line, traceback = traceback.tb_lineno, traceback.tb_next
+    return line

@@ -61,6 +61,10 @@ class Status:
         if self.reasons and not all(type(r) is str and r.isascii() for r in self.reasons):
             object.__setattr__(self, "reasons", tuple(map(text_of, self.reasons)))
 
+    def __repr__(self) -> str:
+        """Short: users read it where a plugin has answered with the wrong thing."""
+        return f"Status({', '.join([str(self.code), *map(repr, self.reasons)])})"
+
     @classmethod
     def error(cls, *reasons: str) -> Status:
         """Something is broken: the attempt fails and is repeated after a backoff."""
