@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import nodes
+from tests.groups import nodes, racks
 from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
 
 from bayplan.explain.group import GroupExplainer
@@ -47,6 +47,17 @@ def test_why_a_gang_does_not_fit_is_what_its_condition_says() -> None:
     assert verdict["rejected"]["default/g-4"].startswith("0/1 nodes are available: 1 Insufficient")
     assert len(verdict["rejected"]) == 6
     assert "plan" not in verdict
+
+
+def test_the_domain_of_a_group_that_asks_for_one_is_named() -> None:
+    gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+    cluster = workload_cluster(gates=gates)
+    show(cluster, gang("g", 3, schedulingConstraints={"topology": [{"key": "rack"}]}))
+    pods = members("g", 3)
+    cluster.add(*racks(2, 3), *pods)
+    verdict = explained(cluster, *pods)
+    assert verdict["domain"] == {"level": "rack", "value": "r1"}
+    assert len(verdict["plan"]) == 3
 
 
 def test_of_a_basic_group_some_pods_may_fail_alone() -> None:

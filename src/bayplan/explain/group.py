@@ -132,7 +132,7 @@ def _kubernetes(decision: GroupDecision) -> Verdict:
     faults = (raised(rejection.fault) for rejection in rejections.values())
     verdict |= next((fault for fault in faults if fault), {})
     if decision.fits:
-        return verdict | {"plan": _plan(decision)}
+        return verdict | {"plan": _plan(decision)} | _domains(decision)
     return verdict | {"message": condition_text(decision.status)}
 
 
@@ -141,10 +141,14 @@ def _label(decision: GroupDecision) -> Verdict:
     if rejection is not None:
         return {"message": rejection.sentence} | raised(rejection.fault)
     verdict: Verdict = {"plan": _plan(decision), "left": [pod.key for pod in decision.left]}
+    return verdict | _domains(decision)
+
+
+def _domains(decision: GroupDecision) -> Verdict:
+    """Where the topology of the group, or of a part, has limited its Pods to one domain."""
     domains = {name: {"level": d.level, "value": d.value} for name, d in decision.domains.items()}
-    if domain := domains.pop("", None):
-        verdict["domain"] = domain
-    return verdict | {"subGroups": dict(sorted(domains.items()))}
+    domain = domains.pop("", {})
+    return {"domain": domain, "subGroups": dict(sorted(domains.items()))}
 
 
 def _plan(decision: GroupDecision) -> dict[str, str]:

@@ -47,6 +47,7 @@ from bayplan.framework.placements import GroupPlacement, PlacementProgress, PodG
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.capacity import GroupCapacity
 from bayplan.groups.decision import GroupDecision, Placed
+from bayplan.groups.domains import Domain
 from bayplan.groups.fill import Fill
 from bayplan.support.text import error_text
 
@@ -130,7 +131,12 @@ class PlacementSearch:
                 return self._choose(stage)
         elif fits and len(tries) > 1:
             done = self._repeat(done)
-        return done if fits else _nowhere(done, len(tries), stage.generator)
+        if not fits:
+            return _nowhere(done, len(tries), stage.generator)
+        level = self._group.required_level
+        if placement.everywhere or not level:
+            return done
+        return replace(done, domains={"": Domain(level, placement.name, None, 0, 0)})
 
     def _tries(self, stage: PlacementStage, placements: Sequence[GroupPlacement]) -> list[_Try]:
         """What comes of each placement, up to an error; of several none counts afterwards."""
