@@ -1,6 +1,6 @@
 # Needs python3 (3.11 or later) and make; everything else is installed into .venv and .cache.
 # Variables: PYTHON (to make .venv with), PROVIDER (existing, kind, assets, build, kubelet), ONCE=1 (`make run`
-# ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest), KUBE=1.36 (the
+# ends by itself), BAYPLAN_CACHE (in place of .cache), ARGS (more arguments for pytest), KUBE=1.34, 1.35, 1.36 (the
 # control plane of that version in place of the reference's; `make e2e` then runs what it can judge), CORDON=yes (`make run`
 # in a cluster of somebody else may cordon its nodes).
 PYTHON ?= python3
