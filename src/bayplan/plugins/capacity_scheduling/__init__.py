@@ -63,7 +63,7 @@ class CapacityScheduling(
         self._quotas = handle.objects.shared(Quotas, handle.pods, handle.objects)
         victims = QuotaVictims(self._quotas, LowerPriorityVictims(handle.counters))
         super().__init__(args, handle, victims, lambda nodes: nodes)
-        rule = QuotaRule(self._quotas, handle.counters)
+        rule = QuotaRule(self._quotas, handle.counters, handle.nominator)
         self._strategy = ShortestPrefix(handle, rule)
         self._nominator = handle.nominator
         self._metrics = PluginMetrics(handle.instrument, self.name)

@@ -1,8 +1,9 @@
 """QuotaRule: which Pods may be evicted for a group, where namespaces have quotas.
 
 The table is that of `bayplan.plugins.capacity_scheduling.victims`, with the requests of as many
-Pods as the group needs. That quotas admit the group without the victims is proven by the exact plan
-(`bayplan.preemption.shortest_prefix`), whose attempts ask PreFilter.
+Pods as the group needs, and those of the namespace's nominated Pods that are at least as important:
+room is being made for them already. That quotas admit the group without the victims is proven by
+the exact plan (`bayplan.preemption.shortest_prefix`), whose attempts ask PreFilter.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray
+from bayplan.framework.handle import PodNominator
 from bayplan.framework.room import Taker
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
@@ -27,13 +29,13 @@ from bayplan.preemption.running_pods import RunningPods
 class QuotaRule:
     """See the module's docstring; implements `bayplan.preemption.rule.YieldRule`."""
 
-    def __init__(self, quotas: Quotas, counters: DomainCounters) -> None:
-        self._quotas, self._counters = quotas, counters
+    def __init__(self, quotas: Quotas, counters: DomainCounters, nominator: PodNominator) -> None:
+        self._quotas, self._counters, self._nominator = quotas, counters, nominator
 
     def has_victims(self, taker: Taker) -> bool:
         """See `YieldRule`."""
         quota = self._quotas.by_namespace.get(taker.pods[0].namespace)
-        if quota is None or quota.exceeds_minimum_with(_needed(taker)):
+        if quota is None or quota.exceeds_minimum_with(self._needed(taker)):
             return self._counters.any_below(taker.priority)
         return any(
             other.exceeds_minimum(other.used) for other in self._quotas.by_namespace.values()
@@ -46,11 +48,23 @@ class QuotaRule:
         quota = quotas.get(namespace)
         if quota is None:
             victims = lower & (running.by_shape(lambda shape: shape.namespace in quotas) == 0)
-        elif quota.exceeds_minimum_with(_needed(taker)):
+        elif quota.exceeds_minimum_with(self._needed(taker)):
             victims = lower & (running.by_shape(lambda shape: shape.namespace == namespace) == 1)
         else:
             victims = self._borrowers(running, quota)
         return Yielding(np.where(victims, 0, -1), _described)
+
+    def _needed(self, taker: Taker) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for pod in taker.pods[: taker.minimum]:
+            add(total, request(pod))
+        own, namespace = {pod.uid for pod in taker.pods}, taker.pods[0].namespace
+        for node in self._nominator.nominated_nodes():
+            for pod in self._nominator.nominated_pods(node):
+                important = pod.priority >= taker.priority and pod.uid not in own
+                if important and pod.namespace == namespace:
+                    add(total, request(pod))
+        return total
 
     def _borrowers(self, running: RunningPods, lender: Quota) -> BoolArray:
         """The least important Pods of others, as far as they are above their minimum."""
@@ -73,10 +87,3 @@ class QuotaRule:
 
 def _described(victims: Sequence[Pod]) -> str:
     return f"{len(victims)} Pods, as quotas permit,"
-
-
-def _needed(taker: Taker) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for pod in taker.pods[: taker.minimum]:
-        add(total, request(pod))
-    return total
