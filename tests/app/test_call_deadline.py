@@ -8,17 +8,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.core_harness import Cluster
+from tests.groups import group_cluster, members, nodes, pod_group, show
 
 from bayplan.api.kinds import NODE
 from bayplan.app.call_deadline import CallDeadline
 from bayplan.app.culprit import Culprit, interruptible_call
+from bayplan.app.stuck_pods import StuckPods
+from bayplan.client.http import Http
 from bayplan.framework import Plugin, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.queue.places import Place
+from bayplan.report.pods import Report
 from bayplan.support.text import text_of
 from bayplan.testing import make_node, make_pod
 
@@ -170,3 +174,34 @@ def test_a_hint_that_does_not_return_is_asked_no_more() -> None:
         assert cluster.place(pod) is Place.ACTIVE, "the event counts as Queue"
         cluster.run()
     assert asked == ["new"]
+
+
+def test_a_group_goes_on_without_the_member_that_a_plugin_does_not_return_for() -> None:
+    class Picky(Plugin):
+        def filter(self, state: Any, pod: Any, node: Any) -> None:
+            if pod.name == "g-0":
+                loops()
+
+    cluster = group_cluster(Picky)
+    show(cluster, pod_group("g", minMember=2))
+    watched = Deadline(cluster)
+    pods = StuckPods(
+        cluster.queue,
+        Report(cluster.ports.events, cluster.ports.statuses),
+        cluster.ports.inbox,
+        cast("Http", None),
+        SECONDS,
+        lambda: True,
+    )
+    cluster.add(*nodes(1), *members("g", 3))
+    watched.cycle()
+    [culprit] = watched.culprits
+    assert culprit.pod is not None
+    assert culprit.pod.name == "g-0"
+    pods.ended(culprit)
+    cluster.take_in()
+    assert cluster.place("g-0") is Place.GATED
+    cluster.wait(60)
+    cluster.run()
+    assert sorted(pod for pod, _ in cluster.bound) == ["g-1", "g-2"]
+    assert cluster.is_at_rest()
