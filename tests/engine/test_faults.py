@@ -181,3 +181,31 @@ def test_a_keyboard_interrupt_that_no_signal_can_have_raised_is_one() -> None:
 def test_a_status_that_is_no_answer_at_a_point_is_a_fault() -> None:
     fault = AttemptFault(Point.RESERVE, "P", SKIP)
     assert fault.status.code is Code.ERROR
+
+
+class Odd(Status):
+    """Breaks where it is looked at, by what is no Exception."""
+
+    @property
+    def rejected(self) -> bool:
+        raise SystemExit(3)
+
+    @property
+    def ok(self) -> bool:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [("pre_filter",), ("filter",), ("pre_score",), ("reserve",), ("permit",), ("pre_bind",),
+     ("pre_bind_pre_flight", "pre_bind")],
+    ids=lambda methods: methods[0],
+)  # fmt: skip
+def test_an_answer_that_ends_the_interpreter_ends_one_attempt(methods: tuple[str, ...]) -> None:
+    cluster = Cluster(scripted("Bad", **dict.fromkeys(methods, Odd())), bare=True)
+    cluster.add(make_node("n1").capacity(pods=9), make_node("n2").capacity(pods=9), make_pod("p"))
+    cluster.run()
+    reason, text = cluster.verdict
+    assert reason == "SchedulerError"
+    assert "SystemExit" in text
+    assert cluster.is_at_rest()

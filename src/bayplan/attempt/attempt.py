@@ -20,7 +20,7 @@ from bayplan.api.pod import Pod
 from bayplan.attempt import homes
 from bayplan.attempt.outcome import Placement, Reason, Rejection
 from bayplan.attempt.selection import NodeChooser, Selection
-from bayplan.engine.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.points import PostFilter
@@ -57,7 +57,9 @@ def attempt(
         return _rejection(framework, state, pod, selection, post_filters if make_room else ())
     except AttemptFault as fault:
         return Rejection.by_error(str(fault), fault)
-    except Exception as exc:
+    except BaseException as exc:
+        if is_interrupt(exc):
+            raise
         # What a plugin hands out (states, statuses) may break wherever it is looked at.
         log.exception("attempt broke", pod=pod.key, profile=framework.name)
         return Rejection.by_error(error_text(exc), exc)

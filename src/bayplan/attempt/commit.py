@@ -20,7 +20,7 @@ from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
 from bayplan.cache.cache import Cache
 from bayplan.config.points import Point
-from bayplan.engine.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
@@ -101,7 +101,9 @@ class Commit:
             rejection = next((r for stage in stages if (r := stage(member)) is not None), None)
         except AttemptFault as fault:
             rejection = Rejection.by_error(str(fault), fault)
-        except Exception as exc:
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             # What a plugin hands out (states, statuses) may break wherever it is looked at.
             log.exception("commit broke", pod=choice.pod.key)
             rejection = Rejection.by_error(error_text(exc), exc)
@@ -118,7 +120,9 @@ class Commit:
             return next((r for member in members if (r := _permit(member)) is not None), None)
         except AttemptFault as fault:
             return Rejection.by_error(str(fault), fault)
-        except Exception as exc:
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             log.exception("commit broke", pods=[member.pod.key for member in members])
             return Rejection.by_error(error_text(exc), exc)
 

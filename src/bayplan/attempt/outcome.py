@@ -85,13 +85,13 @@ class Rejection(msgspec.Struct, frozen=True, eq=False):
     evaluated: int = 0
     diagnosis: Diagnosis | None = None
     post_filter: PostFilterResult | None = None
-    fault: Exception | None = None
+    fault: BaseException | None = None
     point: Point | None = None
     status: Status | None = None
     timed_out: bool = False
 
     @classmethod
-    def by_error(cls, message: str, fault: Exception | None = None) -> Rejection:
+    def by_error(cls, message: str, fault: BaseException | None = None) -> Rejection:
         """The attempt failed: it is repeated after a backoff."""
         return cls(Reason.SCHEDULER_ERROR, message, fault=fault)
 

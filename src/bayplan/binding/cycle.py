@@ -22,7 +22,7 @@ from bayplan.api.pod import Pod
 from bayplan.binding.barrier import Barrier
 from bayplan.binding.preparing import PreparingPods
 from bayplan.binding.waiting import WaitingPods
-from bayplan.engine.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
@@ -104,7 +104,9 @@ class Binder:
         pod, lifecycle = binding.pod, binding.framework.lifecycle
         try:
             status = lifecycle.pre_bind_pre_flight(binding.state, pod, pod.node_name)
-        except Exception as exc:  # noqa: BLE001 - see _failure
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             binding.failure, binding.permitted = _failure(binding, exc), True
             return False
         binding.prepares = status.ok
@@ -195,7 +197,9 @@ class Binder:
         try:
             status = lifecycle.pre_bind(binding.state, pod, pod.node_name)
             prepared = status.ok
-        except Exception as exc:  # noqa: BLE001 - see _failure
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             status, prepared = _failure(binding, exc), False
         preparing = self._preparing.end(pod.uid)
         if prepared and preparing is not None and not preparing.finish():
@@ -219,7 +223,9 @@ class Binder:
             status = self._extenders.bind(pod, pod.node_name)
             if status is None:
                 lifecycle.bind(binding.state, pod, pod.node_name, finish)
-        except Exception as exc:  # noqa: BLE001 - see _failure
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             status = _failure(binding, exc)
         if status is not None:
             finish(status)
@@ -237,7 +243,7 @@ class Binder:
         self._inbox.post(BindingEnded(binding.pod, status))
 
 
-def _failure(binding: Binding, error: Exception) -> Status:
+def _failure(binding: Binding, error: BaseException) -> Status:
     """The status after a failure of a plugin, or after an answer that cannot be used."""
     if isinstance(error, AttemptFault):
         return error.status

@@ -24,7 +24,7 @@ from bayplan.attempt.outcome import Rejection
 from bayplan.cache.group_policy import Words
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
-from bayplan.engine.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.runtime import Framework
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SUCCESS, Code, Status
@@ -141,7 +141,9 @@ def _with_room(placers: Placers, framework: Framework, decision: GroupDecision) 
         answers = _ask(framework, request)
     except AttemptFault as broken:
         fault = str(broken)
-    except Exception as exc:
+    except BaseException as exc:
+        if is_interrupt(exc):
+            raise
         # What a plugin hands out may break wherever it is looked at.
         log.exception("making room broke", group=decision.group.key)
         fault = error_text(exc)

@@ -148,7 +148,7 @@ def eviction(result: PostFilterResult) -> Verdict:
     return result.explain() if result.explain is not None else {}
 
 
-def raised(fault: Exception | None) -> Verdict:
+def raised(fault: BaseException | None) -> Verdict:
     """``fault`` of a result: which plugin raised an exception, where one did.
 
     What kube-scheduler answers with an error status (a plugin was not prepared) is none.

@@ -46,7 +46,7 @@ class GroupRejection(msgspec.Struct, frozen=True, eq=False):
     plugins: frozenset[str] = frozenset()
     pods: tuple[Pod, ...] = ()
     fit: int = 0
-    fault: Exception | None = None
+    fault: BaseException | None = None
 
 
 def nothing() -> None:

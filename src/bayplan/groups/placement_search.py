@@ -37,7 +37,7 @@ from bayplan.attempt.outcome import Reason, Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
-from bayplan.engine.faults import AttemptFault
+from bayplan.engine.faults import AttemptFault, is_interrupt
 from bayplan.engine.placement_memory import PlacementResult
 from bayplan.engine.placement_stage import PlacementStage
 from bayplan.engine.row_answers import RowAnswers
@@ -95,7 +95,9 @@ class PlacementSearch:
             done = self._on(None) if stage is None else self._choose(stage)
         except AttemptFault as fault:
             return self._broken(str(fault))
-        except Exception as exc:
+        except BaseException as exc:
+            if is_interrupt(exc):
+                raise
             # What a plugin hands out may break wherever it is looked at.
             log.exception("placing a group broke", podGroup=self._group.key)
             return self._broken(error_text(exc))
