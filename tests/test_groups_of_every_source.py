@@ -18,7 +18,7 @@ from tests.sources import SOURCES, Source, cluster_of_all, cluster_of_tenants, e
 from bayplan.client.errors import ServerError
 from bayplan.framework import Status
 from bayplan.queue.places import Place
-from bayplan.testing import PodBuilder
+from bayplan.testing import PodBuilder, make_pod
 
 
 def settle(cluster: Cluster, rounds: int = 3) -> None:
@@ -233,6 +233,24 @@ def test_what_a_group_has_above_its_minimum_goes_one_by_one(
     cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
     cluster.run()
     assert len(cluster.writer.deleted) == 2
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if s.later_ones_go_singly], ids=str)
+def test_a_late_pod_gathers_from_the_moment_in_which_its_group_is_evicted(source: Source) -> None:
+    """Before anybody sees the victims leave; if they stay after all, it goes on singly."""
+    cluster = cluster_of_all()
+    cluster.writer.slow = True
+    source.show(cluster, 2)
+    running = [pod.node("n0") for pod in source.members(2, cpu="2")]
+    cluster.add(*nodes(1, cpu="5"), *running)
+    (late,) = source.members(1, first=7)
+    cluster.add(make_pod("high").req(cpu="4").priority(1), late)
+    cluster.run()
+    assert cluster.counted_on(late) == ""
+    assert cluster.place(late) is Place.GROUPED
+    cluster.writer.answer(ServerError("no", status=500))
+    cluster.take_in()
+    assert cluster.place(late) is not Place.GROUPED
 
 
 @every_source

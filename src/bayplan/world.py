@@ -46,7 +46,6 @@ class World:
         self.cache = Cache()
         self.counters = DomainCounters(self.cache.nodes, self.cache.objects)
         self.nominator = Nominator()
-        self.evictions = Evictions(self.cache)
         self.waiting = WaitingPods(clock)
         self.preparing = PreparingPods()
         self.queue = SchedulingQueue(
@@ -54,6 +53,9 @@ class World:
             nominator=self.nominator,
             instrument=instrument,
             group_of=self.cache.groups.key_of,
+        )
+        self.evictions = Evictions(
+            self.cache, leaves=self.queue.groups.pod_unbound, stays=self.queue.group_member_bound
         )
         self.queues = QueueTree(self.cache, self.queue)
         self.handlers = Handlers(self.cache, self.queue, self.waiting)

@@ -22,7 +22,7 @@ DisruptionTarget (`Pod.is_preempted`). It decides again about evictions that had
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -139,10 +139,22 @@ class Eviction:
 
 
 class Evictions:
-    """All evictions in flight. Scheduling thread only."""
+    """All evictions in flight. Scheduling thread only.
 
-    def __init__(self, cache: Cache) -> None:
+    Args:
+        cache: holds victims as terminating.
+        leaves: called with each victim that counts as terminating from now on.
+        stays: called with each victim whose eviction has failed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        leaves: Callable[[Pod], object] = lambda _: None,
+        stays: Callable[[Pod], object] = lambda _: None,
+    ) -> None:
         self._cache = cache
+        self._leaves, self._stays = leaves, stays
         self._by_preemptor: dict[str, Eviction] = {}
         self._victims: set[str] = set()
         self._sweep = _LEAST_SWEEP
@@ -165,6 +177,7 @@ class Evictions:
     def assume(self, victim: Pod, condition: Condition, now: float) -> None:
         """``victim`` counts as terminating from now on (seconds since the epoch)."""
         self._cache.evict(victim.uid, condition, datetime.fromtimestamp(now, UTC))
+        self._leaves(victim)
 
     def spare(self, eviction: Eviction, victim: Pod) -> None:
         """The victim was not bound yet: it goes back to the queue, and need not be deleted."""
@@ -175,6 +188,8 @@ class Evictions:
         """A call has failed: ``victim`` stays, as far as the API server shows."""
         self._victims.discard(victim.uid)
         self._cache.keep(victim.uid)
+        if (pod := self._cache.pod(victim.uid)) is not None and not self._cache.is_assumed(pod.uid):
+            self._stays(pod)
 
     def is_victim(self, uid: str) -> bool:
         """Whether this scheduler has decided to evict the Pod, so no search counts on its stay."""
