@@ -291,3 +291,21 @@ class GroupsMachine(RuleBasedStateMachine):
 
 GroupsMachine.TestCase.settings = length(60, steps=50)
 TestGroups = GroupsMachine.TestCase
+
+
+def test_a_pod_that_is_deleted_after_a_reload_does_not_come_back_with_its_group() -> None:
+    """It waits with a group in flight, which the new configuration does not know."""
+    world = LiveCluster()
+    world.set_node("n0")
+    world.set_group("lb", 1)
+    for _ in range(3):  # two of them fit
+        world.create("lb")
+    world.show(3)
+    world.schedule()
+    world.reload("no groups but those of Kubernetes")
+    (left,) = set(world.api.pods) - {name for name, _ in world.cluster.bound}
+    world.api.delete(left)
+    world.show(1)
+    world.settle()
+    assert left not in {pod.name for pod in world.queue.waiting_pods()}
+    assert world.cluster.is_at_rest()

@@ -571,12 +571,11 @@ class SchedulingQueue:
                 self._places.move(entry, Place.GATED, event)
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
-        """Remove the group's entry unless in flight; returns the members."""
-        if entry.place is Place.IN_FLIGHT:
-            return []
+        """Remove the members, and the group's entry unless in flight; returns the members."""
         members = [m for uid in list(entry.members) if (m := entry.drop_member(uid)) is not None]
-        self._places.leave(entry)
-        self.groups.remove_entry(entry)
+        if entry.place is not Place.IN_FLIGHT:
+            self._places.leave(entry)
+            self.groups.remove_entry(entry)
         return members
 
     def pop_members(self, entry: QueuedGroup, uids: Iterable[str]) -> list[QueuedPod]:
