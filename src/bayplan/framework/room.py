@@ -43,7 +43,7 @@ class Taker(msgspec.Struct, frozen=True, eq=False):
     pods: tuple[Pod, ...]
     minimum: int
     level: str
-    victims: Victims = Victims.FEWEST
+    victims: Victims
 
     @property
     def priority(self) -> int:

@@ -136,7 +136,7 @@ def of_pod(planner: Planner, framework: Framework, pod: Pod, state: CycleState) 
             return Placing(Status.unschedulable(member.message))
         return Placing(SUCCESS, [member])
 
-    taker = Taker(pod.uid, pod.key, (pod,), 1, level="")
+    taker = Taker(pod.uid, pod.key, (pod,), 1, "", Victims.FEWEST)
     return RoomRequest(planner, framework, taker, place, state.effects, state.domain)
 
 
