@@ -73,7 +73,7 @@ class Workloads:
     def pods(self, name: str) -> list[Json]:
         """Its Pods, without those that are ending."""
         found = self.cluster.pods().values()
-        ours = (p for p in found if p["metadata"]["labels"].get("app") == name)
+        ours = (p for p in found if p["metadata"].get("labels", {}).get("app") == name)
         return [p for p in ours if "deletionTimestamp" not in p["metadata"]]
 
     def nodes(self, name: str, bound: int) -> Counter[str]:
