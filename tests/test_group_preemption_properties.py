@@ -37,7 +37,7 @@ SEVERAL = length(40)
 
 
 class World:
-    """Nodes, running Pods and groups of the label, and a group of either API that wants in."""
+    """Nodes, running Pods and groups of both APIs, and a group of either that wants in."""
 
     def __init__(self, data: st.DataObject, *, of_kubernetes: bool = False) -> None:
         self._draw = data.draw
@@ -57,9 +57,15 @@ class World:
             size = self._draw(st.integers(1, 5))
             name = f"v{number}"
             self.minimum[name] = self._draw(st.integers(1, size))
-            for pod in members(name, size):
+            # A gang of Kubernetes is taken apart by others of its kind, as kube-scheduler does.
+            if not of_kubernetes and self._draw(st.booleans()):
+                pods = gang_members(name, size)
+                show_gangs(self.cluster, gang(name, self.minimum[name]))
+            else:
+                pods = members(name, size)
+                show(self.cluster, pod_group(name, minMember=self.minimum[name]))
+            for pod in pods:
                 self._put(pod, name)
-            show(self.cluster, pod_group(name, minMember=self.minimum[name]))
         size = self._draw(st.integers(1, 5))
         self.wanted = self._draw(st.integers(1, size))
         cpu, priority = self._draw(CPUS), self._draw(st.integers(1, 4))
