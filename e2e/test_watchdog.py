@@ -107,7 +107,8 @@ def test_a_pod_that_stops_one_leader_does_not_stop_the_next(
     other = own.bayplan(config, folder, flags=["--watchdog-limit=3"]).start()
     own.create(pod("endless", OTHER), pod("p", OTHER))
     own.wait_bound("p")
-    own.wait_condition("endless", text=f"{ENDLESS_FILTER} 1.5 s", reason=PLUGIN_TIMEOUT)
+    said = own.wait_condition("endless", text=f"{ENDLESS_FILTER} 1.5 s", reason=PLUGIN_TIMEOUT)
+    wait_until(lambda: ("FailedScheduling", said) in own.events("endless"), SOON, "an event")
     own.create(pod("q", OTHER))
     own.wait_bound("q")
     with pytest.raises(HTTPError) as answer:

@@ -41,15 +41,17 @@ def stuck_pods(cluster: Cluster, server: Server, *, may_write: bool = True) -> S
 
 
 def test_the_condition_that_the_next_leader_looks_for_is_written() -> None:
-    server, pod = Server(), make_pod("poison").uid("u").obj()
-    stuck_pods(Cluster(bare=True), server).mark(pod, Culprit("Endless", Point.FILTER, pod, ""))
+    server, cluster, pod = Server(), Cluster(bare=True), make_pod("poison").uid("u").obj()
+    stuck_pods(cluster, server).mark(pod, Culprit("Endless", Point.FILTER, pod, ""))
     [(path, body)] = server.patches
     assert path == "/api/v1/namespaces/default/pods/poison/status"
     assert body["metadata"]["uid"] == "u", "no other Pod of that name is marked"
     [condition] = body["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
     assert condition["reason"] == PLUGIN_TIMEOUT
-    assert condition["message"] == 'running Filter plugin "Endless": has not returned for 30 s'
+    text = 'running Filter plugin "Endless": has not returned for 30 s'
+    assert condition["message"] == text
+    assert cluster.notes == [("FailedScheduling", text)]
 
 
 @pytest.mark.parametrize("error", [None, Unreachable("no")])

@@ -86,6 +86,7 @@ class Process:
             self._api.http,
             may_take,
             lambda: self._leadership.may_write,
+            lambda: self._api.events.statistics().waiting,
         )
         self._deadline = CallDeadline(pulse, may_take, self._stuck_pods.ended)
         self._watchdog = Watchdog(

@@ -7,6 +7,7 @@ Pod by that, and places all others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ class StuckPods:
     Attributes:
         seconds: how long a plugin's call may take.
         may_write: whether this process may still write to the API server.
+        events_waiting: how many events have not been sent.
     """
 
     queue: SchedulingQueue
@@ -49,6 +51,7 @@ class StuckPods:
     http: Http
     seconds: float
     may_write: Callable[[], bool]
+    events_waiting: Callable[[], int] = lambda: 0
 
     def ended(self, culprit: Culprit) -> None:
         """The call is being ended. In a handler of signals on the scheduling thread."""
@@ -56,13 +59,23 @@ class StuckPods:
             self.inbox.post(Hold(culprit.pod, culprit, self))
 
     def mark(self, pod: Pod, culprit: Culprit) -> None:
-        """The scheduling thread is stuck with this Pod: say so on the Pod, and wait for that."""
+        """The scheduling thread is stuck with this Pod: say so on the Pod, and wait for that.
+
+        By its condition, and by an event. After that the Lease is released, and nothing is sent.
+        """
         if not self.may_write():
             return
-        condition = not_scheduled(pod, PLUGIN_TIMEOUT, culprit.timeout(self.seconds))
+        until = time.monotonic() + WRITE_SECONDS
+        why = culprit.timeout(self.seconds)
+        self.report.failed_scheduling(pod, pod.spec.scheduler_name, why)
+        condition = not_scheduled(pod, PLUGIN_TIMEOUT, why)
         body = status_patch(pod, condition, None, datetime.now(UTC))
-        if body is None:
-            return
+        if body is not None:
+            self._write(pod, body)
+        while self.events_waiting() and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def _write(self, pod: Pod, body: bytes) -> None:
         path = f"{POD.path(pod.namespace, pod.name)}/status"
         try:
             self.http.patch(path, body, STRATEGIC_MERGE_PATCH, WRITE_SECONDS)

@@ -39,7 +39,7 @@ class Report:
 
     def failed(self, pod: Pod, profile: str, rejection: Rejection) -> None:
         """No node for ``pod``: event, condition and nomination."""
-        self._failed_scheduling(pod, profile, cut_note(rejection.message))
+        self.failed_scheduling(pod, profile, cut_note(rejection.message))
         fault = rejection.fault
         timed_out = isinstance(fault, AttemptFault) and fault.timed_out
         reason = PLUGIN_TIMEOUT if timed_out else str(rejection.reason)
@@ -48,13 +48,14 @@ class Report:
 
     def skipped(self, pod: Pod, profile: str) -> None:
         """``pod`` is being deleted, so it is not scheduled."""
-        self._failed_scheduling(pod, profile, skip_note(pod))
+        self.failed_scheduling(pod, profile, skip_note(pod))
 
     def nominated(self, pod: Pod) -> None:
         """The binding of the assumed ``pod`` may take a while: tell others where it will go."""
         self._statuses.patch(pod, None, pod.node_name)
 
-    def _failed_scheduling(self, pod: Pod, profile: str, note: str) -> None:
+    def failed_scheduling(self, pod: Pod, profile: str, note: str) -> None:
+        """The event alone; the note is not shortened."""
         self._events.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note, profile)
 
 
