@@ -23,7 +23,7 @@ from bayplan.engine.extenders import ExtenderError
 from bayplan.engine.registry import Registry
 from bayplan.extenders.wire import MetaVictims
 from bayplan.framework import Plugin, Status
-from bayplan.framework.effects import Evict, Search
+from bayplan.framework.effects import CountSearch, Evict
 from bayplan.framework.status import Code
 from bayplan.preemption.plugin import Remember
 from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_pod
@@ -290,7 +290,7 @@ def test_nobody_is_evicted_while_the_decision_is_not_applied() -> None:
     world = many(20, **limits(0, 2))
     result, effects = world.ask(preemptor())
     assert result.nominated_node == "n01"
-    assert [type(effect) for effect in effects] == [Remember, Search, Evict]
+    assert [type(effect) for effect in effects] == [Remember, CountSearch, Evict]
     assert world.client.calls == []
     assert world.metric("scheduler_preemption_attempts_total") == 0
 

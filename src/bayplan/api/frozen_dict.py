@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V]):
-    """A dictionary whose changes raise TypeError: labels of a Pod are those of all like it."""
+    """An immutable dictionary: changes raise TypeError, as equal Pods share their labels."""
 
     __slots__ = ()
 

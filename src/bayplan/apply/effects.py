@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bayplan.decide.deciding import Decision
 from bayplan.engine.runtime import Framework
-from bayplan.framework.effects import Activate, Effect, Evict, Search
+from bayplan.framework.effects import Activate, CountSearch, Effect, Evict
 from bayplan.inbox import messages
 from bayplan.inbox.inbox import Inbox
 from bayplan.telemetry.instrument import Instrument
@@ -38,7 +38,7 @@ class Effects:
             match effect:
                 case Evict():
                     self._executor.carry_out(effect, framework.name)
-                case Search():
+                case CountSearch():
                     self._instrument.preemption(effect.kind, effect.code, effect.seconds)
                 case Activate():
                     self._inbox.post(messages.ActivatePods(effect.pods))

@@ -171,7 +171,7 @@ class FailureLog:
 
 
 def _line(cause: BaseException) -> int:
-    """The line that raised ``cause``; 0 where it was never raised."""
+    """The line that raised ``cause``; 0 if never raised."""
     line, traceback = 0, cause.__traceback__
     while traceback is not None:
         line, traceback = traceback.tb_lineno, traceback.tb_next

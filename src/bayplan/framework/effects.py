@@ -38,7 +38,7 @@ class Activate(Effect, frozen=True, eq=False):
     pods: tuple[Pod, ...]
 
 
-class Search(Effect, frozen=True, eq=False):
+class CountSearch(Effect, frozen=True, eq=False):
     """Count a search for victims.
 
     Attributes:

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Protocol
 
 from bayplan.api.pod import Pod
-from bayplan.framework.effects import Search, preempt
+from bayplan.framework.effects import CountSearch, preempt
 from bayplan.framework.evictions import POD, POD_GROUP, Preemptor
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
@@ -63,14 +63,14 @@ class GroupPreemption:
         kind = POD if taker.uid == taker.pods[0].uid else POD_GROUP
         settled = self._settled(taker, strategy)
         if settled is not None:
-            effects.append(Search(self._plugin, kind, str(settled.code), None))
+            effects.append(CountSearch(self._plugin, kind, str(settled.code), None))
             return settled
         started, code = perf_counter(), str(Code.ERROR)
         try:
             answer = strategy.find(request)
             code = str(answer.code)
         finally:
-            effects.append(Search(self._plugin, kind, code, perf_counter() - started))
+            effects.append(CountSearch(self._plugin, kind, code, perf_counter() - started))
         if isinstance(answer, Room):
             nodes = frozenset(answer.nodes.values())
             preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, answer.anywhere)

@@ -20,7 +20,7 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.effects import Effect, Search, preempt
+from bayplan.framework.effects import CountSearch, Effect, preempt
 from bayplan.framework.evictions import POD, Preemptor
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
@@ -78,7 +78,7 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         code, seconds = str(analysis.result.status.code), perf_counter() - started
         state.effects += (
             Remember(self.name, pod, analysis),
-            Search(self.name, POD, code, seconds),
+            CountSearch(self.name, POD, code, seconds),
         )
         best = analysis.best
         if best is not None:

@@ -106,7 +106,7 @@ class CapacityScheduling(
     def move_elsewhere(
         self, pods: int, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
     ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node? They count for quotas."""
+        """What if ``pods`` more Pods like ``other`` were on its node? All count for quotas."""
         state.read(KEY, Admission).move(other, row, pods)
 
     def post_filter(self, state: CycleState, pod: Pod, failure: FilterFailure) -> PostFilterResult:
