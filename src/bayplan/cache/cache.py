@@ -226,6 +226,11 @@ class Cache:
         if eviction is not None:
             self._set(eviction.shown)
 
+    @property
+    def any_eviction_assumed(self) -> bool:
+        """Whether the deletion of any Pod that is to be evicted is not seen yet."""
+        return bool(self._evictions)
+
     def is_eviction_assumed(self, uid: str) -> bool:
         """Whether the Pod is to be evicted and its deletion is not seen yet."""
         return uid in self._evictions

@@ -22,7 +22,7 @@ DisruptionTarget (`Pod.is_preempted`). It decides again about evictions that had
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -191,9 +191,12 @@ class Evictions:
         if (pod := self._cache.pod(victim.uid)) is not None and not self._cache.is_assumed(pod.uid):
             self._stays(pod)
 
-    def is_victim(self, uid: str) -> bool:
-        """Whether this scheduler has decided to evict the Pod, so no search counts on its stay."""
-        return uid in self._victims or self._cache.is_eviction_assumed(uid)
+    def leaving(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Uids of the Pods that this scheduler has decided to evict: no search keeps them."""
+        if not self._victims and not self._cache.any_eviction_assumed:
+            return frozenset()
+        assumed = self._cache.is_eviction_assumed
+        return frozenset(p.uid for p in pods if p.uid in self._victims or assumed(p.uid))
 
     def eviction(self, uid: str) -> Eviction | None:
         """The last eviction for the preemptor, while victims may still be there."""

@@ -140,8 +140,7 @@ class VictimSearch:
 
     def _world(self, row: int) -> _World:
         evictable = self._evictable(self._full.pods[row].values())
-        is_victim = self._evictions.is_victim
-        leaving = frozenset(p.uid for p in chain.from_iterable(evictable) if is_victim(p.uid))
+        leaving = self._evictions.leaving(chain.from_iterable(evictable))
         ordered = by_importance(evictable, leaving)
         pods = list(chain.from_iterable(ordered))
         protected, needed = self._budgets.violations(pods), self._gangs.needed(pods)

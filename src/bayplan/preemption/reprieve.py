@@ -105,7 +105,7 @@ class Reprieve:
             if not trial.status.ok:
                 return NoRoom(trial.status.message)
             # 2. Those that a budget protects come first, then the others, and what is leaving last
-            leaving = {p.uid for u in units for p in u.pods if self._evictions.is_victim(p.uid)}
+            leaving = self._evictions.leaving(pod for unit in units for pod in unit.pods)
 
             def less_protected(unit: _Unit) -> tuple[bool, bool]:
                 leaves = unit.count_of(leaving) == len(unit.pods)
