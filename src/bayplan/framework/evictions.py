@@ -192,7 +192,7 @@ class Evictions:
             self._stays(pod)
 
     def leaving(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """Uids of the Pods that this scheduler has decided to evict: no search keeps them."""
+        """Uids of Pods with a decided eviction: no search counts on these Pods to stay."""
         if not self._victims and not self._cache.any_eviction_assumed:
             return frozenset()
         assumed = self._cache.is_eviction_assumed
