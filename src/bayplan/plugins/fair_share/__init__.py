@@ -31,7 +31,8 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.effects import Effect
+from bayplan.framework.effects import CountSearch, Effect
+from bayplan.framework.evictions import POD
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.object_faults import FindsFaults, ObjectFault
@@ -45,7 +46,7 @@ from bayplan.framework.points import (
     PreFilter,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.status import SKIP, Status
+from bayplan.framework.status import SKIP, Code, Status
 from bayplan.framework.turns import TakesTurns
 from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused
 from bayplan.plugins.fair_share.held import HeldPods
@@ -184,6 +185,8 @@ class FairShare(
         verdict = self._verdicts.get(pod.shape)
         now = self._monotonic()
         if verdict is not None and verdict.seen == self._seen() and now < verdict.until:
+            # An attempt like one that searches, so that it does not matter what is still cached.
+            state.effects.append(CountSearch(self.name, POD, str(Code.UNSCHEDULABLE), None))
             return verdict.answer
         answer = self._take(request)
         if isinstance(answer, NoRoom):
