@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE, POD, RESOURCE_CLAIM
 from bayplan.client.http import Http
 from bench.objects import MEASURED, PLACED
 from bench.workloads import Workload
@@ -105,7 +105,7 @@ def survey(http: Http, nodes: Sequence[str], workload: Workload) -> Placement:
         *overcommitted(states, bound),
     ]
     if workload.gates:
-        faults += gang_faults(states, measured, _listed(http, WORKLOAD_POD_GROUP.path(), dict))
+        faults += gang_faults(states, measured, _listed(http, KUBERNETES_POD_GROUP.path(), dict))
     if workload.controllers:
         faults += given_twice(_listed(http, RESOURCE_CLAIM.path(), dict))
     used = {pod.spec.node_name for pod in measured}

@@ -18,12 +18,12 @@ from tests.core_harness import Cluster
 from tests.groups import groups_profile, pod_group
 from tests.groups import members as label_members
 from tests.groups import show as show_label_group
+from tests.kubernetes_groups import GATE, basic, gang
+from tests.kubernetes_groups import members as kubernetes_members
+from tests.kubernetes_groups import show as show_kubernetes_group
 from tests.owners import make_job, pods_of_job
-from tests.workload_groups import GATE, basic, gang
-from tests.workload_groups import members as kubernetes_members
-from tests.workload_groups import show as show_kubernetes_group
 
-from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import make_profiles
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
@@ -161,7 +161,7 @@ class LiveCluster:
             case "label":
                 self.cluster.tell(Removed(POD_GROUP, pod_group(name)))
             case "kubernetes":
-                self.cluster.tell(Removed(WORKLOAD_POD_GROUP, basic(name)))
+                self.cluster.tell(Removed(KUBERNETES_POD_GROUP, basic(name)))
             case _:
                 self.cluster.remove(self._jobs[name])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests import groups, owners, queues, workload_groups
+from tests import groups, kubernetes_groups, owners, queues
 from tests.core_harness import Cluster
 
 from bayplan.api.batch import Job
@@ -17,7 +17,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.testing import PodBuilder
 from bayplan.testing.builder import Builder, Json
 
-GATES = f"{workload_groups.GATE},TopologyAwareWorkloadScheduling=true"
+GATES = f"{kubernetes_groups.GATE},TopologyAwareWorkloadScheduling=true"
 
 
 class Source:
@@ -91,15 +91,15 @@ class Kubernetes(Source):
         spec: Json = {"priority": priority, "disruptionMode": {"all": {}}}
         if rack:
             spec["schedulingConstraints"] = {"topology": [{"key": rack}]}
-        workload_groups.show(cluster, workload_groups.gang(name, minimum, **spec))
+        kubernetes_groups.show(cluster, kubernetes_groups.gang(name, minimum, **spec))
 
     def hide(self, cluster: Cluster) -> None:
-        workload_groups.hide(cluster, workload_groups.gang("g", 1))
+        kubernetes_groups.hide(cluster, kubernetes_groups.gang("g", 1))
 
     def members(
         self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
     ) -> list[PodBuilder]:
-        return workload_groups.members(name, number, cpu, first)
+        return kubernetes_groups.members(name, number, cpu, first)
 
 
 class Inferred(Source):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.groups import groups_profile, nodes, pod_group
 from tests.groups import members as label_members
 from tests.groups import show as show_label
+from tests.kubernetes_groups import gang, members, show, workload_cluster
 from tests.queues import pods as queued_pods
 from tests.queues import queue, queues_profile
 from tests.queues import show as show_queues
-from tests.workload_groups import gang, members, show, workload_cluster
 
 from bayplan.testing import labels_are, make_pod
 

@@ -18,10 +18,10 @@ from tests.groups import (
     pod_group,
     show,
 )
+from tests.kubernetes_groups import gang, workload_cluster
+from tests.kubernetes_groups import members as gang_members
+from tests.kubernetes_groups import show as show_gangs
 from tests.properties import length
-from tests.workload_groups import gang, workload_cluster
-from tests.workload_groups import members as gang_members
-from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.groups.room import RoomRequest, of_group

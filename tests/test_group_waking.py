@@ -17,11 +17,11 @@ from tests.groups import (
     sub_groups,
     topology,
 )
-from tests.workload_groups import gang, workload_cluster
-from tests.workload_groups import members as members_of_gang
-from tests.workload_groups import show as show_workload
+from tests.kubernetes_groups import gang, workload_cluster
+from tests.kubernetes_groups import members as members_of_gang
+from tests.kubernetes_groups import show as show_workload
 
-from bayplan.api.kinds import NODE, POD_GROUP, TOPOLOGY, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE, POD_GROUP, TOPOLOGY
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.plugins.coscheduling import Coscheduling
 from bayplan.plugins.gang_scheduling import GangScheduling
@@ -126,8 +126,8 @@ def test_a_pod_group_that_comes_or_goes_asks_its_group(old: str | None, new: str
 @pytest.mark.parametrize(
     ("resource", "action"),
     [
-        (WORKLOAD_POD_GROUP, Action.ADD),
-        (WORKLOAD_POD_GROUP, Action.UPDATE_OTHER),
+        (KUBERNETES_POD_GROUP, Action.ADD),
+        (KUBERNETES_POD_GROUP, Action.UPDATE_OTHER),
         (Resource.UNSCHEDULED_POD, Action.ADD),
         (Resource.ASSIGNED_POD, Action.ADD),
     ],
@@ -137,7 +137,7 @@ def test_an_event_asks_the_gang_that_it_concerns(resource: Any, action: Action) 
     cluster = workload_cluster()
     pods = {name: members_of_gang(name, 1)[0] for name in ("one", "two")}
     show_workload(cluster, gang("one", 2), gang("two", 2))
-    new = gang("one", 2) if resource is WORKLOAD_POD_GROUP else members_of_gang("one", 2)[1].obj()
+    new = gang("one", 2) if resource is KUBERNETES_POD_GROUP else members_of_gang("one", 2)[1].obj()
     old = gang("one", 3) if action is Action.UPDATE_OTHER else None
     plugin, event = cluster.plugin(GangScheduling), ClusterEvent(resource, action)
     assert asked_and_woken(plugin, event, old, new, pods) == ({"one"}, {"one"})

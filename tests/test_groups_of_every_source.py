@@ -1,6 +1,6 @@
 """What holds for groups of every source: one suite, whatever says that Pods belong together.
 
-What a source is told, in which words, is in `tests.test_groups` and `tests.test_workload_groups`.
+What a source is told, in which words, is in `tests.test_groups` and `tests.test_kubernetes_groups`.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ from bayplan.api.kinds import (
     JOB,
     JOB_SET,
     KINDS,
+    KUBERNETES_POD_GROUP,
     LEADER_WORKER_SET,
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
     TOPOLOGY,
-    WORKLOAD_POD_GROUP,
 )
 from bayplan.client.permissions import ELECTION, Permissions, cluster_wide
 from bayplan.config import (
@@ -59,14 +59,14 @@ def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
 def test_the_default_configuration_watches_no_kind_of_others() -> None:
     registry = Registry()
     config = resolve_config(default_configuration("bayplan"), registry.known)
-    others = {POD_GROUP, QUEUE, WORKLOAD_POD_GROUP, TOPOLOGY} | OF_PLUGINS
+    others = {POD_GROUP, QUEUE, KUBERNETES_POD_GROUP, TOPOLOGY} | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 
 def test_the_configuration_of_deploy_watches_pod_groups_and_queues_too() -> None:
     registry = Registry()
     config = load_config(BASE / "config.yaml", registry.known)
-    others = {WORKLOAD_POD_GROUP} | OF_PLUGINS
+    others = {KUBERNETES_POD_GROUP} | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests import groups, workload_groups
+from tests import groups, kubernetes_groups
 from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
@@ -38,9 +38,9 @@ def cluster_with_group(source: str) -> Cluster:
         groups.show(cluster, groups.pod_group("g", minMember=2))
         cluster.add(*groups.nodes(1), *groups.members("g", 3))
     else:
-        cluster = workload_groups.workload_cluster(Curfew)
-        workload_groups.show(cluster, workload_groups.gang("g", 2))
-        cluster.add(*groups.nodes(1), *workload_groups.members("g", 3))
+        cluster = kubernetes_groups.workload_cluster(Curfew)
+        kubernetes_groups.show(cluster, kubernetes_groups.gang("g", 2))
+        cluster.add(*groups.nodes(1), *kubernetes_groups.members("g", 3))
     return cluster
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests import groups, workload_groups
+from tests import groups, kubernetes_groups
 from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
@@ -64,9 +64,9 @@ def cluster_with_group(source: str, minimum: int, number: int) -> Cluster:
         groups.show(cluster, groups.pod_group("g", minMember=minimum))
         cluster.add(*groups.nodes(1, cpu="3"), *groups.members("g", number))
     else:
-        cluster = workload_groups.workload_cluster(Notes)
-        workload_groups.show(cluster, workload_groups.gang("g", minimum))
-        cluster.add(*groups.nodes(1, cpu="3"), *workload_groups.members("g", number))
+        cluster = kubernetes_groups.workload_cluster(Notes)
+        kubernetes_groups.show(cluster, kubernetes_groups.gang("g", minimum))
+        cluster.add(*groups.nodes(1, cpu="3"), *kubernetes_groups.members("g", number))
     return cluster
 
 

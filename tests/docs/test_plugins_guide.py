@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.guide import SOURCES, instance, load
-from tests.workload_groups import gang, show
+from tests.kubernetes_groups import gang, show
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.explain.explanation import explain

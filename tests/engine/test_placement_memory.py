@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import racks_of
+from tests.kubernetes_groups import conditions, gang, show, workload_cluster
 from tests.properties import length
-from tests.test_workload_topology import GATES, RACK, cluster_of
-from tests.workload_groups import conditions, gang, show, workload_cluster
+from tests.test_kubernetes_topology import GATES, RACK, cluster_of
 
 from bayplan.engine.placement_memory import PlacementMemory
 from bayplan.groups.placement_search import PlacementSearch

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import workload_groups
+from tests import kubernetes_groups
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
 from tests.groups import show as show_groups
@@ -212,13 +212,13 @@ def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_
     )
     cluster.add(make_node("n1").capacity(cpu="8", memory="64Gi", pods=110))
     show(cluster, queue("a", "default", limit={"cpu": 3}))
-    workload_groups.show(cluster, workload_groups.gang("g", 4))
-    cluster.add(*workload_groups.members("g", 4))
+    kubernetes_groups.show(cluster, kubernetes_groups.gang("g", 4))
+    cluster.add(*kubernetes_groups.members("g", 4))
     cluster.run()
     assert cluster.bound == []
     assert asked == []
     text = "QueueLimit: limit of cpu of queue a is 3: 0 used, 4 requested"
-    assert text in workload_groups.conditions(cluster)[-1][3]
+    assert text in kubernetes_groups.conditions(cluster)[-1][3]
     assert cluster.verdict == (
         "QueueLimit",
         "the group default/g would exceed the limit of cpu of queue a",

@@ -9,11 +9,11 @@ import pytest
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
 from tests.groups import show as show_groups
+from tests.kubernetes_groups import gang, workload_cluster
+from tests.kubernetes_groups import members as gang_members
+from tests.kubernetes_groups import show as show_gangs
 from tests.plugins.test_reclaim import cluster_with, settle, victims
 from tests.queues import pod, pods, queue, queues_profile, show, used
-from tests.workload_groups import gang, workload_cluster
-from tests.workload_groups import members as gang_members
-from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.plugins.fair_share.reclaim import ReclaimRule

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.plugins.harness import filtered, hint, make, scored, table_of
 
 from bayplan.api.kinds import NODE
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.placements import GroupPlacement, PodGroupInfo
@@ -401,7 +401,7 @@ def test_a_placement_scores_by_how_full_its_nodes_are_together(
         nodes.add_pod(row, old.uid(f"on-{name}").obj())
     rows = nodes.exists.copy()
     rows[nodes.row("outside")] = False
-    group = PodGroupInfo(WorkloadPodGroup(), (), ())
+    group = PodGroupInfo(KubernetesPodGroup(), (), ())
     pods = [make_pod(f"p{i}").req({GPU: gpus}, cpu=2, memory="3Gi") for i, gpus in ((0, 1), (1, 2))]
     plugin = make(NodeResourcesFit, **({"scoringStrategy": args} if args else {}))
     placement = GroupPlacement("here", rows)

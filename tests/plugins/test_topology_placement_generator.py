@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from tests.handles import make_handle
+from tests.kubernetes_groups import gang
 from tests.plugins.harness import hint, make, table_of
-from tests.workload_groups import gang
 
-from bayplan.api.kinds import NODE, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.placements import PodGroupInfo
@@ -21,7 +21,7 @@ POD = make_pod("g-0").pod_group("g").obj()
 def plugin_for(**spec: Any) -> TopologyPlacementGenerator:
     """The plugin in a cluster that has the PodGroup g."""
     handle = make_handle()
-    handle.objects.set(WORKLOAD_POD_GROUP, gang("g", 1, **spec))
+    handle.objects.set(KUBERNETES_POD_GROUP, gang("g", 1, **spec))
     return make(TopologyPlacementGenerator, handle)
 
 

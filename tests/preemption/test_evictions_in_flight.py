@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tests.groups import groups_profile, pod_group
 from tests.groups import members as label_members
 from tests.groups import show as show_groups
+from tests.kubernetes_groups import GATE, gang
+from tests.kubernetes_groups import members as gang_members
+from tests.kubernetes_groups import show as show_gangs
 from tests.plugins.capacity_scheduling.world import PROFILE as QUOTA_PROFILE
 from tests.plugins.capacity_scheduling.world import quota
 from tests.queues import queue, queues_profile
 from tests.queues import show as show_queues
 from tests.slow_api import SlowApi, SlowCluster
-from tests.workload_groups import GATE, gang
-from tests.workload_groups import members as gang_members
-from tests.workload_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.testing import Json, PodBuilder, make_node, make_object, make_pod

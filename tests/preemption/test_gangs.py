@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.groups import group_cluster, members, nodes, pod_group, show, sub_groups
-from tests.workload_groups import gang, workload_cluster
-from tests.workload_groups import members as gang_members
-from tests.workload_groups import show as show_gangs
+from tests.kubernetes_groups import gang, workload_cluster
+from tests.kubernetes_groups import members as gang_members
+from tests.kubernetes_groups import show as show_gangs
 
 from bayplan.preemption.gangs import Gangs
 from bayplan.testing import make_pod

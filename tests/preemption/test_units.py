@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.core_harness import Cluster
 from tests.groups import members, nodes, pod_group, show
-from tests.workload_groups import basic, gang
-from tests.workload_groups import members as gang_members
-from tests.workload_groups import show as show_gangs
+from tests.kubernetes_groups import basic, gang
+from tests.kubernetes_groups import members as gang_members
+from tests.kubernetes_groups import show as show_gangs
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
@@ -28,7 +28,7 @@ def pod(name: str, priority: int = 0, started: int = 1) -> PodBuilder:
 def units_of(
     pods: Iterable[PodBuilder],
     minimum: Mapping[str, int] | None = None,
-    *groups: WorkloadPodGroup,
+    *groups: KubernetesPodGroup,
     classes: Mapping[str, int] | None = None,
     useless: Iterable[str] = (),
     allowed: int = 0,
@@ -154,7 +154,7 @@ ALL: Json = {"disruptionMode": {"all": {}}}
     ],
 )
 def test_what_goes_together_of_a_group_of_kubernetes(
-    group: WorkloadPodGroup, sizes: list[int]
+    group: KubernetesPodGroup, sizes: list[int]
 ) -> None:
     units = units_of(gang_members("g", 3), None, group)
     assert [len(names) for names in order(units)] == sizes

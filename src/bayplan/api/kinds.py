@@ -218,8 +218,8 @@ ELASTIC_QUOTA = Kind.of(
     namespaced=True,
     optional=True,
 )
-WORKLOAD_POD_GROUP = Kind.of(
-    scheduling.WorkloadPodGroup,
+KUBERNETES_POD_GROUP = Kind.of(
+    scheduling.KubernetesPodGroup,
     "scheduling.k8s.io/v1beta1",
     "podgroups",
     namespaced=True,
@@ -275,7 +275,7 @@ KINDS: dict[str, Kind[Any]] = {
         LEADER_WORKER_SET,
         POD,
     )
-} | {"PodGroup.scheduling.k8s.io": WORKLOAD_POD_GROUP}
+} | {"PodGroup.scheduling.k8s.io": KUBERNETES_POD_GROUP}
 """By name, all that bayplan has a type for; the second kind of one name with its group."""
 
 EVENT = Kind.generic("events.k8s.io/v1", "Event", "events", namespaced=True)

@@ -1,7 +1,7 @@
 """PodGroups and ElasticQuotas: of scheduling.x-k8s.io/v1alpha1, and PodGroups of Kubernetes itself.
 
-`PodGroup` is what the plugin Coscheduling reads; `WorkloadPodGroup`, of scheduling.k8s.io/v1beta1,
-is what GangScheduling reads.
+`PodGroup` is what the plugin Coscheduling reads. `KubernetesPodGroup`, of
+scheduling.k8s.io/v1beta1, is what GangScheduling reads.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SchedulingConstraints(Wire, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
-class WorkloadPodGroupSpec(Wire, frozen=True):
+class KubernetesPodGroupSpec(Wire, frozen=True):
     """What a group asks for."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
@@ -86,10 +86,10 @@ class PodGroupStatus(Wire, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class WorkloadPodGroup(Object, frozen=True):
+class KubernetesPodGroup(Object, frozen=True):
     """A PodGroup of Kubernetes: Pods name theirs in ``spec.schedulingGroup``."""
 
-    spec: WorkloadPodGroupSpec = WorkloadPodGroupSpec()
+    spec: KubernetesPodGroupSpec = KubernetesPodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
 
     @property

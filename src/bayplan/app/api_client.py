@@ -9,7 +9,7 @@ import structlog
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.app.assembly import Ports
 from bayplan.app.feed import Feed
 from bayplan.client.dispatcher import Dispatcher
@@ -42,7 +42,7 @@ class PodStatusWriter:
 
         self._writer.patch_pod_status(pod, condition, nominated, done)
 
-    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
         """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
 
         def done(error: ApiError | None) -> None:

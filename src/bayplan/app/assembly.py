@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.apply.effects import Effects
 from bayplan.apply.executor import Executor
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
@@ -75,7 +75,7 @@ class NoStatuses:
 class NoGroupStatuses:
     """Writes no conditions of PodGroups."""
 
-    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
         """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
 
 

@@ -37,7 +37,7 @@ from bayplan.cache.counted_pods import PodListener
 from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import WorkloadGroupMembers
+from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.requests import pod_requests
 from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.cache.trial import Before, Trial
@@ -73,7 +73,7 @@ class Cache:
         self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         self._pods: dict[str, Pod] = {}
-        self.members = WorkloadGroupMembers(self._pods)
+        self.members = KubernetesGroupMembers(self._pods)
         self._assumed: set[str] = set()
         self._evictions: dict[str, _AssumedEviction] = {}
         self.forgotten = 0

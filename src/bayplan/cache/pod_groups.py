@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayplan.api import quantity
-from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
-from bayplan.api.scheduling import PodGroup, WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup, PodGroup
 from bayplan.cache.group_policy import KUBERNETES, LABEL, GroupPolicy
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.sub_groups import (
@@ -53,7 +53,7 @@ class Group(SubGroup, frozen=True, kw_only=True):
     fault: str = ""
     subject: ObjectReference | None = None
     policy: GroupPolicy = LABEL
-    pod_group: WorkloadPodGroup | None = None
+    pod_group: KubernetesPodGroup | None = None
 
 
 def label_key(shape: PodShape) -> str:
@@ -62,7 +62,7 @@ def label_key(shape: PodShape) -> str:
     return f"{shape.namespace}/{name}" if name else ""
 
 
-def workload_group_key(pod: Pod) -> str:
+def kubernetes_group_key(pod: Pod) -> str:
     """``namespace/name`` of the group that the spec of ``pod`` names; "" for none."""
     return f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
 
@@ -72,9 +72,9 @@ def only_itself(label: str) -> tuple[str, ...]:
     return (label,)
 
 
-def find_workload_group(objects: ObjectStore, key: str) -> WorkloadPodGroup | None:
+def find_kubernetes_group(objects: ObjectStore, key: str) -> KubernetesPodGroup | None:
     """The PodGroup of Kubernetes called ``key``; None while it does not exist."""
-    return objects.get(WORKLOAD_POD_GROUP, key)
+    return objects.get(KUBERNETES_POD_GROUP, key)
 
 
 def minimum_of(pod_group: PodGroup) -> int:
@@ -83,7 +83,7 @@ def minimum_of(pod_group: PodGroup) -> int:
     return max(pod_group.spec.min_member, sum(part.minimum for part in parts))
 
 
-def of_workload_group(pod_group: WorkloadPodGroup) -> Group:
+def of_kubernetes_group(pod_group: KubernetesPodGroup) -> Group:
     """What a PodGroup of Kubernetes asks for."""
     created = pod_group.metadata.creation_timestamp
     since = None if created is None else created.timestamp()
@@ -142,7 +142,7 @@ def _room(amounts: Resources) -> tuple[dict[str, int], str]:
     return room, fault
 
 
-class WorkloadGroupMembers:
+class KubernetesGroupMembers:
     """The Pods of each PodGroup of Kubernetes; answers to ``podgroupstate.go`` of kube-scheduler.
 
     A Pod counts from when it is seen until it is gone or has ended: one without a node if a profile
@@ -158,12 +158,12 @@ class WorkloadGroupMembers:
 
     def add(self, pod: Pod) -> None:
         """The Pod is seen; nothing happens where it has no group."""
-        if key := workload_group_key(pod):
+        if key := kubernetes_group_key(pod):
             self._uids.setdefault(key, {})[pod.uid] = None
 
     def remove(self, pod: Pod) -> None:
         """The Pod is gone."""
-        key = workload_group_key(pod)
+        key = kubernetes_group_key(pod)
         uids = self._uids.get(key) if key else None
         if uids is not None:
             uids.pop(pod.uid, None)

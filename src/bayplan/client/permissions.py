@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 from bayplan.api.kinds import (
     EVENT,
+    KUBERNETES_POD_GROUP,
     LEASE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     RESOURCE_CLAIM,
-    WORKLOAD_POD_GROUP,
     Kind,
 )
 
@@ -35,7 +35,7 @@ REQUESTS: Permissions = {
     # Looked up: a binding whose answer was lost, a Pod that a node may have rejected. Extenders get
     # complete Pods; preemption deletes.
     _of(POD): frozenset({"get", "delete"}),
-    _of(WORKLOAD_POD_GROUP, "status"): frozenset({"patch"}),
+    _of(KUBERNETES_POD_GROUP, "status"): frozenset({"patch"}),
     _of(EVENT): frozenset({"create", "patch"}),
     _of(PERSISTENT_VOLUME): frozenset({"patch"}),
     _of(PERSISTENT_VOLUME_CLAIM): frozenset({"patch"}),

@@ -28,10 +28,10 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import POD, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
@@ -127,7 +127,7 @@ class Writer:
         self._dispatcher.submit(request)
 
     def patch_group_status(
-        self, pod_group: WorkloadPodGroup, condition: Condition, on_done: Done
+        self, pod_group: KubernetesPodGroup, condition: Condition, on_done: Done
     ) -> None:
         """Set a condition of a PodGroup of Kubernetes; the transition time is filled in here."""
         old = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
@@ -137,7 +137,7 @@ class Writer:
         stamped = msgspec.structs.asdict(condition) | {"last_transition_time": since}
         fields = {_camel(name): value for name, value in stamped.items()}
         body = {"metadata": {"uid": pod_group.uid}, "status": {"conditions": [fields]}}
-        path = f"{WORKLOAD_POD_GROUP.path(pod_group.namespace, pod_group.name)}/status"
+        path = f"{KUBERNETES_POD_GROUP.path(pod_group.namespace, pod_group.name)}/status"
         self.patch_later(path, msgspec.json.encode(body), STRATEGIC_MERGE_PATCH, on_done)
 
     def delete_pod(self, pod: Pod, on_done: Done) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import KUBERNETES, Words
-from bayplan.cache.pod_groups import workload_group_key
+from bayplan.cache.pod_groups import kubernetes_group_key
 from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.framework.room import Room
@@ -54,7 +54,7 @@ class GroupExplainer:
         members = [pod for pod in present if self._cache.groups.key_of(pod) == key]
         is_workload = not members
         if is_workload:
-            members = [pod for pod in present if workload_group_key(pod) == key]
+            members = [pod for pod in present if kubernetes_group_key(pod) == key]
         if not members:
             return None
         running = {pod.key: pod.node_name for pod in members if pod.node_name}

@@ -9,7 +9,7 @@ from typing import Protocol
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.groups import Groups
-from bayplan.cache.pod_groups import WorkloadGroupMembers
+from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
@@ -108,7 +108,7 @@ class InTreeHandle(Handle):
     pods: CountedPods
     preparing: Mapping[str, PreparingPod]
     groups: Groups
-    members: WorkloadGroupMembers
+    members: KubernetesGroupMembers
     gates: FeatureGates
     extenders: PreemptionExtenders
     instrument: Instrument

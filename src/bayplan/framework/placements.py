@@ -2,7 +2,7 @@
 
 The arguments and answers of PlacementGenerate and PlacementScore plugins. How
 these plugins are asked is in `bayplan.engine.placement_stage`, how a placement is tried in
-`bayplan.attempt.workload_group`.
+`bayplan.attempt.kubernetes_group`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.node_table import BoolArray
 
 
@@ -23,7 +23,7 @@ class PodGroupInfo(msgspec.Struct, frozen=True, eq=False):
         scheduled: those that have one, ``pod.node_name``.
     """
 
-    pod_group: WorkloadPodGroup
+    pod_group: KubernetesPodGroup
     pods: tuple[Pod, ...]
     scheduled: tuple[Pod, ...]
 

@@ -43,11 +43,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.api.kinds import POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.cache.pod_groups import workload_group_key
+from bayplan.cache.pod_groups import kubernetes_group_key
 from bayplan.cache.queue_tree import NO_QUEUE
 from bayplan.config.args import BackfillArgs
 from bayplan.config.scalars import parse_duration
@@ -173,7 +173,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
             return ()
         self._end_those_over()
         now, duration = self._in_tree.now(), duration_of(pod)
-        groups = self._in_tree.groups.key_of(pod), workload_group_key(pod)
+        groups = self._in_tree.groups.key_of(pod), kubernetes_group_key(pod)
         return [
             reservation
             for reservation in self._reservations.values()
@@ -295,7 +295,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         self.handle.events.event(about, None, "Normal", "Reserved", "Scheduling", note, profile)
 
     def _subject(self, taker: Taker) -> ObjectReference | Pod:
-        for kind in (POD_GROUP, WORKLOAD_POD_GROUP):
+        for kind in (POD_GROUP, KUBERNETES_POD_GROUP):
             group = self._in_tree.objects.get(kind, taker.key)
             if group is not None:
                 return kind.reference(group)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from bayplan.api.kinds import WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.group_policy import KUBERNETES, GroupPolicy
 from bayplan.cache.pod_groups import (
     Group,
-    find_workload_group,
-    of_workload_group,
-    workload_group_key,
+    find_kubernetes_group,
+    kubernetes_group_key,
+    of_kubernetes_group,
 )
 from bayplan.framework.cluster_events import (
     Action,
@@ -44,7 +44,7 @@ PATIENCE = 300.0
 class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
-    kinds = (WORKLOAD_POD_GROUP,)
+    kinds = (KUBERNETES_POD_GROUP,)
     policy: ClassVar[GroupPolicy] = KUBERNETES
     inferred: Collection[str] = ()
     timeout = PATIENCE
@@ -57,18 +57,18 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
 
     def key_of(self, pod: Pod) -> str:
         """See `bayplan.framework.groups.GroupSource`."""
-        return workload_group_key(pod)
+        return kubernetes_group_key(pod)
 
     def find(self, key: str) -> Group | None:
         """See `bayplan.framework.groups.GroupSource`."""
-        pod_group = find_workload_group(self._objects, key)
-        return None if pod_group is None else of_workload_group(pod_group)
+        pod_group = find_kubernetes_group(self._objects, key)
+        return None if pod_group is None else of_kubernetes_group(pod_group)
 
     def missing(
         self, key: str, _waiting: Mapping[str, int], _scheduled: Mapping[str, int]
     ) -> Status | None:
         """The missing PodGroup, or the missing Pods; Pods with nodes count as present."""
-        pod_group = find_workload_group(self._objects, key)
+        pod_group = find_kubernetes_group(self._objects, key)
         if pod_group is None:
             name = key.partition("/")[2]
             text = f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
@@ -97,15 +97,15 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Whether the Pod's group can be tried; the queue asks `missing`, for the whole group."""
-        key = workload_group_key(pod)
+        key = kubernetes_group_key(pod)
         return self.missing(key, {}, {}) if key else None
 
     def events_to_register(self) -> list[EventRegistration]:
         """What an incomplete group waits for: more Pods, its PodGroup, a lower minCount."""
         siblings = HintIndex(_index_keys, lambda _old, new: _index_keys(new))
         groups = HintIndex(_index_keys, lambda _old, new: (new.key,))
-        come = ClusterEvent(WORKLOAD_POD_GROUP, Action.ADD)
-        changed = ClusterEvent(WORKLOAD_POD_GROUP, Action.UPDATE_OTHER)
+        come = ClusterEvent(KUBERNETES_POD_GROUP, Action.ADD)
+        changed = ClusterEvent(KUBERNETES_POD_GROUP, Action.UPDATE_OTHER)
         return [
             *(
                 EventRegistration(ClusterEvent(pods, Action.ADD), _is_sibling, siblings)
@@ -118,21 +118,21 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
 
 def _index_keys(pod: Pod) -> tuple[str]:
     """The PodGroup of the Pod, which never changes; "" for none."""
-    return (workload_group_key(pod),)
+    return (kubernetes_group_key(pod),)
 
 
 def _is_sibling(pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:
-    mine = new is not None and workload_group_key(new) == workload_group_key(pod)
+    mine = new is not None and kubernetes_group_key(new) == kubernetes_group_key(pod)
     return Hint.QUEUE if mine else Hint.SKIP
 
 
-def _has_come(pod: Pod, _old: WorkloadPodGroup | None, new: WorkloadPodGroup | None) -> Hint:
-    mine = new is not None and new.key == workload_group_key(pod)
+def _has_come(pod: Pod, _old: KubernetesPodGroup | None, new: KubernetesPodGroup | None) -> Hint:
+    mine = new is not None and new.key == kubernetes_group_key(pod)
     return Hint.QUEUE if mine else Hint.SKIP
 
 
-def _asks_less(pod: Pod, old: WorkloadPodGroup | None, new: WorkloadPodGroup | None) -> Hint:
-    if old is None or new is None or new.key != workload_group_key(pod):
+def _asks_less(pod: Pod, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None) -> Hint:
+    if old is None or new is None or new.key != kubernetes_group_key(pod):
         return Hint.SKIP
     less = old.is_gang and new.is_gang and new.minimum < old.minimum
     return Hint.QUEUE if less else Hint.SKIP

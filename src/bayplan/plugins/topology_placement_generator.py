@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import NODE, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeTable
-from bayplan.cache.pod_groups import find_workload_group, workload_group_key
+from bayplan.cache.pod_groups import find_kubernetes_group, kubernetes_group_key
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -34,7 +34,7 @@ from bayplan.framework.status import Status
 class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
     """One placement for each value of the label that the group names."""
 
-    kinds = (WORKLOAD_POD_GROUP,)
+    kinds = (KUBERNETES_POD_GROUP,)
 
     def __init__(self, args: Any, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
@@ -68,7 +68,7 @@ class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
         return sorted(placements, key=lambda placement: placement.name)
 
     def _key(self, pod: Pod) -> str:
-        pod_group = find_workload_group(self._objects, workload_group_key(pod))
+        pod_group = find_kubernetes_group(self._objects, kubernetes_group_key(pod))
         return "" if pod_group is None else pod_group.topology_key
 
     def _domain_changed(self, pod: Pod, old: Node | None, new: Node) -> Hint:
@@ -92,5 +92,5 @@ def _undetermined(why: str) -> Status:
 
 
 def _sibling_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
-    mine = workload_group_key(old) == workload_group_key(pod)
+    mine = kubernetes_group_key(old) == kubernetes_group_key(pod)
     return Hint.QUEUE if new is None and mine else Hint.SKIP

@@ -22,19 +22,19 @@ from itertools import chain
 
 import numpy as np
 
-from bayplan.api.kinds import JOB, JOB_SET, LEADER_WORKER_SET, POD_GROUP, WORKLOAD_POD_GROUP
+from bayplan.api.kinds import JOB, JOB_SET, KUBERNETES_POD_GROUP, LEADER_WORKER_SET, POD_GROUP
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.groups import Groups
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import (
     Group,
-    WorkloadGroupMembers,
-    find_workload_group,
-    of_workload_group,
-    workload_group_key,
+    KubernetesGroupMembers,
+    find_kubernetes_group,
+    kubernetes_group_key,
+    of_kubernetes_group,
 )
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.framework.in_tree_handle import InTreeHandle
@@ -53,7 +53,7 @@ class Gangs:
         nodes: LiveNodeTable,
         objects: ObjectStore,
         groups: Groups,
-        members: WorkloadGroupMembers,
+        members: KubernetesGroupMembers,
     ) -> None:
         self.version = 0
         self._nodes, self._objects = nodes, objects
@@ -68,13 +68,13 @@ class Gangs:
         self._positions: list[int] = []
         for kind in (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET):
             objects.on_change(kind, self._changed)
-        objects.on_change(WORKLOAD_POD_GROUP, self._pod_group_changed)
+        objects.on_change(KUBERNETES_POD_GROUP, self._pod_group_changed)
 
     def _changed(self, _old: object, _new: object) -> None:
         self.version += 1
 
     def _pod_group_changed(
-        self, old: WorkloadPodGroup | None, new: WorkloadPodGroup | None
+        self, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None
     ) -> None:
         self.version += 1
         for pod_group in (old, new):
@@ -91,12 +91,12 @@ class Gangs:
     @property
     def any_of_kubernetes(self) -> bool:
         """Whether there are PodGroups of Kubernetes."""
-        return bool(self._objects.all(WORKLOAD_POD_GROUP))
+        return bool(self._objects.all(KUBERNETES_POD_GROUP))
 
     def group_of(self, pod: Pod) -> Group | None:
         """The group whose Pods ``pod`` goes with; None for a Pod that may go alone."""
         if pod.pod_group and self.any_of_kubernetes:
-            return self._of_pod_group(workload_group_key(pod))
+            return self._of_pod_group(kubernetes_group_key(pod))
         return self._of_shape(pod.shape)
 
     def _of_shape(self, shape: PodShape) -> Group | None:
@@ -107,9 +107,9 @@ class Gangs:
     def _of_pod_group(self, key: str) -> Group | None:
         """A PodGroup of Kubernetes; None for a basic one, whose Pods need no others."""
         if key not in self._of_kubernetes:
-            pod_group = find_workload_group(self._objects, key)
+            pod_group = find_kubernetes_group(self._objects, key)
             alone = pod_group is None or not (pod_group.is_gang or pod_group.is_one_unit)
-            group = None if pod_group is None or alone else of_workload_group(pod_group)
+            group = None if pod_group is None or alone else of_kubernetes_group(pod_group)
             self._of_kubernetes[key] = group
         return self._of_kubernetes[key]
 

@@ -22,9 +22,9 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.node_table.pod_table import start
-from bayplan.cache.pod_groups import Group, find_workload_group, workload_group_key
+from bayplan.cache.pod_groups import Group, find_kubernetes_group, kubernetes_group_key
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
@@ -147,9 +147,9 @@ class Reprieve:
         for gang, pods in gangs.values():
             yield from _units_of(gang, pods, priority)
 
-    def _group_of(self, pod: Pod) -> WorkloadPodGroup | None:
-        key = workload_group_key(pod)
-        return find_workload_group(self._objects, key) if key else None
+    def _group_of(self, pod: Pod) -> KubernetesPodGroup | None:
+        key = kubernetes_group_key(pod)
+        return find_kubernetes_group(self._objects, key) if key else None
 
 
 def _going(trial: RoomTrial, unit: _Unit) -> _Unit:

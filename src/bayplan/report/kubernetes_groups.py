@@ -14,7 +14,7 @@ import structlog
 
 from bayplan.support import logs
 from bayplan.api.meta import Condition
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.attempt.outcome import Reason
 from bayplan.engine.runtime import Framework
 from bayplan.framework.status import Status
@@ -33,7 +33,7 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 class GroupStatusWriter(Protocol):
     """Writes a PodGroup's condition to the API server, later, and reports trouble."""
 
-    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
         """The condition comes without its transition time."""
 
 
@@ -60,13 +60,13 @@ class KubernetesGroupReport:
     ) -> None:
         """Count the decision, for the group and for each Pod without a node."""
         if decision.searched_at is not None:
-            self._instrument.workload_group_planned(decision.searched_at - started)
+            self._instrument.kubernetes_group_planned(decision.searched_at - started)
         seconds = time.perf_counter() - started
         for pod, rejection in failures(decision):
             failed = rejection.reason is Reason.SCHEDULER_ERROR
             result = "error" if failed else "unschedulable"
             self._instrument.attempt(pod, framework.name, result, seconds)
-        self._instrument.workload_group_attempt(framework.name, _result(decision), seconds)
+        self._instrument.kubernetes_group_attempt(framework.name, _result(decision), seconds)
         status = decision.status
         if not (status.ok or status.rejected):
             log.error("Error scheduling pod group", podGroup=entry.key, err=status.message)
@@ -86,7 +86,7 @@ class KubernetesGroupReport:
         if decision.group.pod_group is not None:
             self._publish(entry, decision.group.pod_group, decision.status)
 
-    def _publish(self, entry: QueuedGroup, pod_group: WorkloadPodGroup, status: Status) -> None:
+    def _publish(self, entry: QueuedGroup, pod_group: KubernetesPodGroup, status: Status) -> None:
         """Write the condition, unless it says so already."""
         condition = Condition(
             type=INITIALLY_SCHEDULED,

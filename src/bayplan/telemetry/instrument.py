@@ -61,10 +61,10 @@ class Instrument:
         attempt to the last binding, where it was scheduled.
         """
 
-    def workload_group_planned(self, seconds: float) -> None:
+    def kubernetes_group_planned(self, seconds: float) -> None:
         """The search for nodes for all Pods of a PodGroup of Kubernetes ended, well or not."""
 
-    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
+    def kubernetes_group_attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt of a PodGroup of Kubernetes ended.
 
         ``result`` is scheduled, unschedulable, waiting_on_preemption or error.

@@ -141,18 +141,18 @@ class Metrics(Instrument):
             (),
             seconds,
         ).labels()
-        self._workload_group_attempts = counter(
+        self._kubernetes_group_attempts = counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Attempts to place PodGroups of Kubernetes, by result.",
             ("result", "profile"),
         )
-        self._workload_group_seconds = histogram(
+        self._kubernetes_group_seconds = histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Duration of attempts to place PodGroups of Kubernetes, by result.",
             ("result", "profile"),
             exponential(0.001, 2, 15),
         )
-        self._workload_group_plan_seconds = histogram(
+        self._kubernetes_group_plan_seconds = histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Duration of the search for nodes for all Pods of a PodGroup of Kubernetes.",
             (),
@@ -338,14 +338,14 @@ class Metrics(Instrument):
         if result == "scheduled":
             self._group_bound_seconds.observe(seconds)
 
-    def workload_group_planned(self, seconds: float) -> None:
+    def kubernetes_group_planned(self, seconds: float) -> None:
         """The search for nodes for a PodGroup of Kubernetes ended."""
-        self._workload_group_plan_seconds.observe(seconds)
+        self._kubernetes_group_plan_seconds.observe(seconds)
 
-    def workload_group_attempt(self, profile: str, result: str, seconds: float) -> None:
+    def kubernetes_group_attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt of a PodGroup of Kubernetes ended."""
-        self._workload_group_attempts.labels(result, profile).inc()
-        self._workload_group_seconds.labels(result, profile).observe(seconds)
+        self._kubernetes_group_attempts.labels(result, profile).inc()
+        self._kubernetes_group_seconds.labels(result, profile).observe(seconds)
 
     def placements_generated(self, profile: str, number: int) -> None:
         """See `Instrument`."""

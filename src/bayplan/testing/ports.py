@@ -11,7 +11,7 @@ import msgspec
 
 from bayplan.api.meta import Condition, ObjectReference
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.client.errors import NotFound
 from bayplan.framework.handle import ClusterWriter, Done, EventRecorder
 from bayplan.report.pods import StatusWriter
@@ -130,7 +130,7 @@ class Recorder:
             self.conditions.append((pod.name, condition))
         self.nominated.append((pod.name, nominated))
 
-    def patch_group(self, pod_group: WorkloadPodGroup, condition: Condition) -> None:
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
         """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
         self.group_conditions.append((pod_group.name, condition))
 

@@ -10,8 +10,7 @@ import random
 import pytest
 from tests.core_harness import Cluster, profile
 from tests.groups import names_of, nodes
-from tests.scripted import scripted
-from tests.workload_groups import (
+from tests.kubernetes_groups import (
     GATE,
     basic,
     conditions,
@@ -21,6 +20,7 @@ from tests.workload_groups import (
     show,
     workload_cluster,
 )
+from tests.scripted import scripted
 
 from bayplan.client.errors import ServerError
 from bayplan.engine.profile_plugins import ProfilePlugins

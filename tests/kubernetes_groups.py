@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from tests.core_harness import Cluster
 
-from bayplan.api.kinds import WORKLOAD_POD_GROUP
-from bayplan.api.scheduling import WorkloadPodGroup
+from bayplan.api.kinds import KUBERNETES_POD_GROUP
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.inbox.messages import Changed, Removed
 from bayplan.testing import Cluster as PublicCluster
 from bayplan.testing import PodBuilder, make_pod
@@ -23,31 +23,31 @@ def workload_cluster(*plugins: Any, gates: str = GATE, **settings: Any) -> Clust
     return Cluster(*plugins, feature_gates=gates, **settings)
 
 
-def gang(name: str, minimum: int, **spec: Any) -> WorkloadPodGroup:
+def gang(name: str, minimum: int, **spec: Any) -> KubernetesPodGroup:
     """A PodGroup with the policy gang."""
-    return workload_group(name, schedulingPolicy={"gang": {"minCount": minimum}}, **spec)
+    return kubernetes_group(name, schedulingPolicy={"gang": {"minCount": minimum}}, **spec)
 
 
-def basic(name: str, **spec: Any) -> WorkloadPodGroup:
+def basic(name: str, **spec: Any) -> KubernetesPodGroup:
     """A PodGroup with the policy basic."""
-    return workload_group(name, schedulingPolicy={"basic": {}}, **spec)
+    return kubernetes_group(name, schedulingPolicy={"basic": {}}, **spec)
 
 
-def workload_group(name: str, **spec: Any) -> WorkloadPodGroup:
+def kubernetes_group(name: str, **spec: Any) -> KubernetesPodGroup:
     """A PodGroup; ``spec`` in the words of the API."""
     meta = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "generation": 1}
     meta["resourceVersion"] = str(next(_versions))
-    return WORKLOAD_POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+    return KUBERNETES_POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
 
 
-def show(cluster: PublicCluster, *groups: WorkloadPodGroup) -> None:
+def show(cluster: PublicCluster, *groups: KubernetesPodGroup) -> None:
     """These PodGroups are new or have changed."""
-    cluster.tell(*(Changed(WORKLOAD_POD_GROUP, group) for group in groups))
+    cluster.tell(*(Changed(KUBERNETES_POD_GROUP, group) for group in groups))
 
 
-def hide(cluster: Cluster, *groups: WorkloadPodGroup) -> None:
+def hide(cluster: Cluster, *groups: KubernetesPodGroup) -> None:
     """These PodGroups are gone."""
-    cluster.tell(*(Removed(WORKLOAD_POD_GROUP, group) for group in groups))
+    cluster.tell(*(Removed(KUBERNETES_POD_GROUP, group) for group in groups))
 
 
 def members(group: str, number: int, cpu: str = "1", first: int = 0) -> list[PodBuilder]:

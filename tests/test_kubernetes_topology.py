@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.groups import names_of, nodes, racks, racks_of
+from tests.kubernetes_groups import basic, conditions, gang, members, show, workload_cluster
 from tests.queues import pod as queued_pod
 from tests.queues import queue, queues_profile
 from tests.queues import show as show_queues
 from tests.scripted import scripted
-from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
 
 from bayplan.api.pod import Pod
 from bayplan.framework import CycleState, PlacementProgress, Plugin, PodGroupInfo, Status

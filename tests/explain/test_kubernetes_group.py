@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.core_harness import Cluster
 from tests.groups import nodes, racks
-from tests.workload_groups import basic, conditions, gang, members, show, workload_cluster
+from tests.kubernetes_groups import basic, conditions, gang, members, show, workload_cluster
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
