@@ -130,6 +130,10 @@ class Handlers:
             self._set_pending(old, pod)
 
     def _set_assigned(self, old: Pod | None, pod: Pod) -> None:
+        counted = self._cache.pod(pod.uid)
+        if counted is not None and counted.labels is not pod.labels:
+            # Its group has changed while it was being bound, or after that.
+            self._queue.groups.pod_unbound(counted)
         self._cache.add(pod)
         if old is not None and not old.node_name and old.spec.scheduler_name in self._profiles:
             self._queue.delete(old, bound=True)
