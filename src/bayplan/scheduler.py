@@ -225,7 +225,9 @@ class Scheduler:
             case ActivatePods():
                 self._queue.activate(message.pods)
             case EvictionFailed():
+                # Others than the preemptor may count on the room: their preemption found it made.
                 self._world.evictions.failed(message.pod)
+                self._queue.activate(self._world.nominator.nominated_pods(message.pod.node_name))
             case Lead():
                 self.active = True
                 self._world.lead()

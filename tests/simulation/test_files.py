@@ -94,17 +94,17 @@ def test_a_file_holds_objects_in_documents_and_lists(text: str, expected: list[s
         ),
         pytest.param(
             f"{NODE}---\na: {'[' * 20000}\n---\n{POD}",
-            "f: document 2 (line 5): is nested too deeply; the document is left out",
+            "f: document 2 (line 5): is nested deeper than 200 levels; the document is left out",
             id="too-deep-brackets",
         ),
         pytest.param(
             f"{NODE}---\n{'- ' * 20000}\n---\n{POD}",
-            "f: document 2 (line 5): is nested too deeply; the document is left out",
+            "f: document 2 (line 5): is nested deeper than 200 levels; the document is left out",
             id="too-deep-blocks",
         ),
         pytest.param(
             NODE + "---\n" + '{"a":' * 20000 + "\n---\n" + POD,
-            "f: document 2 (line 5): is nested too deeply; the document is left out",
+            "f: document 2 (line 5): is nested deeper than 200 levels; the document is left out",
             id="too-deep-json",
         ),
         pytest.param(
