@@ -140,7 +140,14 @@ class LiveCluster:
         self.api.update(self.api.pods[name].spec(schedulingGates=[]))
 
     def set_group(self, name: str, minimum: int) -> None:
-        """The object of the group is new, or has another minimum; 0 of Kubernetes': basic."""
+        """The object of the group is new, or has another minimum; 0 of Kubernetes': basic.
+
+        The policy of a PodGroup of Kubernetes does not change: with another one it is made anew,
+        as its hints, like those of kube-scheduler, look at the minimum of gangs alone.
+        """
+        previous = self.minimums.get(name, minimum)
+        if GROUPS[name].kind == "kubernetes" and (previous == 0) != (minimum == 0):
+            self.drop_group(name)
         self.minimums[name] = minimum
         match GROUPS[name].kind:
             case "label":

@@ -79,6 +79,19 @@ def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
 
 
 @every_source
+def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
+    source: Source,
+) -> None:
+    cluster = cluster_of_all()
+    source.show(cluster, 3)
+    cluster.add(*source.members(3))
+    settle(cluster)
+    cluster.add(*nodes(1))
+    settle(cluster)
+    assert len(names_of(cluster, "g")) == 3
+
+
+@every_source
 def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
     cluster = cluster_of_all()
     source.show(cluster, 3)

@@ -152,7 +152,7 @@ class GroupCycle:
         report = self._reports[entry.plugin.policy.words]
         report.decided(entry, framework, decision, started)
         plugins = decision.rejectors
-        if decision.status.rejected:
+        if decision.status.rejected and not decision.lacks_nodes:
             plugins |= {entry.plugin.name}
         leaving = None
         if decision.room is not None:

@@ -110,13 +110,25 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """The plugins whose events may help; none after an error."""
-        if not self.status.rejected:
+        """The plugins whose events may help; none after an error, or for want of nodes."""
+        if not self.status.rejected or self.lacks_nodes:
             return frozenset()
         if self.rejection is not None:
             return self.rejection.plugins
         plugins = (rejection.unschedulable_plugins for rejection in self.rejected.values())
         return frozenset({self.status.plugin}).union(*plugins) - {""}
+
+    @property
+    def lacks_nodes(self) -> bool:
+        """Whether a Pod was rejected by no plugin: then the group is tried again after a backoff.
+
+        So it is where there are no nodes at all, and where all of them have just rejected its like.
+        """
+        rejections = self.rejected.values()
+        return any(
+            not rejection.unschedulable_plugins and rejection.reason is Reason.UNSCHEDULABLE
+            for rejection in rejections
+        )
 
     @property
     def samples(self) -> list[Pod]:
