@@ -131,7 +131,11 @@ class Handlers:
 
     def _set_assigned(self, old: Pod | None, pod: Pod) -> None:
         counted = self._cache.pod(pod.uid)
-        if counted is not None and counted.labels is not pod.labels:
+        if (
+            counted is not None
+            and counted.shape is not pod.shape  # one comparison for nearly all
+            and counted.labels != pod.labels
+        ):
             # Its group has changed while it was being bound, or after that.
             self._queue.groups.pod_unbound(counted)
         self._cache.add(pod)

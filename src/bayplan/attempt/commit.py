@@ -98,7 +98,11 @@ class Commit:
         member: Member | None = None
         try:
             member = self._assume(choice)
-            rejection = next((r for stage in stages if (r := stage(member)) is not None), None)
+            rejection = None
+            for stage in stages:
+                rejection = stage(member)
+                if rejection is not None:
+                    break
         except AttemptFault as fault:
             rejection = Rejection.by_error(str(fault), fault)
         except BaseException as exc:
