@@ -27,7 +27,7 @@ The reasons: docs/decisions/0005-what-if-worlds.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -43,6 +43,9 @@ from bayplan.engine.stages import Caller, FilterStage
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.points import PodMoves
+
+Move = Callable[[CycleState, Pod, Pod, NodeTable, int], None]
+"""`PodMoves.add_pod` or its like: state, preemptor, the other Pod, table, row."""
 
 MOST_CROWDS = 16
 """Priorities for which the live table's rows with rivals are kept."""
@@ -132,9 +135,22 @@ class WhatIf:
         nodes: WhatIfTable,
         rows: list[int],
     ) -> None:
-        for plugin in self._stateful:
+        moves = ((plugin, plugin.add_pod) for plugin in self._stateful)
+        self._move(moves, state, pod, others, nodes, rows)
+
+    def _move(
+        self,
+        moves: Iterable[tuple[PodMoves, Move]],
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+    ) -> None:
+        """Have the plugins that concern themselves with ``pod`` follow a change of each row."""
+        for plugin, move in moves:
             if plugin.name not in state.skip_filter:
-                each = partial(_each, plugin.add_pod, state, pod, others, nodes, rows)
+                each = partial(_each, move, state, pod, others, nodes, rows)
                 self._call(plugin, Point.PRE_FILTER, each)
 
     def remove_pods(
@@ -147,10 +163,8 @@ class WhatIf:
     ) -> None:
         """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``?"""
         nodes.remove_pods(rows, others)
-        for plugin in self._stateful:
-            if plugin.name not in state.skip_filter:
-                each = partial(_each, plugin.remove_pod, state, pod, others, nodes, rows)
-                self._call(plugin, Point.PRE_FILTER, each)
+        moves = ((plugin, plugin.remove_pod) for plugin in self._stateful)
+        self._move(moves, state, pod, others, nodes, rows)
 
     def move_elsewhere(
         self,
@@ -166,11 +180,13 @@ class WhatIf:
 
         No column changes: only those of the world's own node count there.
         """
-        for plugin in self._stateful:
-            if isinstance(plugin, MovesElsewhere) and plugin.name not in state.skip_filter:
-                move = partial(plugin.move_elsewhere, 1 if back else -1)
-                each = partial(_each, move, state, pod, others, nodes, rows)
-                self._call(plugin, Point.PRE_FILTER, each)
+        sign = 1 if back else -1
+        moves = (
+            (plugin, partial(plugin.move_elsewhere, sign))
+            for plugin in self._stateful
+            if isinstance(plugin, MovesElsewhere)
+        )
+        self._move(moves, state, pod, others, nodes, rows)
 
     def run_filters(
         self, state: CycleState, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis
@@ -296,7 +312,7 @@ def _crowd(nodes: NodeTable, rivals: Mapping[int, list[Pod]]) -> _Crowd | None:
 
 
 def _each(
-    tell: Callable[[CycleState, Pod, Pod, NodeTable, int], None],
+    tell: Move,
     state: CycleState,
     pod: Pod,
     others: Sequence[Pod],
