@@ -108,8 +108,7 @@ class GroupCycle:
         report = self._reports[group.policy.words]
         report.begins(entry, len(pods))
         with deciding_group(self._placers, framework, group, pods, acting=True) as decision:
-            decision.keep()
-        self._effects.carry_out(framework, decision.effects)
+            self._effects.apply(framework, decision)
         self._skip(entry, framework, decision)
         if not entry.members:
             self._queue.group_placed(entry)

@@ -256,7 +256,7 @@ class Scheduler:
             log.info("Attempting to schedule pod", v=3, pod=pod.key, attempts=queued.attempts)
         self._instrument.attempt_began(pod, framework.name, queued.attempts)
         with deciding(self._placers, framework, pod, acting=True) as decision:
-            self._effects.apply(decision)
+            self._effects.apply(framework, decision)
         self._instrument.algorithm(decision.searched_at - started, decision.evaluated)
         if decision.rejection is not None:
             self._fail(queued, framework, decision.rejection, started)

@@ -189,7 +189,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
         KubernetesGroupReport(report, ports.group_statuses, nominator, ports.instrument),
         ObjectReport(ports.events, ports.clock),
-        Effects(executor, ports.inbox, ports.instrument),
+        Effects(executor, ports.instrument),
         ports.instrument,
         ports.clock,
     )

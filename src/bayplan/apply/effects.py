@@ -7,9 +7,8 @@ from typing import Protocol
 
 from bayplan.decide.deciding import Decision
 from bayplan.engine.runtime import Framework
-from bayplan.framework.effects import Activate, CountSearch, Effect, Evict
-from bayplan.inbox import messages
-from bayplan.inbox.inbox import Inbox
+from bayplan.framework.effects import CountSearch, Effect, Evict
+from bayplan.groups.decision import GroupDecision
 from bayplan.telemetry.instrument import Instrument
 
 
@@ -23,14 +22,13 @@ class Evicts(Protocol):
 class Effects:
     """See the module's docstring. Scheduling thread only."""
 
-    def __init__(self, executor: Evicts, inbox: Inbox, instrument: Instrument) -> None:
-        self._executor, self._inbox, self._instrument = executor, inbox, instrument
+    def __init__(self, executor: Evicts, instrument: Instrument) -> None:
+        self._executor, self._instrument = executor, instrument
 
-    def apply(self, decision: Decision) -> None:
-        """Keep the decision: the Pod stays on the node, and the effects are carried out."""
+    def apply(self, framework: Framework, decision: Decision | GroupDecision) -> None:
+        """Keep the decision: Pods stay on their nodes, and the effects are carried out."""
         decision.keep()
-        if decision.effects:
-            self.carry_out(decision.framework, decision.effects)
+        self.carry_out(framework, decision.effects)
 
     def carry_out(self, framework: Framework, effects: Iterable[Effect]) -> None:
         """Do what the plugins of ``framework`` want done. Never raises."""
@@ -40,7 +38,5 @@ class Effects:
                     self._executor.carry_out(effect, framework.name)
                 case CountSearch():
                     self._instrument.preemption(effect.kind, effect.code, effect.seconds)
-                case Activate():
-                    self._inbox.post(messages.ActivatePods(effect.pods))
                 case _:
                     framework.plugins.carry_out(effect)

@@ -38,7 +38,6 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """What is to become of a Pod.
 
     Attributes:
-        framework: the profile that decided.
         state: the notes of its plugins.
         pod: the Pod.
         placement: the node; None where none fits.
@@ -50,7 +49,6 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
         detail: where it was asked for, and some node fits.
     """
 
-    framework: Framework
     state: CycleState
     pod: Pod
     placement: Placement | None
@@ -124,15 +122,12 @@ class deciding:  # noqa: N801 - read as a function, in a with statement
         outcome = attempt(framework, placers.selector, state, pod, acting=self._acting)
         searched_at = perf_counter()
         if isinstance(outcome, Rejection):
-            return Decision(
-                framework, state, pod, None, None, outcome, state.effects, self._keep, searched_at
-            )
+            return Decision(state, pod, None, None, outcome, state.effects, self._keep, searched_at)
         detail = _detail(framework, state, pod, outcome) if self._detailed else None
         taken = placers.commit.run(Choice(framework, state, pod, outcome.node_name))
         member, rejection = (None, taken) if isinstance(taken, Rejection) else (taken, None)
         self._member = member
         return Decision(
-            framework,
             state,
             pod,
             outcome,

@@ -28,16 +28,6 @@ class Effect(msgspec.Struct, frozen=True, eq=False):
     plugin: str
 
 
-class Activate(Effect, frozen=True, eq=False):
-    """Move waiting Pods to the active queue.
-
-    Attributes:
-        pods: the Pods; those that do not wait are left alone.
-    """
-
-    pods: tuple[Pod, ...]
-
-
 class CountSearch(Effect, frozen=True, eq=False):
     """Count a search for victims.
 

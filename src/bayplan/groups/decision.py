@@ -146,8 +146,3 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
         """The Pods that have no node."""
         placed = {member.pod.uid for member in self.members}
         return [pod for pod in self.pods if pod.uid not in placed]
-
-    @property
-    def nodes(self) -> dict[str, str]:
-        """Node name by uid of the Pods that count on one."""
-        return {member.pod.uid: member.pod.node_name for member in self.members}
