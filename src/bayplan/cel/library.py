@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bayplan.cel.functions import (
+from bayplan.cel.functions import (  # noqa: F401
     authorization,
     formats,
     lists,
@@ -18,38 +18,7 @@ from bayplan.cel.functions import (
     times,
     urls,
 )
+from bayplan.cel.values import TYPE_NAMES
 
-LIBRARIES: Final = (
-    standard,
-    times,
-    optionals,
-    strings,
-    lists,
-    regex,
-    quantity,
-    semver,
-    urls,
-    network,
-    formats,
-    authorization,
-)
-# Names that stand for a type. Kubernetes' own types have no names in expressions.
-TYPES: Final = frozenset(
-    [
-        "bool",
-        "bytes",
-        "double",
-        "int",
-        "uint",
-        "string",
-        "list",
-        "map",
-        "null_type",
-        "type",
-        "optional_type",
-        "google.protobuf.Duration",
-        "google.protobuf.Timestamp",
-        "net.IP",
-        "net.CIDR",
-    ]
-)
+# Names that stand for a type. Of Kubernetes' own types only these two have names in expressions.
+TYPES: Final = frozenset({*TYPE_NAMES.values(), "net.IP", "net.CIDR"})

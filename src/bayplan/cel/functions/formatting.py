@@ -19,6 +19,7 @@ from bayplan.cel.golang.quoting import quote, utf8
 from bayplan.cel.golang.times import seconds_text, timestamp_text
 from bayplan.cel.values import (
     LISTS,
+    TYPE_NAMES,
     Duration,
     Map,
     Timestamp,
@@ -44,25 +45,7 @@ _TEXT = (
     "durations, and timestamps, was given {}"
 )
 _ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
-    "s": (
-        frozenset(
-            [
-                "list",
-                "map",
-                "int",
-                "uint",
-                "double",
-                "bool",
-                "string",
-                "bytes",
-                "type",
-                "null_type",
-                "google.protobuf.Timestamp",
-                "google.protobuf.Duration",
-            ]
-        ),
-        _TEXT,
-    ),
+    "s": (frozenset(TYPE_NAMES.values()) - {"optional_type"}, _TEXT),
     "d": (frozenset({"int", "uint"}), _DECIMAL),
     "b": (frozenset({"int", "uint", "bool"}), _BINARY),
     "o": (frozenset({"int", "uint"}), _OCTAL),

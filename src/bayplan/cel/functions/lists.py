@@ -131,8 +131,12 @@ def _sorted(elements: list[Value], keys: list[Value]) -> list[Value]:
 
 
 def _key_order(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
+    return _order(left[0], right[0])
+
+
+def _order(left: Value, right: Value) -> int:
     try:
-        return compare(left[0], right[0])
+        return compare(left, right)
     except EvaluationError:  # NaN
         return 0
 
@@ -148,10 +152,7 @@ def range_of(count: int) -> list[Value]:
     return list(range(count))
 
 
-@method("reverse", LIST, cost=_length)
-def reverse(elements: list[Value]) -> list[Value]:
-    """The elements from the last to the first."""
-    return elements[::-1]
+method("reverse", LIST, cost=_length)(lambda elements: elements[::-1])
 
 
 @method("distinct", LIST, cost=_square)
@@ -198,13 +199,6 @@ def is_sorted(elements: list[Value]) -> bool:
             return False
         previous = element
     return True
-
-
-def _order(left: Value, right: Value) -> int:
-    try:
-        return compare(left, right)
-    except EvaluationError:
-        return 0
 
 
 def _extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.addresses import Address, parse_address
-from bayplan.cel.functions.registry import STRING, exactly, function, method
+from bayplan.cel.functions.registry import STRING, exactly, function, method, takes_what
 from bayplan.cel.golang.quoting import quote
 from bayplan.cel.values import Extension
 
@@ -120,82 +120,20 @@ def _prefix(text: str) -> CIDR:
     return CIDR(address, int(bits))
 
 
-_IP, _CIDR = exactly(IP), exactly(CIDR)
-
-
-@function("ip", STRING)
-def ip(text: str) -> IP:
-    """The address that a string stands for."""
-    return parse_ip(text)
-
-
-@function("isIP", STRING)
-def is_ip(text: str) -> bool:
-    """Whether a string is an address."""
-    try:
-        parse_ip(text)
-    except EvaluationError:
-        return False
-    return True
-
-
-@function("ip.isCanonical", STRING)
-def is_canonical(text: str) -> bool:
-    """Whether a string is the canonical text of its address."""
-    return parse_ip(text).text() == text
-
-
-@method("family", _IP)
-def family(value: IP) -> int:
-    """4 or 6."""
-    return value.address.version
-
-
-@method("isUnspecified", _IP)
-def is_unspecified(value: IP) -> bool:
-    """Whether it is 0.0.0.0 or ::."""
-    return value.address.is_unspecified
-
-
-@method("isLoopback", _IP)
-def is_loopback(value: IP) -> bool:
-    """Whether it is 127.0.0.0/8 or ::1."""
-    return value.address.is_loopback
-
-
-@method("isLinkLocalMulticast", _IP)
-def is_link_local_multicast(value: IP) -> bool:
-    """Whether it is 224.0.0.0/24 or ff02 with any flags."""
-    packed = value.address.packed
-    if value.address.version == 4:
+def _is_link_local_multicast(address: Address) -> bool:
+    packed = address.packed
+    if address.version == 4:
         return packed[:3] == b"\xe0\x00\x00"
     return packed[0] == 0xFF and packed[1] & 0x0F == 2
 
 
-@method("isLinkLocalUnicast", _IP)
-def is_link_local_unicast(value: IP) -> bool:
-    """Whether it is 169.254.0.0/16 or fe80::/10."""
-    return value.address.is_link_local
-
-
-@method("isGlobalUnicast", _IP)
-def is_global_unicast(value: IP) -> bool:
-    """Whether it is none of the special ones; private ones count."""
-    address = value.address
+def _is_global_unicast(address: Address) -> bool:
+    # Private addresses count.
     special = address.is_unspecified or address.is_loopback or address.is_link_local
     return not (special or address.is_multicast or address == IPv4Address("255.255.255.255"))
 
 
-@function("string", _IP)
-@function("string", _CIDR)
-def to_string(value: IP | CIDR) -> str:
-    """The text."""
-    return value.text()
-
-
-@function("cidr", STRING)
-def cidr(text: str) -> CIDR:
-    """The network that a string stands for."""
+def _cidr(text: str) -> CIDR:
     try:
         return parse_cidr(text)
     except EvaluationError as reason:
@@ -203,63 +141,47 @@ def cidr(text: str) -> CIDR:
         raise EvaluationError(message) from None
 
 
-@function("isCIDR", STRING)
-def is_cidr(text: str) -> bool:
-    """Whether a string is a network."""
+def _contains_ip(network: CIDR, value: IP) -> bool:
+    return _contains_cidr(network, CIDR(value.address, value.address.max_prefixlen))
+
+
+def _contains_ip_text(network: CIDR, text: str) -> bool:
     try:
-        parse_cidr(text)
+        return _contains_ip(network, parse_ip(text))
     except EvaluationError:
-        return False
-    return True
+        no_such_overload()  # as cel-go says it of an argument of the wrong type
 
 
-@method("containsIP", _CIDR, _IP)
-def contains_ip(network: CIDR, value: IP) -> bool:
-    """Whether an address is in the network."""
-    return contains_cidr(network, CIDR(value.address, value.address.max_prefixlen))
-
-
-@method("containsIP", _CIDR, STRING)
-def contains_ip_text(network: CIDR, text: str) -> bool:
-    """The same for the text of an address.
-
-    Raises:
-        EvaluationError: it is none; cel-go takes that as an argument of the wrong type.
-    """
-    try:
-        return contains_ip(network, parse_ip(text))
-    except EvaluationError:
-        no_such_overload()
-
-
-@method("containsCIDR", _CIDR, _CIDR)
-def contains_cidr(network: CIDR, other: CIDR) -> bool:
-    """Whether another network is within the network."""
+def _contains_cidr(network: CIDR, other: CIDR) -> bool:
     if network.address.version != other.address.version or network.bits > other.bits:
         return False
     return network.prefix(network.bits) == other.prefix(network.bits)
 
 
-@method("containsCIDR", _CIDR, STRING)
-def contains_cidr_text(network: CIDR, text: str) -> bool:
-    """The same for the text of a network."""
-    return contains_cidr(network, cidr(text))
-
-
-@method("ip", _CIDR)
-def address_of(network: CIDR) -> IP:
-    """The address."""
-    return IP(network.address)
-
-
-@method("prefixLength", _CIDR)
-def prefix_length(network: CIDR) -> int:
-    """The number of bits."""
-    return network.bits
-
-
-@method("masked", _CIDR)
-def masked(network: CIDR) -> CIDR:
-    """The network with no other bits in its address."""
+def _masked(network: CIDR) -> CIDR:
     whole = ip_network((network.address, network.bits), strict=False)
     return CIDR(whole.network_address, network.bits)
+
+
+_IP, _CIDR = exactly(IP), exactly(CIDR)
+
+function("ip", STRING)(parse_ip)
+function("isIP", STRING)(takes_what(parse_ip))
+function("ip.isCanonical", STRING)(lambda text: parse_ip(text).text() == text)
+function("string", _IP)(IP.text)
+method("family", _IP)(lambda value: value.address.version)
+method("isUnspecified", _IP)(lambda value: value.address.is_unspecified)
+method("isLoopback", _IP)(lambda value: value.address.is_loopback)
+method("isLinkLocalMulticast", _IP)(lambda value: _is_link_local_multicast(value.address))
+method("isLinkLocalUnicast", _IP)(lambda value: value.address.is_link_local)
+method("isGlobalUnicast", _IP)(lambda value: _is_global_unicast(value.address))
+function("cidr", STRING)(_cidr)
+function("isCIDR", STRING)(takes_what(parse_cidr))
+function("string", _CIDR)(CIDR.text)
+method("containsIP", _CIDR, _IP)(_contains_ip)
+method("containsIP", _CIDR, STRING)(_contains_ip_text)
+method("containsCIDR", _CIDR, _CIDR)(_contains_cidr)
+method("containsCIDR", _CIDR, STRING)(lambda network, text: _contains_cidr(network, _cidr(text)))
+method("ip", _CIDR)(lambda network: IP(network.address))
+method("prefixLength", _CIDR)(lambda network: network.bits)
+method("masked", _CIDR)(_masked)

@@ -31,24 +31,6 @@ _ZEROES = (bool, int, Uint, float, str, bytes, Duration)
 _YEAR_ONE = -62_135_596_800 * 10**9
 
 
-@function("optional.of", anything)
-def of(value: Value) -> Optional:
-    """An optional with a value."""
-    return optional_of(value)
-
-
-@function("optional.none")
-def none() -> Optional:
-    """The optional without a value."""
-    return NONE
-
-
-@function("optional.ofNonZeroValue", anything)
-def of_non_zero_value(value: Value) -> Optional:
-    """An optional with a value, unless that is zero or empty."""
-    return NONE if _is_zero(value) else optional_of(value)
-
-
 def _is_zero(value: Value) -> bool:
     if value is None:
         return True
@@ -59,37 +41,27 @@ def _is_zero(value: Value) -> bool:
     return type(value) in _ZEROES and not value
 
 
-@method("value", OPTIONAL)
-def value_of(optional: Optional) -> Value:
-    """The value that must be there."""
+def _value(optional: Optional) -> Value:
     if not optional.present:
         raise EvaluationError("optional.none() dereference")
     return optional.value
 
 
-@method("hasValue", OPTIONAL)
-def has_value(optional: Optional) -> bool:
-    """Whether there is a value."""
-    return optional.present
-
-
-@method("first", LIST)
-def first(elements: list[Value]) -> Optional:
-    """The first element, if there is one."""
-    return optional_of(elements[0]) if elements else NONE
-
-
-@method("last", LIST)
-def last(elements: list[Value]) -> Optional:
-    """The last element, if there is one."""
-    return optional_of(elements[-1]) if elements else NONE
-
-
-@function("optional.unwrap", list_of(OPTIONAL))
-@method("unwrapOpt", list_of(OPTIONAL))
-def unwrap(elements: list[Value]) -> list[Value]:
-    """The values of a list of optionals that have one."""
+def _unwrap(elements: list[Value]) -> list[Value]:
     for element in elements:
         if not isinstance(element, Optional):
             raise EvaluationError(f"value {text_of(element)} is not optional")
     return [element.value for element in elements if element.present]
+
+
+function("optional.of", anything)(optional_of)
+function("optional.none")(lambda: NONE)
+function("optional.ofNonZeroValue", anything)(
+    lambda value: NONE if _is_zero(value) else optional_of(value)
+)
+method("value", OPTIONAL)(_value)
+method("hasValue", OPTIONAL)(lambda optional: optional.present)
+method("first", LIST)(lambda elements: optional_of(elements[0]) if elements else NONE)
+method("last", LIST)(lambda elements: optional_of(elements[-1]) if elements else NONE)
+function("optional.unwrap", list_of(OPTIONAL))(_unwrap)
+method("unwrapOpt", list_of(OPTIONAL))(_unwrap)

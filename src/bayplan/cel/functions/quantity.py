@@ -12,7 +12,15 @@ import re
 from typing import Any, ClassVar
 
 from bayplan.cel.errors import AbortedError, EvaluationError
-from bayplan.cel.functions.registry import INT, STRING, exactly, function, method
+from bayplan.cel.functions.registry import (
+    INT,
+    STRING,
+    define_order,
+    exactly,
+    function,
+    method,
+    takes_what,
+)
 from bayplan.cel.values import INT_MAX, INT_MIN, Extension
 
 _PARTS = re.compile(
@@ -156,52 +164,7 @@ def _large(sign: int, amount: int, exponent: int, base: int, text: str) -> Quant
     return Quantity(sign * amount, exponent, False, text)
 
 
-_QUANTITY = exactly(Quantity)
-
-
-@function("quantity", STRING)
-def quantity(text: str) -> Quantity:
-    """The quantity that a string stands for."""
-    return Quantity.parse(text)
-
-
-@function("isQuantity", STRING)
-def is_quantity(text: str) -> bool:
-    """Whether a string is a quantity."""
-    try:
-        Quantity.parse(text)
-    except EvaluationError:
-        return False
-    return True
-
-
-@function("sign", _QUANTITY)
-def sign_of(amount: Quantity) -> int:
-    """-1, 0 or 1."""
-    return (amount.number > 0) - (amount.number < 0)
-
-
-@method("isGreaterThan", _QUANTITY, _QUANTITY)
-def is_greater_than(amount: Quantity, other: Quantity) -> bool:
-    """Whether it is more than `other`."""
-    return amount.compare(other) > 0
-
-
-@method("isLessThan", _QUANTITY, _QUANTITY)
-def is_less_than(amount: Quantity, other: Quantity) -> bool:
-    """Whether it is less than `other`."""
-    return amount.compare(other) < 0
-
-
-@method("compareTo", _QUANTITY, _QUANTITY)
-def compare_to(amount: Quantity, other: Quantity) -> int:
-    """-1, 0 or 1."""
-    return amount.compare(other)
-
-
-@method("asApproximateFloat", _QUANTITY)
-def as_approximate_float(amount: Quantity) -> float:
-    """The amount as a double."""
+def _as_approximate_float(amount: Quantity) -> float:
     try:
         number = float(amount.number)
     except OverflowError:
@@ -209,40 +172,27 @@ def as_approximate_float(amount: Quantity) -> float:
     return number * float(f"1e{amount.exponent}") if amount.exponent else number
 
 
-@method("asInteger", _QUANTITY)
-def as_integer(amount: Quantity) -> int:
-    """The amount as an int."""
+def _as_integer(amount: Quantity) -> int:
     number = amount.as_int()
     if number is None:
         raise EvaluationError("cannot convert value to integer")
     return number
 
 
-@method("isInteger", _QUANTITY)
-def is_integer(amount: Quantity) -> bool:
-    """Whether `asInteger` works."""
-    return amount.as_int() is not None
+def _of_int(number: int) -> Quantity:
+    return Quantity(number, 0, True, None)
 
 
-@method("add", _QUANTITY, _QUANTITY)
-def add(amount: Quantity, other: Quantity) -> Quantity:
-    """The sum."""
-    return amount.plus(other)
+_QUANTITY = exactly(Quantity)
 
-
-@method("add", _QUANTITY, INT)
-def add_int(amount: Quantity, number: int) -> Quantity:
-    """The sum with a number."""
-    return amount.plus(Quantity(number, 0, True, None))
-
-
-@method("sub", _QUANTITY, _QUANTITY)
-def sub(amount: Quantity, other: Quantity) -> Quantity:
-    """The difference."""
-    return amount.plus(other, -1)
-
-
-@method("sub", _QUANTITY, INT)
-def sub_int(amount: Quantity, number: int) -> Quantity:
-    """The difference from a number."""
-    return amount.plus(Quantity(number, 0, True, None), -1)
+function("quantity", STRING)(Quantity.parse)
+function("isQuantity", STRING)(takes_what(Quantity.parse))
+function("sign", _QUANTITY)(lambda amount: (amount.number > 0) - (amount.number < 0))
+define_order(_QUANTITY)
+method("asApproximateFloat", _QUANTITY)(_as_approximate_float)
+method("asInteger", _QUANTITY)(_as_integer)
+method("isInteger", _QUANTITY)(lambda amount: amount.as_int() is not None)
+method("add", _QUANTITY, _QUANTITY)(Quantity.plus)
+method("add", _QUANTITY, INT)(lambda amount, number: amount.plus(_of_int(number)))
+method("sub", _QUANTITY, _QUANTITY)(lambda amount, other: amount.plus(other, -1))
+method("sub", _QUANTITY, INT)(lambda amount, number: amount.plus(_of_int(number), -1))

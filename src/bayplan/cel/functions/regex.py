@@ -79,13 +79,8 @@ def find(text: str, pattern: str) -> str:
 
 
 @method("findAll", STRING, STRING)
-def find_all(text: str, pattern: str) -> list[str]:
-    """All matches."""
-    return find_first(text, pattern, -1)
-
-
 @method("findAll", STRING, STRING, INT)
-def find_first(text: str, pattern: str, count: int) -> list[str]:
+def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
     """The first `count` matches; all of them for a negative count."""
     return all_matches(_illegal(pattern), text, count)
 

@@ -102,6 +102,26 @@ def _register(
     return register
 
 
+def takes_what(parse: Callable[..., Value]) -> Callable[..., bool]:
+    """A function that tells whether `parse` takes its arguments."""
+
+    def accepts(*arguments: Value) -> bool:
+        try:
+            parse(*arguments)
+        except EvaluationError:
+            return False
+        return True
+
+    return accepts
+
+
+def define_order(kind: Kind) -> None:
+    """Register the comparisons of values of `kind`, which have a method `compare`."""
+    method("compareTo", kind, kind)(lambda value, other: value.compare(other))
+    method("isGreaterThan", kind, kind)(lambda value, other: value.compare(other) > 0)
+    method("isLessThan", kind, kind)(lambda value, other: value.compare(other) < 0)
+
+
 def no_overload_for(name: str, arguments: Sequence[Value]) -> EvaluationError:
     """The error of a call that no overload takes."""
     types = ", ".join(type_name(argument) for argument in arguments)

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from bayplan.cel.errors import EvaluationError
-from bayplan.cel.functions.registry import BOOL, STRING, exactly, function, method
+from bayplan.cel.functions.registry import (
+    BOOL,
+    STRING,
+    define_order,
+    exactly,
+    function,
+    method,
+    takes_what,
+)
 from bayplan.cel.golang.numbers import parse_uint
 from bayplan.cel.golang.quoting import quote
 from bayplan.cel.values import Extension
@@ -123,72 +131,22 @@ def _normalize(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts)))
 
 
-_SEMVER = exactly(Semver)
-
-
-@function("semver", STRING)
-def semver(text: str) -> Semver:
-    """The version that a string stands for."""
-    return Semver.parse(text)
-
-
-@function("semver", STRING, BOOL)
-def semver_normalized(text: str, normalize: bool) -> Semver:
+def _parse(text: str, normalize: bool) -> Semver:
     """The version in `text`, which with `normalize` may be short or have a v and leading zeroes."""
     return Semver.parse(_normalize(text) if normalize else text)
-
-
-@function("isSemver", STRING)
-def is_semver(text: str) -> bool:
-    """Whether a string is a version."""
-    return is_semver_normalized(text, False)
-
-
-@function("isSemver", STRING, BOOL)
-def is_semver_normalized(text: str, normalize: bool) -> bool:
-    """Whether `semver` takes a string."""
-    try:
-        semver_normalized(text, normalize)
-    except EvaluationError:
-        return False
-    return True
 
 
 def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-@method("major", _SEMVER)
-def major(version: Semver) -> int:
-    """The first number."""
-    return _signed(version.numbers[0])
+_SEMVER = exactly(Semver)
 
-
-@method("minor", _SEMVER)
-def minor(version: Semver) -> int:
-    """The second number."""
-    return _signed(version.numbers[1])
-
-
-@method("patch", _SEMVER)
-def patch(version: Semver) -> int:
-    """The third number."""
-    return _signed(version.numbers[2])
-
-
-@method("isGreaterThan", _SEMVER, _SEMVER)
-def is_greater_than(version: Semver, other: Semver) -> bool:
-    """Whether it is newer than `other`."""
-    return version.compare(other) > 0
-
-
-@method("isLessThan", _SEMVER, _SEMVER)
-def is_less_than(version: Semver, other: Semver) -> bool:
-    """Whether it is older than `other`."""
-    return version.compare(other) < 0
-
-
-@method("compareTo", _SEMVER, _SEMVER)
-def compare_to(version: Semver, other: Semver) -> int:
-    """-1, 0 or 1."""
-    return version.compare(other)
+function("semver", STRING)(Semver.parse)
+function("semver", STRING, BOOL)(_parse)
+function("isSemver", STRING)(takes_what(Semver.parse))
+function("isSemver", STRING, BOOL)(takes_what(_parse))
+method("major", _SEMVER)(lambda version: _signed(version.numbers[0]))
+method("minor", _SEMVER)(lambda version: _signed(version.numbers[1]))
+method("patch", _SEMVER)(lambda version: _signed(version.numbers[2]))
+define_order(_SEMVER)

@@ -6,6 +6,8 @@ Source: cel-go common/stdlib and common/types.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Final
 
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.registry import (
@@ -17,6 +19,7 @@ from bayplan.cel.functions.registry import (
     STRING,
     TIMESTAMP,
     UINT,
+    Kind,
     anything,
     function,
     method,
@@ -36,7 +39,6 @@ from bayplan.cel.operators import undefined
 from bayplan.cel.values import (
     INT_MAX,
     LISTS,
-    Duration,
     Map,
     Timestamp,
     TypeValue,
@@ -45,13 +47,10 @@ from bayplan.cel.values import (
     type_name,
 )
 
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-
-
-def conversion_error(source: str, target: str) -> EvaluationError:
-    """The error of a value that has no counterpart of another type."""
-    return EvaluationError(f"type conversion error from '{source}' to '{target}'")
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
 
 
 @function("size", anything)
@@ -63,193 +62,116 @@ def size(value: Value) -> int:
     raise undefined("size", value)
 
 
-@function("type", anything)
-def type_of(value: Value) -> TypeValue:
-    """The type of a value."""
-    return TypeValue(type_name(value))
+# -- conversions
 
 
-@function("bool", BOOL)
-@function("bytes", BYTES)
-@function("double", DOUBLE)
-@function("duration", DURATION)
-@function("dyn", anything)
-@function("int", INT)
-@function("string", STRING)
-@function("timestamp", TIMESTAMP)
-@function("uint", UINT)
-def identity(value: Value) -> Value:
-    """A value that is of the type already."""
-    return value
+def _reader(target: str, parse: Callable[[str], Value]) -> Callable[[str], Value]:
+    """The conversion of a string to the type `target`; `parse` gives None where there is none."""
+
+    def read(text: str) -> Value:
+        value = parse(text)
+        if value is None:
+            raise EvaluationError(f"type conversion error from 'string' to '{target}'")
+        return value
+
+    return read
 
 
-@function("bool", STRING)
-def string_to_bool(text: str) -> bool:
-    """What strconv.ParseBool reads."""
-    if text not in _TRUE | _FALSE:
-        raise conversion_error("string", "bool")
-    return text in _TRUE
+string_to_duration = _reader("google.protobuf.Duration", parse_duration)
+string_to_timestamp = _reader("google.protobuf.Timestamp", parse_timestamp)
 
 
-@function("bytes", STRING)
-def string_to_bytes(text: str) -> bytes:
-    """UTF-8."""
-    return utf8(text)
+def int_to_timestamp(seconds: int) -> Timestamp:
+    """Seconds since 1970."""
+    return checked_timestamp(seconds * SECOND)
 
 
-@function("double", INT)
-@function("double", UINT)
-def integer_to_double(number: int) -> float:
-    """The nearest double."""
-    return float(number)
+def _parse_uint(text: str) -> Uint | None:
+    number = parse_uint(text)
+    return None if number is None else Uint(number)
 
 
-@function("double", STRING)
-def string_to_double(text: str) -> float:
-    """What strconv.ParseFloat reads."""
-    number = parse_float(text)
-    if number is None:
-        raise conversion_error("string", "double")
-    return number
-
-
-@function("duration", STRING)
-def string_to_duration(text: str) -> Duration:
-    """What time.ParseDuration reads."""
-    duration = parse_duration(text)
-    if duration is None:
-        raise conversion_error("string", "google.protobuf.Duration")
-    return duration
-
-
-@function("int", DOUBLE)
-def double_to_int(number: float) -> int:
-    """Without the fraction."""
+def _double_to_int(number: float) -> int:
     if not -(2.0**63) < number < 2.0**63:
         raise EvaluationError("integer overflow")
     return int(number)
 
 
-@function("int", DURATION)
-def duration_to_int(duration: Duration) -> int:
-    """Nanoseconds."""
-    return int(duration)
-
-
-@function("int", STRING)
-def string_to_int(text: str) -> int:
-    """What strconv.ParseInt reads."""
-    number = parse_int(text)
-    if number is None:
-        raise conversion_error("string", "int")
-    return number
-
-
-@function("int", TIMESTAMP)
-def timestamp_to_int(timestamp: Timestamp) -> int:
-    """Seconds since 1970."""
-    return timestamp.nanoseconds // SECOND
-
-
-@function("int", UINT)
-def uint_to_int(number: Uint) -> int:
-    """The same number."""
+def _uint_to_int(number: Uint) -> int:
     if number > INT_MAX:
         raise EvaluationError("integer overflow")
     return int(number)
 
 
-@function("string", BOOL)
-@function("string", INT)
-@function("string", UINT)
-@function("string", DOUBLE)
-def plain_to_string(value: Value) -> str:
-    """As Go prints it."""
-    return text_of(value)
+def _double_to_uint(number: float) -> Uint:
+    if math.isnan(number) or not 0 <= number < 2.0**64:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(number)
 
 
-@function("string", BYTES)
-def bytes_to_string(data: bytes) -> str:
-    """From UTF-8."""
+def _int_to_uint(number: int) -> Uint:
+    if number < 0:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(number)
+
+
+def _bytes_to_string(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-@function("string", DURATION)
-def duration_to_string(duration: Duration) -> str:
-    """In seconds."""
-    return f"{seconds_text(duration)}s"
+_TYPES: Final[dict[str, Kind]] = {
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "duration": DURATION,
+    "dyn": anything,
+    "int": INT,
+    "string": STRING,
+    "timestamp": TIMESTAMP,
+    "uint": UINT,
+}
+_CONVERSIONS: Final[tuple[tuple[str, Kind, Callable[[Value], Value]], ...]] = (
+    *((name, kind, lambda value: value) for name, kind in _TYPES.items()),
+    ("type", anything, lambda value: TypeValue(type_name(value))),
+    ("bool", STRING, _reader("bool", _BOOLEANS.get)),
+    ("bytes", STRING, utf8),
+    ("double", INT, float),
+    ("double", UINT, float),
+    ("double", STRING, _reader("double", parse_float)),
+    ("duration", STRING, string_to_duration),
+    ("int", DOUBLE, _double_to_int),
+    ("int", DURATION, int),
+    ("int", STRING, _reader("int", parse_int)),
+    ("int", TIMESTAMP, lambda timestamp: timestamp.nanoseconds // SECOND),
+    ("int", UINT, _uint_to_int),
+    *(("string", kind, text_of) for kind in (BOOL, INT, UINT, DOUBLE)),
+    ("string", BYTES, _bytes_to_string),
+    ("string", DURATION, lambda duration: f"{seconds_text(duration)}s"),
+    ("string", TIMESTAMP, timestamp_text),
+    ("timestamp", INT, int_to_timestamp),
+    ("timestamp", STRING, string_to_timestamp),
+    ("uint", DOUBLE, _double_to_uint),
+    ("uint", INT, _int_to_uint),
+    ("uint", STRING, _reader("uint", _parse_uint)),
+)
+for _name, _kind, _convert in _CONVERSIONS:
+    function(_name, _kind)(_convert)
 
 
-@function("string", TIMESTAMP)
-def timestamp_to_string(timestamp: Timestamp) -> str:
-    """By RFC 3339."""
-    return timestamp_text(timestamp)
+# -- tests on strings
 
 
-@function("timestamp", INT)
-def int_to_timestamp(seconds: int) -> Timestamp:
-    """Seconds since 1970."""
-    return checked_timestamp(seconds * SECOND)
+def _define_test(name: str, test: Callable[[str, str], bool]) -> None:
+    @method(name, anything, anything)
+    def run(text: Value, part: Value) -> bool:
+        if type(text) is not str or type(part) is not str:
+            no_such_overload()
+        return test(text, part)
 
 
-@function("timestamp", STRING)
-def string_to_timestamp(text: str) -> Timestamp:
-    """By RFC 3339."""
-    timestamp = parse_timestamp(text)
-    if timestamp is None:
-        raise conversion_error("string", "google.protobuf.Timestamp")
-    return timestamp
-
-
-@function("uint", DOUBLE)
-def double_to_uint(number: float) -> Uint:
-    """Without the fraction."""
-    if math.isnan(number) or not 0 <= number < 2.0**64:
-        raise EvaluationError("unsigned integer overflow")
-    return Uint(number)
-
-
-@function("uint", INT)
-def int_to_uint(number: int) -> Uint:
-    """The same number."""
-    if number < 0:
-        raise EvaluationError("unsigned integer overflow")
-    return Uint(number)
-
-
-@function("uint", STRING)
-def string_to_uint(text: str) -> Uint:
-    """What strconv.ParseUint reads."""
-    number = parse_uint(text)
-    if number is None:
-        raise conversion_error("string", "uint")
-    return Uint(number)
-
-
-def _strings(text: Value, other: Value) -> None:
-    if type(text) is not str or type(other) is not str:
-        no_such_overload()
-
-
-@method("contains", anything, anything)
-def contains(text: Value, part: Value) -> bool:
-    """Whether `part` is in the text."""
-    _strings(text, part)
-    return part in text
-
-
-@method("startsWith", anything, anything)
-def starts_with(text: Value, prefix: Value) -> bool:
-    """Whether the text starts with `prefix`."""
-    _strings(text, prefix)
-    return bool(text.startswith(prefix))
-
-
-@method("endsWith", anything, anything)
-def ends_with(text: Value, suffix: Value) -> bool:
-    """Whether the text ends with `suffix`."""
-    _strings(text, suffix)
-    return bool(text.endswith(suffix))
+_define_test("contains", str.__contains__)
+_define_test("startsWith", str.startswith)
+_define_test("endsWith", str.endswith)

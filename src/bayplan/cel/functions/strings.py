@@ -17,25 +17,14 @@ from bayplan.cel.functions.registry import (
     method,
 )
 from bayplan.cel.golang.printing import text_of
+from bayplan.cel.golang.quoting import ESCAPES
 from bayplan.cel.values import Value, weight
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = str.maketrans(ESCAPES)
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
@@ -53,13 +42,8 @@ def char_at(text: str, position: int) -> str:
 
 
 @method("indexOf", STRING, STRING)
-def index_of(text: str, part: str) -> int:
-    """The position of the first `part`, or -1."""
-    return index_of_from(text, part, 0)
-
-
 @method("indexOf", STRING, STRING, INT)
-def index_of_from(text: str, part: str, start: int) -> int:
+def index_of(text: str, part: str, start: int = 0) -> int:
     """The position of the first `part` at or behind `start`, or -1."""
     if start < 0:
         raise EvaluationError(f"index out of range: {start}")
@@ -82,26 +66,9 @@ def last_index_of_from(text: str, part: str, start: int) -> int:
     return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
 
 
-@method("lowerAscii", STRING)
-def lower_ascii(text: str) -> str:
-    """With the letters A to Z in lower case."""
-    return text.translate(_LOWER)
-
-
-@method("upperAscii", STRING)
-def upper_ascii(text: str) -> str:
-    """With the letters a to z in upper case."""
-    return text.translate(_UPPER)
-
-
 @method("replace", STRING, STRING, STRING)
-def replace(text: str, old: str, new: str) -> str:
-    """With every `old` replaced by `new`."""
-    return replace_first(text, old, new, -1)
-
-
 @method("replace", STRING, STRING, STRING, INT)
-def replace_first(text: str, old: str, new: str, count: int) -> str:
+def replace(text: str, old: str, new: str, count: int = -1) -> str:
     """With the first `count` `old` replaced by `new`; all of them for a negative count."""
     places = len(text) + 1 if not old else text.count(old)
     count = places if count < 0 else min(count, places)
@@ -110,14 +77,12 @@ def replace_first(text: str, old: str, new: str, count: int) -> str:
 
 
 @method("split", STRING, STRING)
-def split(text: str, separator: str) -> list[str]:
-    """The parts between the separators; the characters, where it is empty."""
-    return split_first(text, separator, -1)
-
-
 @method("split", STRING, STRING, INT)
-def split_first(text: str, separator: str, count: int) -> list[str]:
-    """At most `count` parts, the last one undivided; all of them for a negative count."""
+def split(text: str, separator: str, count: int = -1) -> list[str]:
+    """The parts between the separators; the characters, where it is empty.
+
+    At most `count` of them, the last one undivided; all of them for a negative count.
+    """
     if count == 0:
         return []
     if separator:
@@ -144,26 +109,9 @@ def substring(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-@method("trim", STRING)
-def trim(text: str) -> str:
-    """Without white space at both ends."""
-    return text.strip(_SPACES)
-
-
-@function("strings.quote", STRING)
-def quote(text: str) -> str:
-    """With quotes around it, escaped."""
-    return f'"{text.translate(_QUOTED)}"'
-
-
 @method("join", list_of(STRING))
-def join(parts: list[Value]) -> str:
-    """All elements as one text."""
-    return join_with(parts, "")
-
-
 @method("join", list_of(STRING), STRING, cost=lambda parts, _: len(parts))
-def join_with(parts: list[Value], separator: str) -> str:
+def join(parts: list[Value], separator: str = "") -> str:
     """All elements as one text, with a separator between them."""
     for part in parts:
         if type(part) is not str:
@@ -172,7 +120,8 @@ def join_with(parts: list[Value], separator: str) -> str:
     return separator.join(parts)
 
 
-@method("format", STRING, LIST, cost=lambda _, arguments: weight(arguments))
-def format_string(template: str, arguments: list[Value]) -> str:
-    """The template with its clauses replaced by the arguments."""
-    return interpolate(template, arguments)
+method("lowerAscii", STRING)(lambda text: text.translate(_LOWER))
+method("upperAscii", STRING)(lambda text: text.translate(_UPPER))
+method("trim", STRING)(lambda text: text.strip(_SPACES))
+function("strings.quote", STRING)(lambda text: f'"{text.translate(_QUOTED)}"')
+method("format", STRING, LIST, cost=lambda _, arguments: weight(arguments))(interpolate)

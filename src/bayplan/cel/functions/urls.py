@@ -221,12 +221,7 @@ def _literal_host(host: str) -> str:
     return f"[{name}]{host[close + 1 :]}"
 
 
-_URL = exactly(URL)
-
-
-@function("url", STRING)
-def url(text: str) -> URL:
-    """The URL that a string stands for."""
+def _url(text: str) -> URL:
     try:
         return parse(text)
     except EvaluationError as reason:
@@ -243,45 +238,7 @@ def uri_problem(text: str) -> str | None:
     return None
 
 
-@function("isURL", STRING)
-def is_url(text: str) -> bool:
-    """Whether a string is a URI of a request."""
-    return uri_problem(text) is None
-
-
-@method("getScheme", _URL)
-def get_scheme(value: URL) -> str:
-    """The scheme in lower case."""
-    return value.scheme
-
-
-@method("getHost", _URL)
-def get_host(value: URL) -> str:
-    """The host with its port."""
-    return value.host
-
-
-@method("getHostname", _URL)
-def get_hostname(value: URL) -> str:
-    """The host without port and brackets."""
-    return value.host_and_port()[0]
-
-
-@method("getPort", _URL)
-def get_port(value: URL) -> str:
-    """The port; empty if there is none."""
-    return value.host_and_port()[1]
-
-
-@method("getEscapedPath", _URL)
-def get_escaped_path(value: URL) -> str:
-    """The path as it stands in the URL."""
-    return value.escaped_path()
-
-
-@method("getQuery", _URL)
-def get_query(value: URL) -> Map:
-    """The values of each key of the query."""
+def _values_by_key(value: URL) -> Map:
     result: dict[object, tuple[Value, Value]] = {}
     for pair in value.query.split("&"):
         if not pair or ";" in pair:
@@ -293,3 +250,15 @@ def get_query(value: URL) -> Map:
             continue
         result.setdefault(key, (key, []))[1].append(item)
     return Map(result)
+
+
+_URL = exactly(URL)
+
+function("url", STRING)(_url)
+function("isURL", STRING)(lambda text: uri_problem(text) is None)
+method("getScheme", _URL)(lambda value: value.scheme)
+method("getHost", _URL)(lambda value: value.host)
+method("getHostname", _URL)(lambda value: value.host_and_port()[0])
+method("getPort", _URL)(lambda value: value.host_and_port()[1])
+method("getEscapedPath", _URL)(URL.escaped_path)
+method("getQuery", _URL)(_values_by_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_ESCAPES: Final = {
+ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -33,8 +33,8 @@ def quote(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
+    if char in ESCAPES:
+        return ESCAPES[char]
     if char.isprintable():
         return char
     code = ord(char)
