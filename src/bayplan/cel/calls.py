@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bayplan.cel.access import Code, Frame
@@ -37,37 +38,26 @@ class NoOverloadError(Exception):
     """A function is called with arguments of types for which no overload exists."""
 
 
-class Constant:
-    """Code that is known to give always the same value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        """Keep the value."""
-        self.value = value
-
-    def __call__(self, _: Frame) -> Value:
-        """The value."""
-        return self.value
-
-
+@dataclass(slots=True, eq=False)
 class Known:
     """Code whose value was computed when compiling, where cel-go does that at each evaluation."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        """Keep the value."""
-        self.value = value
+    value: Value
 
     def __call__(self, _: Frame) -> Value:
         """The value."""
         return self.value
+
+
+class Constant(Known):
+    """Code that is known to give always the same value."""
+
+    __slots__ = ()
 
 
 def precomputed(code: Code, arguments: tuple[Code, ...]) -> Code:
     """`code` as a precomputed value, if all arguments are known and the value is no error."""
-    if not all(isinstance(argument, (Constant, Known)) for argument in arguments):
+    if not all(isinstance(argument, Known) for argument in arguments):
         return code
     try:
         return Known(code(new_frame(None, 0)))
@@ -95,10 +85,14 @@ def operator(name: str, operands: tuple[Code, ...]) -> Code:
         unary, operand = UNARY[name], operands[0]
         return lambda frame: unary(operand(frame))
     left, right = operands
-    if name == "_==_":
-        return lambda frame: _compare(frame, *_both(frame, left, right))
-    if name == "_!=_":
-        return lambda frame: not _surely_equal(frame, *_both(frame, left, right))
+    if name in ("_==_", "_!=_"):
+
+        def compare(frame: Frame) -> bool:
+            one, other = _both(frame, left, right)
+            spend(frame, weight(one))
+            return equal(one, other) if name == "_==_" else not surely_equal(one, other)
+
+        return compare
     binary = BINARY[name]
     if name == "@in":
         return _membership(left, right)
@@ -112,16 +106,6 @@ def operator(name: str, operands: tuple[Code, ...]) -> Code:
         return result
 
     return add
-
-
-def _compare(frame: Frame, left: Value, right: Value) -> bool:
-    spend(frame, weight(left))
-    return equal(left, right)
-
-
-def _surely_equal(frame: Frame, left: Value, right: Value) -> bool:
-    spend(frame, weight(left))
-    return surely_equal(left, right)
 
 
 def _membership(left: Code, right: Code) -> Code:

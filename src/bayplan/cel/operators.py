@@ -82,16 +82,7 @@ def _divide_doubles(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-def _multiply_doubles(left: float, right: float) -> float:
-    return left * right
-
-
-def _concatenate(left: str, right: str) -> str:
-    check_length(len(left) + len(right))
-    return left + right
-
-
-def _join(left: bytes, right: bytes) -> bytes:
+def _concatenate(left: Value, right: Value) -> Value:
     check_length(len(left) + len(right))
     return left + right
 
@@ -107,7 +98,7 @@ _ADD: dict[type, Operator] = {
     Uint: lambda a, b: checked_uint(int(a) + b),
     float: lambda a, b: a + b,
     str: _concatenate,
-    bytes: _join,
+    bytes: _concatenate,
     Duration: lambda a, b: Duration(checked_int(int(a) + b)),
 }
 _SUBTRACT: dict[type, Operator] = {
@@ -120,7 +111,7 @@ _SUBTRACT: dict[type, Operator] = {
 _MULTIPLY: dict[type, Operator] = {
     int: lambda a, b: checked_int(a * b),
     Uint: lambda a, b: checked_uint(int(a) * b),
-    float: _multiply_doubles,
+    float: lambda a, b: a * b,
 }
 _DIVIDE: dict[type, Operator] = {
     int: _divide,

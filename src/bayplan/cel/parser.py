@@ -7,7 +7,7 @@ the recursion of everything that walks the tree or evaluates it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 from typing import Literal as OneOf
 
 from bayplan.cel import literals
@@ -27,6 +27,8 @@ from bayplan.cel.syntax import (
     Select,
 )
 from bayplan.cel.values import Value
+
+T = TypeVar("T")
 
 MAX_DEPTH: Final = 250
 MAX_LENGTH: Final = 100_000
@@ -229,7 +231,9 @@ class _Parser:
             tree = self.expression()
             self.expect(")")
             return tree
-        return self.list(token) if token.kind == "[" else self.map(token)
+        if token.kind == "[":
+            return ListNode(*self.items("]", self.expression), token.position)
+        return MapNode(*self.items("}", self.entry), token.position)
 
     def literal(self, sign: Token | None) -> Node:
         token = self.advance()
@@ -258,32 +262,22 @@ class _Parser:
             at += 2
         return self.tokens[at].kind == "{"
 
-    def list(self, start: Token) -> Node:
-        elements: list[Node] = []
+    def items(self, end: str, item: Callable[[], T]) -> tuple[tuple[T, ...], frozenset[int]]:
+        """The items of a list or map up to `end`, and the indexes of those with a `?`."""
+        items: list[T] = []
         optional = set()
-        while self.current.kind not in ("]", ","):
+        while self.current.kind not in (end, ","):
             if self.accept("?"):
-                optional.add(len(elements))
-            elements.append(self.expression())
+                optional.add(len(items))
+            items.append(item())
             if not self.accept(","):
                 break
-        if not elements:
+        if not items:
             self.accept(",")
-        self.expect("]")
-        return ListNode(tuple(elements), frozenset(optional), start.position)
+        self.expect(end)
+        return tuple(items), frozenset(optional)
 
-    def map(self, start: Token) -> Node:
-        entries: list[tuple[Node, Node]] = []
-        optional = set()
-        while self.current.kind not in ("}", ","):
-            if self.accept("?"):
-                optional.add(len(entries))
-            key = self.expression()
-            self.expect(":")
-            entries.append((key, self.expression()))
-            if not self.accept(","):
-                break
-        if not entries:
-            self.accept(",")
-        self.expect("}")
-        return MapNode(tuple(entries), frozenset(optional), start.position)
+    def entry(self) -> tuple[Node, Node]:
+        key = self.expression()
+        self.expect(":")
+        return key, self.expression()

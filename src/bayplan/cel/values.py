@@ -17,6 +17,7 @@ may be compared or looked up without its type: see `equality.py` and `map_key`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import isnan
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -36,15 +37,16 @@ class Duration(int):
     """A span of time in nanoseconds, within 64 bits."""
 
 
+@dataclass(slots=True, eq=False)
 class Timestamp:
-    """A point in time: nanoseconds since 1970 in UTC, and the offset it was written with."""
+    """A point in time: nanoseconds since 1970 in UTC.
 
-    __slots__ = ("nanoseconds", "offset")
+    Attributes:
+        offset: seconds east of UTC that it was written with, for its text only.
+    """
 
-    def __init__(self, nanoseconds: int, offset: int = 0) -> None:
-        """Keep the point in time; `offset` is seconds east of UTC, for its text only."""
-        self.nanoseconds = nanoseconds
-        self.offset = offset
+    nanoseconds: int
+    offset: int = 0
 
 
 class Accumulator(list[Value]):
@@ -55,15 +57,12 @@ class Concatenation(list[Value]):
     """A list made by `+`: unlike other lists it does not ignore errors of comparing elements."""
 
 
+@dataclass(slots=True, eq=False)
 class Optional:
-    """An optional value: `value` when `present`."""
+    """An optional value: `value` when `present`. Use `optional_of` and `NONE` to make one."""
 
-    __slots__ = ("present", "value")
-
-    def __init__(self, present: bool, value: Value = None) -> None:
-        """Use `optional_of` and `NONE` instead."""
-        self.present = present
-        self.value = value
+    present: bool
+    value: Value = None
 
 
 NONE: Final = Optional(False)
@@ -74,14 +73,11 @@ def optional_of(value: Value) -> Optional:
     return Optional(True, value)
 
 
+@dataclass(slots=True, eq=False)
 class TypeValue:
     """A type as a value, equal to those of the same name."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        """Keep the `name` that errors and `type()` show."""
-        self.name = name
+    name: str
 
 
 class Extension:
@@ -211,40 +207,25 @@ def map_key(key: Value) -> object:
     return object()  # lists and maps are pointers in Go: another one each time
 
 
-TYPE_NAMES: Final[dict[type, str]] = {
-    bool: "bool",
-    int: "int",
-    Uint: "uint",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    type(None): "null_type",
-    list: "list",
-    Accumulator: "list",
-    Concatenation: "list",
-    Map: "map",
-    TypeValue: "type",
-    Timestamp: "google.protobuf.Timestamp",
-    Duration: "google.protobuf.Duration",
-    Optional: "optional_type",
+_NAMES: Final[dict[type, tuple[str, str]]] = {
+    bool: ("bool", "types.Bool"),
+    int: ("int", "types.Int"),
+    Uint: ("uint", "types.Uint"),
+    float: ("double", "types.Double"),
+    str: ("string", "types.String"),
+    bytes: ("bytes", "types.Bytes"),
+    type(None): ("null_type", "types.Null"),
+    list: ("list", "*types.baseList"),
+    Accumulator: ("list", "*types.mutableList"),
+    Concatenation: ("list", "*types.concatList"),
+    Map: ("map", "*types.baseMap"),
+    TypeValue: ("type", "*types.Type"),
+    Timestamp: ("google.protobuf.Timestamp", "types.Timestamp"),
+    Duration: ("google.protobuf.Duration", "types.Duration"),
+    Optional: ("optional_type", "*types.Optional"),
 }
-GO_TYPES: Final[dict[type, str]] = {
-    bool: "types.Bool",
-    int: "types.Int",
-    Uint: "types.Uint",
-    float: "types.Double",
-    str: "types.String",
-    bytes: "types.Bytes",
-    type(None): "types.Null",
-    list: "*types.baseList",
-    Accumulator: "*types.mutableList",
-    Concatenation: "*types.concatList",
-    Map: "*types.baseMap",
-    TypeValue: "*types.Type",
-    Timestamp: "types.Timestamp",
-    Duration: "types.Duration",
-    Optional: "*types.Optional",
-}
+TYPE_NAMES: Final = {kind: name for kind, (name, _) in _NAMES.items()}
+GO_TYPES: Final = {kind: name for kind, (_, name) in _NAMES.items()}
 LISTS: Final = frozenset({list, Accumulator, Concatenation})
 COMPARABLE: Final = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from bayplan.cel.functions.registry import STRING, exactly, function, method
@@ -50,6 +52,7 @@ _VALUE_RULE = (
 Check = Callable[[str], list[str]]
 
 
+@dataclass(slots=True, eq=False)
 class Format(Extension):
     """A named format: `check` gives what is wrong with a text."""
 
@@ -57,12 +60,8 @@ class Format(Extension):
     go_type = "cel.Format"
     conversion_name = "Format"
     hashable = False
-    __slots__ = ("check", "name")
-
-    def __init__(self, name: str, check: Check) -> None:
-        """Keep both."""
-        self.name = name
-        self.check = check
+    name: str
+    check: Check
 
     def equals(self, other: Any) -> bool:
         """Whether it is the same format."""
@@ -178,22 +177,14 @@ FORMATS: Final = {
 }
 
 
-def _define(name: str, named: Format) -> None:
-    function(f"format.{name}")(lambda: named)
-
-
-for _name, _format in FORMATS.items():
-    _define(_name, _format)
-
-
-@function("format.named", STRING)
-def format_named(name: str) -> Optional:
-    """The format of that name, if there is one."""
-    return optional_of(FORMATS[name]) if name in FORMATS else NONE
-
-
-@method("validate", exactly(Format), STRING)
-def validate(named: Format, text: str) -> Optional:
-    """What is wrong with a text; no value if it is fine."""
+def _validate(named: Format, text: str) -> Optional:
     problems = named.check(text)
     return optional_of(problems) if problems else NONE
+
+
+for _name in FORMATS:
+    function(f"format.{_name}")(partial(FORMATS.__getitem__, _name))
+function("format.named", STRING)(
+    lambda name: optional_of(FORMATS[name]) if name in FORMATS else NONE
+)
+method("validate", exactly(Format), STRING)(_validate)

@@ -103,7 +103,7 @@ def _register(
 
 
 def takes_what(parse: Callable[..., Value]) -> Callable[..., bool]:
-    """A function that tells whether `parse` takes its arguments."""
+    """A function: whether `parse` takes the arguments without an error."""
 
     def accepts(*arguments: Value) -> bool:
         try:

@@ -5,6 +5,7 @@ Source: github.com/blang/semver/v4, whose error texts surface.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from bayplan.cel.errors import EvaluationError
@@ -27,20 +28,22 @@ _WORD = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 Part: TypeAlias = tuple[int, int, str]
 
 
+@dataclass(slots=True, eq=False)
 class Semver(Extension):
-    """A version; build metadata does not count when comparing."""
+    """A version; build metadata does not count when comparing.
+
+    Attributes:
+        numbers: major, minor and patch.
+        release: the parts of the pre-release.
+    """
 
     type_name = "kubernetes.Semver"
     go_type = "cel.Semver"
     conversion_name = "Semver"
     hashable = False
-    __slots__ = ("build", "numbers", "release")
-
-    def __init__(self, numbers: tuple[int, ...], release: list[Part], build: list[str]) -> None:
-        """`numbers` are major, minor and patch; `release` the parts of the pre-release."""
-        self.numbers = numbers
-        self.release = release
-        self.build = build
+    numbers: tuple[int, ...]
+    release: list[Part]
+    build: list[str]
 
     @staticmethod
     def parse(text: str) -> Semver:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.golang.quoting import quote
@@ -72,37 +73,14 @@ def format_float(number: float) -> str:
     """`%v` or `%g` of a float64: the shortest digits that read back the same."""
     if not math.isfinite(number):
         return "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
-    digits, point = _digits(number)
-    if -4 <= point - 1 < 6:
+    shortest = Decimal(repr(number)).normalize()
+    exponent = shortest.adjusted()
+    if -4 <= exponent < 6:
         return plain_float(number)
-    return _scientific(number, digits, point)
-
-
-def _digits(number: float) -> tuple[str, int]:
-    # The shortest digits d1d2d3..., and the place of the point: 0.d1d2d3... * 10**place.
-    mantissa, _, exponent = repr(abs(number)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    place = len(whole) + int(exponent or 0)
-    digits = whole + fraction
-    stripped = digits.lstrip("0")
-    place -= len(digits) - len(stripped)
-    stripped = stripped.rstrip("0")
-    return (stripped, place) if stripped else ("0", 1)
-
-
-def _scientific(number: float, digits: str, point: int) -> str:
-    sign = "-" if math.copysign(1, number) < 0 else ""
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    exponent = point - 1
-    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    mantissa, _, _ = f"{shortest:e}".partition("e")
+    return f"{mantissa}e{exponent:+03d}"
 
 
 def plain_float(number: float) -> str:
     """strconv.FormatFloat(number, 'f', -1, 64) of a finite number."""
-    digits, point = _digits(number)
-    sign = "-" if math.copysign(1, number) < 0 else ""
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return f"{sign}{digits}{'0' * (point - len(digits))}"
-    return f"{sign}{digits[:point]}.{digits[point:]}"
+    return f"{Decimal(repr(number)):f}".removesuffix(".0")
