@@ -1,15 +1,21 @@
-"""PodGroups and their Pods for tests."""
+"""Groups and their Pods for tests, from every source, and clusters whose scheduler places them.
+
+What holds for groups of every source should be tested with all of them: a `Source` makes the same
+group in its own way, and is a parameter of a test by `every_source`.
+"""
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from tests.core_harness import Cluster
+from tests.owners import make_job, pods_of_job
 
-from bayplan.api.kinds import POD_GROUP
-from bayplan.api.scheduling import PodGroup
+from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
+from bayplan.api.scheduling import KubernetesPodGroup, PodGroup
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import (
     PREFERRED_TOPOLOGY,
@@ -17,11 +23,11 @@ from bayplan.cache.sub_groups import (
     SUB_GROUP_LABEL,
     SUB_GROUPS,
 )
-from bayplan.inbox.messages import Changed, Removed
-from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
-from bayplan.testing.builder import Json
+from bayplan.framework.interface import Plugin
+from bayplan.testing import Builder, Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
-_versions = count(1)
+GATE = "GenericWorkload=true"
+GATES = f"{GATE},TopologyAwareWorkloadScheduling=true"
 
 
 def groups_profile(**args: Any) -> Json:
@@ -39,18 +45,33 @@ def groups_profile(**args: Any) -> Json:
 
 
 def group_cluster(*plugins: Any, **args: Any) -> Cluster:
-    """A cluster whose scheduler places groups."""
-    profile = groups_profile(**args)
-    profile["plugins"]["multiPoint"]["enabled"] += [{"name": p.name} for p in plugins]
-    return Cluster(*plugins, profiles=[profile])
+    """A cluster whose scheduler places PodGroups that Pods name by a label."""
+    return _cluster(plugins, groups_profile(**args))
 
 
-def pod_group(name: str, topology: Json | None = None, **spec: Any) -> PodGroup:
+def workload_cluster(*plugins: Any, gates: str = GATE, **settings: Any) -> Cluster:
+    """A cluster whose scheduler places PodGroups of Kubernetes."""
+    return Cluster(*plugins, feature_gates=gates, **settings)
+
+
+def cluster_of_all(*plugins: type[Plugin]) -> Cluster:
+    """A cluster whose scheduler places groups of all sources; evicted Pods stay."""
+    cluster = _cluster(plugins, groups_profile(inferGroups=["Job"]), GATES)
+    cluster.writer.on_deleted = None
+    return cluster
+
+
+def _cluster(plugins: Sequence[type[Plugin]], profile: Json, gates: str = "") -> Cluster:
+    profile["plugins"]["multiPoint"]["enabled"] += [{"name": plugin.name} for plugin in plugins]
+    return Cluster(*plugins, profiles=[profile], feature_gates=gates)
+
+
+# Objects
+
+
+def pod_group(name: str, topology: Json | None = None, **spec: Any) -> Builder[PodGroup]:
     """A PodGroup; ``spec`` in the words of the API, ``topology`` as `topology` has it."""
-    meta: Json = {"name": name, "namespace": "default", "uid": name}
-    meta["resourceVersion"] = str(next(_versions))
-    meta["annotations"] = topology or {}
-    return POD_GROUP.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+    return make_object(POD_GROUP, name).uid(name).meta(annotations=topology or {}).spec(**spec)
 
 
 def topology(required: str = "", preferred: str = "") -> Json:
@@ -64,26 +85,39 @@ def sub_groups(*items: Json) -> Json:
     return {SUB_GROUPS: msgspec.json.encode(items).decode()}
 
 
-def show(cluster: Cluster, *groups: PodGroup) -> None:
-    """These PodGroups are new or have changed."""
-    cluster.tell(*(Changed(POD_GROUP, group) for group in groups))
+def gang(name: str, minimum: int, **spec: Any) -> Builder[KubernetesPodGroup]:
+    """A PodGroup of Kubernetes with the policy gang."""
+    return kubernetes_group(name, schedulingPolicy={"gang": {"minCount": minimum}}, **spec)
 
 
-def hide(cluster: Cluster, *groups: PodGroup) -> None:
-    """These PodGroups are gone."""
-    cluster.tell(*(Removed(POD_GROUP, group) for group in groups))
+def basic(name: str, **spec: Any) -> Builder[KubernetesPodGroup]:
+    """A PodGroup of Kubernetes with the policy basic."""
+    return kubernetes_group(name, schedulingPolicy={"basic": {}}, **spec)
+
+
+def kubernetes_group(name: str, **spec: Any) -> Builder[KubernetesPodGroup]:
+    """A PodGroup of Kubernetes; ``spec`` in the words of the API."""
+    group = make_object(KUBERNETES_POD_GROUP, name).uid(f"uid-of-{name}")
+    return group.meta(generation=1).spec(**spec)
 
 
 def members(
     group: str, number: int, cpu: str = "1", first: int = 0, sub_group: str = ""
 ) -> list[PodBuilder]:
-    """Pods of a group, called GROUP-0 and so on, or GROUP-SUB_GROUP-0."""
+    """Pods that name the group by the label, called GROUP-0 and so on, or GROUP-SUB_GROUP-0."""
     name = f"{group}-{sub_group}" if sub_group else group
     pods = [
         make_pod(f"{name}-{i}").label(POD_GROUP_LABEL, group).req(cpu=cpu)
         for i in range(first, first + number)
     ]
     return [pod.label(SUB_GROUP_LABEL, sub_group) for pod in pods] if sub_group else pods
+
+
+def gang_members(group: str, number: int, cpu: str = "1", first: int = 0) -> list[PodBuilder]:
+    """Pods of a group of Kubernetes, called GROUP-0 and so on."""
+    return [
+        make_pod(f"{group}-{i}").pod_group(group).req(cpu=cpu) for i in range(first, first + number)
+    ]
 
 
 def nodes(number: int, cpu: str = "4", prefix: str = "n") -> list[NodeBuilder]:
@@ -105,6 +139,9 @@ def racks(*sizes: int, cpu: str = "1") -> list[NodeBuilder]:
     ]
 
 
+# What came of it
+
+
 def racks_of(cluster: Cluster, group: str) -> set[str]:
     """Where the Pods of the group were bound."""
     return {node.partition("n")[0] for pod, node in cluster.bound if pod.startswith(f"{group}-")}
@@ -113,3 +150,103 @@ def racks_of(cluster: Cluster, group: str) -> set[str]:
 def names_of(cluster: Cluster, group: str) -> set[str]:
     """The Pods of the group that were bound."""
     return {pod for pod, _ in cluster.bound if pod.startswith(f"{group}-")}
+
+
+def conditions(cluster: Cluster) -> list[tuple[str, str, str, str]]:
+    """(PodGroup, status, reason, message) of the conditions that were written."""
+    said = cluster.recorder.group_conditions
+    return [(name, c.status, c.reason, c.message) for name, c in said]
+
+
+# The same group from every source
+
+
+class Source:
+    """Where groups come from.
+
+    Attributes:
+        name: for ids of tests.
+        later_ones_go_singly: whether Pods beyond the minimum, and later ones, are placed singly.
+    """
+
+    name = ""
+    later_ones_go_singly = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def group(
+        self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"
+    ) -> Builder[object]:
+        """The object of the group.
+
+        Args:
+            minimum: as many Pods have to be placed at once.
+            rack: the label of the one domain that it asks for; "" for none.
+            priority: of its Pods.
+            name: of the group.
+        """
+        raise NotImplementedError
+
+    def members(
+        self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
+    ) -> list[PodBuilder]:
+        """Pods of the group, whose names begin with its name and a hyphen."""
+        raise NotImplementedError
+
+
+class Label(Source):
+    """PodGroups of scheduler-plugins, which Pods name by a label."""
+
+    name = "label"
+
+    def group(
+        self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"
+    ) -> Builder[object]:
+        return pod_group(name, topology(rack), minMember=minimum)
+
+    def members(
+        self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
+    ) -> list[PodBuilder]:
+        return members(name, number, cpu, first)
+
+
+class Kubernetes(Source):
+    """PodGroups of Kubernetes, which Pods name in spec.schedulingGroup."""
+
+    name = "kubernetes"
+    later_ones_go_singly = False
+
+    def group(
+        self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"
+    ) -> Builder[object]:
+        group = gang(name, minimum, priority=priority, disruptionMode={"all": {}})
+        constraints = {"topology": [{"key": rack}]}
+        return group.spec(schedulingConstraints=constraints) if rack else group
+
+    def members(
+        self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
+    ) -> list[PodBuilder]:
+        return gang_members(name, number, cpu, first)
+
+
+class Inferred(Source):
+    """Groups without an object of their own: the Pods of an indexed Job."""
+
+    name = "inferred"
+
+    def group(
+        self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"
+    ) -> Builder[object]:
+        job = make_job(name, minimum, completions=minimum).uid(f"job-{name}")
+        return job.annotation(REQUIRED_TOPOLOGY, rack) if rack else job
+
+    def members(
+        self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
+    ) -> list[PodBuilder]:
+        job = make_job(name).uid(f"job-{name}")
+        return pods_of_job(job, range(first, first + number), cpu)
+
+
+SOURCES = [Label(), Kubernetes(), Inferred()]
+every_source = pytest.mark.parametrize("source", SOURCES, ids=str)

@@ -15,22 +15,16 @@ from itertools import count
 import msgspec
 from tests.api_server import ApiServer
 from tests.core_harness import Cluster
-from tests.groups import groups_profile, pod_group
+from tests.groups import GATE, basic, gang, gang_members, groups_profile, pod_group
 from tests.groups import members as label_members
-from tests.groups import show as show_label_group
-from tests.kubernetes_groups import GATE, basic, gang
-from tests.kubernetes_groups import members as kubernetes_members
-from tests.kubernetes_groups import show as show_kubernetes_group
 from tests.owners import make_job, pods_of_job
 
-from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import make_profiles
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.requests import pod_requests
 from bayplan.config import parse_config, parse_feature_gates
 from bayplan.engine.registry import Registry
-from bayplan.inbox.messages import Removed
 from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
 
 
@@ -130,7 +124,7 @@ class LiveCluster:
         if source.kind == LABEL:
             return label_members(group, 1, cpu, first=number)[0]
         if source.kind == KUBERNETES:
-            return kubernetes_members(group, 1, cpu, first=number)[0]
+            return gang_members(group, 1, cpu, first=number)[0]
         if source.kind == INFERRED:
             return pods_of_job(self._jobs[group], range(number, number + 1), cpu)[0]
         return make_pod(f"p-{number}").req(cpu=cpu)
@@ -151,13 +145,13 @@ class LiveCluster:
         self.minimums[name] = minimum
         match GROUPS[name].kind:
             case "label":
-                show_label_group(self.cluster, pod_group(name, minMember=minimum))
+                self.cluster.add(pod_group(name, minMember=minimum))
             case "kubernetes":
                 spec: Json = {"priority": GROUPS[name].priority}
                 if GROUPS[name].goes_as_a_whole:
                     spec["disruptionMode"] = {"all": {}}
                 group = gang(name, minimum, **spec) if minimum else basic(name, **spec)
-                show_kubernetes_group(self.cluster, group)
+                self.cluster.add(group)
             case _:
                 self.cluster.add(self._jobs[name].spec(parallelism=minimum, completions=minimum))
 
@@ -166,9 +160,9 @@ class LiveCluster:
         del self.minimums[name]
         match GROUPS[name].kind:
             case "label":
-                self.cluster.tell(Removed(POD_GROUP, pod_group(name)))
+                self.cluster.remove(pod_group(name))
             case "kubernetes":
-                self.cluster.tell(Removed(KUBERNETES_POD_GROUP, basic(name)))
+                self.cluster.remove(basic(name))
             case _:
                 self.cluster.remove(self._jobs[name])
 

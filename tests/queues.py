@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
-import msgspec
 from tests.core_harness import Cluster
+from tests.groups import GATES
 
 from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.queues import Queue
-from bayplan.inbox.messages import Changed, Removed
-from bayplan.testing import PodBuilder, make_object, make_pod
-from bayplan.testing.builder import Json
+from bayplan.testing import Builder, Json, PodBuilder, make_object, make_pod
 
-_versions = count(1)
 CREATED = "2026-01-01T00:00:{:02d}Z"
 
 
-def queue(name: str, namespaces: str = "", created: int = 0, **spec: Any) -> Queue:
+def queue(name: str, namespaces: str = "", created: int = 0, **spec: Any) -> Builder[Queue]:
     """A Queue; ``spec`` in the words of the API.
 
     Args:
@@ -29,9 +25,8 @@ def queue(name: str, namespaces: str = "", created: int = 0, **spec: Any) -> Que
     if namespaces:
         names = {"key": "kubernetes.io/metadata.name", "operator": "In"}
         spec["namespaceSelector"] = {"matchExpressions": [{**names, "values": namespaces.split()}]}
-    meta = {"name": name, "uid": name, "resourceVersion": f"q{next(_versions)}"}
-    meta["creationTimestamp"] = CREATED.format(created)
-    return QUEUE.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))
+    builder = make_object(QUEUE, name).uid(name).spec(**spec)
+    return builder.meta(creationTimestamp=CREATED.format(created))
 
 
 def queues_profile(*others: str, **args: Any) -> Json:
@@ -56,21 +51,19 @@ def queue_cluster(*plugins: str, **args: Any) -> Cluster:
     return Cluster(profiles=[queues_profile(*plugins, **args)])
 
 
-def show(cluster: Cluster, *queues: Queue) -> None:
-    """These Queues are new or have changed."""
-    cluster.tell(*(Changed(QUEUE, obj) for obj in queues))
-
-
-def hide(cluster: Cluster, *queues: Queue) -> None:
-    """These Queues are gone."""
-    cluster.tell(*(Removed(QUEUE, obj) for obj in queues))
+def cluster_of_tenants() -> Cluster:
+    """One whose scheduler places groups of all sources, too; evicted Pods stay."""
+    profile = queues_profile("Coscheduling")
+    profile["pluginConfig"].append({"name": "Coscheduling", "args": {"inferGroups": ["Job"]}})
+    cluster = Cluster(profiles=[profile], feature_gates=GATES)
+    cluster.writer.on_deleted = None
+    return cluster
 
 
 def name_space(cluster: Cluster, name: str, **labels: str) -> None:
     """The namespace has these labels now."""
     labels["kubernetes.io/metadata.name"] = name
-    obj = make_object(NAMESPACE, name).labels(labels).new_version().obj()
-    cluster.tell(Changed(NAMESPACE, obj))
+    cluster.add(make_object(NAMESPACE, name).labels(labels))
 
 
 def pod(name: str, namespace: str, cpu: str = "1", priority: int = 0) -> PodBuilder:

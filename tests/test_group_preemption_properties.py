@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
+    gang,
+    gang_members,
     group_cluster,
     groups_profile,
     members,
     names_of,
     nodes,
     pod_group,
-    show,
+    workload_cluster,
 )
-from tests.kubernetes_groups import gang, workload_cluster
-from tests.kubernetes_groups import members as gang_members
-from tests.kubernetes_groups import show as show_gangs
 from tests.properties import length
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -60,10 +59,10 @@ class World:
             # A gang of Kubernetes is taken apart by others of its kind, as kube-scheduler does.
             if not of_kubernetes and self._draw(st.booleans()):
                 pods = gang_members(name, size)
-                show_gangs(self.cluster, gang(name, self.minimum[name]))
+                self.cluster.add(gang(name, self.minimum[name]))
             else:
                 pods = members(name, size)
-                show(self.cluster, pod_group(name, minMember=self.minimum[name]))
+                self.cluster.add(pod_group(name, minMember=self.minimum[name]))
             for pod in pods:
                 self._put(pod, name)
         size = self._draw(st.integers(1, 5))
@@ -71,10 +70,10 @@ class World:
         cpu, priority = self._draw(CPUS), self._draw(st.integers(1, 4))
         self.priority = priority
         if of_kubernetes:
-            show_gangs(self.cluster, gang("g", self.wanted, priority=priority))
+            self.cluster.add(gang("g", self.wanted, priority=priority))
             pods = gang_members("g", size, cpu)
         else:
-            show(self.cluster, pod_group("g", minMember=self.wanted))
+            self.cluster.add(pod_group("g", minMember=self.wanted))
             pods = members("g", size, cpu)
         self.pods = [pod.priority(priority) for pod in pods]
 
@@ -223,7 +222,7 @@ def test_evictions_come_to_an_end_though_victims_are_made_anew(data: Any) -> Non
     pods: dict[str, PodBuilder] = {}
     for number in range(data.draw(st.integers(1, 5))):
         name, size = f"g{number}", data.draw(st.integers(1, 4))
-        show(cluster, pod_group(name, minMember=data.draw(st.integers(1, size))))
+        cluster.add(pod_group(name, minMember=data.draw(st.integers(1, size))))
         priority = data.draw(st.integers(0, 3))
         mine = [pod.priority(priority) for pod in members(name, size, data.draw(CPUS))]
         pods |= {pod.key.partition("/")[2]: pod for pod in mine}

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from tests.core_harness import Cluster
 from tests.groups import (
+    gang,
+    gang_members,
     group_cluster,
     members,
     names_of,
     nodes,
     pod_group,
     racks,
-    show,
     sub_groups,
     topology,
+    workload_cluster,
 )
-from tests.kubernetes_groups import gang, workload_cluster
-from tests.kubernetes_groups import members as members_of_gang
-from tests.kubernetes_groups import show as show_workload
 
 from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE, POD_GROUP, TOPOLOGY
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
@@ -59,7 +58,7 @@ def test_what_a_group_asks_for_while_it_waits_is_what_wakes_it(first: Any, then:
 
 def _show(cluster: Cluster, asks: Any, minimum: int) -> None:
     annotations, spec = (asks, {}) if asks is RACK else ({}, asks)
-    show(cluster, pod_group("g", annotations, minMember=minimum, **spec))
+    cluster.add(pod_group("g", annotations, minMember=minimum, **spec))
 
 
 def asked_and_woken(
@@ -102,11 +101,13 @@ def test_an_event_asks_the_groups_that_it_concerns(
         pod_group("level", RACK),
         pod_group("parts", sub_groups(part)),
     ]
-    show(cluster, *groups)
-    names = [*(group.name for group in groups), "without-object"]
+    cluster.add(*groups)
+    names = ["plain", "room", "level", "parts", "without-object"]
     pods = {name: members(name, 1)[0] for name in names}
-    old = {POD_GROUP: groups[1], Resource.ASSIGNED_POD: members("plain", 1)[0].obj()}.get(resource)
-    new = groups[1] if resource is POD_GROUP else None
+    old = {POD_GROUP: groups[1].obj(), Resource.ASSIGNED_POD: members("plain", 1)[0].obj()}.get(
+        resource
+    )
+    new = groups[1].obj() if resource is POD_GROUP else None
     plugin, event = cluster.plugin(Coscheduling), ClusterEvent(resource, action)
     asked, woken = asked_and_woken(plugin, event, old, new, pods)
     assert asked == woken == concerned
@@ -115,7 +116,7 @@ def test_an_event_asks_the_groups_that_it_concerns(
 @pytest.mark.parametrize(("old", "new"), [(None, "one"), ("one", None)], ids=["new", "gone"])
 def test_a_pod_group_that_comes_or_goes_asks_its_group(old: str | None, new: str | None) -> None:
     cluster = group_cluster()
-    objects = {None: None, "one": pod_group("one")}
+    objects = {None: None, "one": pod_group("one").obj()}
     pods = {name: members(name, 1)[0] for name in ("one", "two")}
     event = ClusterEvent(POD_GROUP, Action.ADD if old is None else Action.DELETE)
     plugin = cluster.plugin(Coscheduling)
@@ -135,12 +136,12 @@ def test_a_pod_group_that_comes_or_goes_asks_its_group(old: str | None, new: str
 )
 def test_an_event_asks_the_gang_that_it_concerns(resource: Any, action: Action) -> None:
     cluster = workload_cluster()
-    pods = {name: members_of_gang(name, 1)[0] for name in ("one", "two")}
-    show_workload(cluster, gang("one", 2), gang("two", 2))
-    new = gang("one", 2) if resource is KUBERNETES_POD_GROUP else members_of_gang("one", 2)[1].obj()
-    old = gang("one", 3) if action is Action.UPDATE_OTHER else None
+    pods = {name: gang_members(name, 1)[0] for name in ("one", "two")}
+    cluster.add(gang("one", 2), gang("two", 2))
+    new = gang("one", 2) if resource is KUBERNETES_POD_GROUP else gang_members("one", 2)[1]
+    old = gang("one", 3).obj() if action is Action.UPDATE_OTHER else None
     plugin, event = cluster.plugin(GangScheduling), ClusterEvent(resource, action)
-    assert asked_and_woken(plugin, event, old, new, pods) == ({"one"}, {"one"})
+    assert asked_and_woken(plugin, event, old, new.obj(), pods) == ({"one"}, {"one"})
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -149,11 +150,11 @@ def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: str, size:
     cluster = group_cluster() if source == "label" else workload_cluster()
     cluster.add(*nodes(1, cpu="1"))
     if source == "label":
-        show(cluster, pod_group("g", minMember=size))
+        cluster.add(pod_group("g", minMember=size))
         pods = members("g", size, cpu="2")
     else:
-        show_workload(cluster, gang("g", size))
-        pods = members_of_gang("g", size, cpu="2")
+        cluster.add(gang("g", size))
+        pods = gang_members("g", size, cpu="2")
     cluster.add(*pods)
     cluster.run()
     (entry,) = cluster.queue.groups
@@ -167,7 +168,7 @@ def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: str, size:
 def test_a_group_goes_on_when_its_pod_of_another_priority_leaves() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(1))
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     odd = members("g", 1, first=2)[0].priority(1)
     cluster.add(*members("g", 2), odd)
     cluster.run()

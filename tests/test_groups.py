@@ -11,16 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import (
-    group_cluster,
-    groups_profile,
-    hide,
-    members,
-    names_of,
-    nodes,
-    pod_group,
-    show,
-)
+from tests.groups import group_cluster, groups_profile, members, names_of, nodes, pod_group
 from tests.properties import length
 from tests.scripted import scripted
 
@@ -43,7 +34,7 @@ def settle(cluster: Cluster, rounds: int = 20) -> None:
 def test_a_group_that_fits_is_bound_as_a_whole() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(2))
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 3)
     cluster.add(*pods[:2])
     cluster.run()
@@ -60,7 +51,7 @@ def test_a_group_that_fits_is_bound_as_a_whole() -> None:
 
 def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=5))
+    cluster.add(pod_group("g", minMember=5))
     pods = members("g", 5)
     cluster.add(*nodes(1), *pods)
     cluster.run()
@@ -92,7 +83,7 @@ def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> 
     pods = members("g", 6)
     cluster.add(*nodes(1), *pods)
     cluster.run()
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
     left = [pod for pod in pods if not cluster.counted_on(pod)]
@@ -104,7 +95,7 @@ def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> 
 
 def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 3)
     cluster.add(*nodes(1, cpu="2"), *(pod.node("n0") for pod in pods[:2]), pods[2])
     assert cluster.place(pods[2]) is Place.ACTIVE
@@ -120,7 +111,7 @@ def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None
 
 def test_a_group_begins_with_a_running_pod_that_gets_its_label() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=1))
+    cluster.add(pod_group("g", minMember=1))
     other, (mine,) = make_pod("other").req(cpu="2").node("n0"), members("g", 1)
     cluster.add(*nodes(1, cpu="2"), other, mine)
     cluster.run()
@@ -136,7 +127,7 @@ def test_a_group_begins_with_a_running_pod_that_gets_its_label() -> None:
 
 def test_a_group_whose_bindings_fail_after_it_has_begun_goes_on_singly() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=1))
+    cluster.add(pod_group("g", minMember=1))
     other, pods = make_pod("other").req(cpu="1").node("n0"), members("g", 2)
     cluster.writer.slow = True
     cluster.add(*nodes(1, cpu="2"), other, pods[0])
@@ -155,7 +146,7 @@ def test_a_group_whose_bindings_fail_after_it_has_begun_goes_on_singly() -> None
 def test_what_a_group_lacks_that_has_begun_comes_before_older_pods() -> None:
     """As the next leader sees a group of which two of four were bound when the first one died."""
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=4))
+    cluster.add(pod_group("g", minMember=4))
     pods = members("g", 4)
     older = make_pod("older").req(cpu="2")
     cluster.add(*nodes(1), older)
@@ -167,7 +158,7 @@ def test_what_a_group_lacks_that_has_begun_comes_before_older_pods() -> None:
 
 def test_what_a_group_has_above_its_minimum_keeps_its_turn() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=1))
+    cluster.add(pod_group("g", minMember=1))
     first, late = members("g", 2)
     cluster.add(*nodes(1), first.node("n0"), make_pod("older").req(cpu="3"), late)
     cluster.run()
@@ -176,7 +167,7 @@ def test_what_a_group_has_above_its_minimum_keeps_its_turn() -> None:
 
 def test_after_its_end_a_group_of_the_same_name_gathers_again() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 2)
     cluster.add(*nodes(1), *pods)
     cluster.run()
@@ -196,14 +187,14 @@ def test_a_group_that_comes_after_its_pods_wakes_them() -> None:
     assert cluster.notes == [
         ("WaitingForPodGroup", "WaitingForPodGroup: there is no PodGroup default/g")
     ]
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
 
 
 def test_missing_pods_are_told_once_after_a_while() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*members("g", 2))
     assert cluster.notes == []
     cluster.wait(6)
@@ -225,7 +216,7 @@ def test_pods_of_a_group_are_counted_where_the_group_waits() -> None:
         return {queue: number for (queue, kind), number in counts if number and kind == "podgroup"}
 
     assert (pending(), groups()) == ({"incomplete": 2, "unschedulable": 1}, {"gated": 1})
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     assert (pending(), groups()) == ({"gated": 2, "unschedulable": 1}, {"gated": 1})
     cluster.add(*members("g", 1, first=2))
     assert (pending(), groups()) == ({"active": 3, "unschedulable": 1}, {"active": 1})
@@ -236,7 +227,7 @@ def test_pods_of_a_group_are_counted_where_the_group_waits() -> None:
 @pytest.mark.parametrize("spec", [{}, {"minMember": 0}], ids=["absent", "zero"])
 def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", **spec))
+    cluster.add(pod_group("g", **spec))
     cluster.add(*nodes(1, cpu="1"), *members("g", 2))
     cluster.run()
     assert names_of(cluster, "g") == {"g-0"}
@@ -245,7 +236,7 @@ def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
 
 def test_a_group_whose_pods_never_come_holds_nothing_for_days_and_is_not_lost() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*nodes(1, cpu="3"), *members("g", 2))
     for _ in range(300):
         cluster.wait(600)
@@ -266,7 +257,7 @@ def test_a_group_whose_pods_never_come_holds_nothing_for_days_and_is_not_lost() 
 def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     cluster = group_cluster()
     group = pod_group("g", minMember=5)
-    show(cluster, group)
+    cluster.add(group)
     pods = members("g", 5)
     cluster.add(*nodes(1), *pods)
     cluster.run()
@@ -274,7 +265,7 @@ def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     cluster.add(*nodes(2))
     settle(cluster, 2)
     assert cluster.bound == []
-    hide(cluster, group)
+    cluster.remove(group)
     cluster.remove(*pods[1:])
     assert len(cluster.queue.groups) == 0
     assert cluster.is_at_rest()
@@ -282,7 +273,7 @@ def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
 
 def test_gated_members_do_not_count_until_they_are_let_go() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 2)
     pods[1].spec(schedulingGates=[{"name": "example.com/quota"}])
     cluster.add(*nodes(1), *pods)
@@ -296,7 +287,7 @@ def test_gated_members_do_not_count_until_they_are_let_go() -> None:
 
 def test_a_stuck_group_does_not_stop_others() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("big", minMember=9), pod_group("small", minMember=3))
+    cluster.add(pod_group("big", minMember=9), pod_group("small", minMember=3))
     cluster.add(*nodes(1), *members("big", 9), *members("small", 3))
     settle(cluster)
     assert names_of(cluster, "big") == set()
@@ -305,7 +296,7 @@ def test_a_stuck_group_does_not_stop_others() -> None:
 
 def test_min_resources_are_a_real_check() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("spark", minMember=1, minResources={"cpu": "5"}))
+    cluster.add(pod_group("spark", minMember=1, minResources={"cpu": "5"}))
     cluster.add(*nodes(1), *members("spark", 1))
     cluster.run()
     assert cluster.bound == []
@@ -319,7 +310,7 @@ def test_min_resources_are_a_real_check() -> None:
 def test_members_of_unlike_shapes_attract_each_other() -> None:
     """g-0 has to be beside the leader, which is tried after it."""
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     follower, leader = members("g", 2)
     follower.pod_affinity("host", {"matchLabels": {"role": "leader"}})
     leader.label("role", "leader")
@@ -331,7 +322,7 @@ def test_members_of_unlike_shapes_attract_each_other() -> None:
 def test_a_refusal_in_permit_undoes_the_whole_plan() -> None:
     answers = iter([None, None, Status.unschedulable("no more")])
     cluster = group_cluster(scripted("Strict", permit=lambda: next(answers)))
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 3)
     cluster.add(*nodes(1), *pods)
     cluster.run()
@@ -343,7 +334,7 @@ def test_a_refusal_in_permit_undoes_the_whole_plan() -> None:
 def test_a_member_whose_preparation_fails_keeps_all_others_from_being_bound() -> None:
     answers = iter([None, Status.error("disk"), None])
     cluster = group_cluster(scripted("Prepare", pre_bind=lambda: next(answers)))
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 3)
     cluster.add(*nodes(1), *pods)
     cluster.cycle()
@@ -357,7 +348,7 @@ def test_a_member_whose_preparation_fails_keeps_all_others_from_being_bound() ->
 
 def test_a_binding_that_fails_is_tried_once_more_on_its_node() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.add(*nodes(1), *members("g", 2))
     cluster.writer.slow = True
     cluster.cycle()
@@ -372,7 +363,7 @@ def test_a_binding_that_fails_is_tried_once_more_on_its_node() -> None:
 
 def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 2)
     cluster.add(*nodes(1), *pods)
     cluster.writer.outcome = OSError("down")
@@ -388,7 +379,7 @@ def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
 
 def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:
     cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None))
-    show(cluster, pod_group("g", minMember=2, scheduleTimeoutSeconds=30))
+    cluster.add(pod_group("g", minMember=2, scheduleTimeoutSeconds=30))
     pods = members("g", 2)
     cluster.add(*nodes(1), *pods)
     cluster.workers.held = True
@@ -404,7 +395,7 @@ def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:
 @pytest.mark.parametrize("minimum", [3, 2])
 def test_a_member_that_is_deleted_meanwhile_keeps_all_others_from_being_bound(minimum: int) -> None:
     cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None))
-    show(cluster, pod_group("g", minMember=minimum))
+    cluster.add(pod_group("g", minMember=minimum))
     pods = members("g", 3)
     cluster.add(*nodes(1), *pods)
     cluster.workers.held = True
@@ -423,7 +414,7 @@ def test_a_member_that_is_deleted_meanwhile_keeps_all_others_from_being_bound(mi
 @pytest.mark.parametrize("timeout", [0, None])
 def test_a_timeout_of_zero_means_the_default(timeout: int | None) -> None:
     cluster = group_cluster(scripted("Prepare", pre_bind=lambda: None), permitWaitingTimeSeconds=7)
-    show(cluster, pod_group("g", minMember=1, scheduleTimeoutSeconds=timeout))
+    cluster.add(pod_group("g", minMember=1, scheduleTimeoutSeconds=timeout))
     cluster.add(*nodes(1), *members("g", 1))
     cluster.workers.held = True
     cluster.cycle()
@@ -435,7 +426,7 @@ def test_a_timeout_of_zero_means_the_default(timeout: int | None) -> None:
 
 def test_a_group_backs_off_as_long_as_the_configuration_says() -> None:
     cluster = group_cluster(podGroupBackoffSeconds=60)
-    show(cluster, pod_group("g", minMember=5))
+    cluster.add(pod_group("g", minMember=5))
     cluster.add(*nodes(1), *members("g", 5))
     cluster.run()
     cluster.add(*nodes(2))
@@ -474,20 +465,20 @@ def test_a_group_that_cannot_be_is_told_so_and_placed_once_it_is_mended(
     spec: Json, text: str
 ) -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", **spec))
+    cluster.add(pod_group("g", **spec))
     cluster.add(*nodes(1), *members("g", 2))
     cluster.run()
     cluster.wait(6)
     assert cluster.bound == []
     assert cluster.notes == [("BadPodGroup", f"BadPodGroup: {text}")]
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
 
 
 def test_a_group_of_unequal_priorities_waits_until_they_are_equal() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     low, high, other = members("g", 3)
     cluster.add(*nodes(1), low, high.priority(7))
     cluster.run()
@@ -504,7 +495,7 @@ def test_a_group_of_unequal_priorities_waits_until_they_are_equal() -> None:
 def test_pods_of_a_group_that_ask_for_another_scheduler_are_named() -> None:
     profiles = [groups_profile(), {**groups_profile(), "schedulerName": "second"}]
     cluster = Cluster(profiles=profiles)
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 3)
     pods[2].spec(schedulerName="second")
     cluster.add(*nodes(1), *pods)
@@ -533,10 +524,7 @@ def test_no_group_is_ever_bound_in_part_and_none_that_fits_waits_for_ever(data: 
     arrivals: list[Any] = [pod for group in pods.values() for pod in group]
     arrivals += [pod_group(f"g{i}", minMember=size) for i, size in enumerate(sizes)]
     for arrival in data.draw(st.permutations(arrivals)):
-        if arrival.__class__.__name__ == "PodGroup":
-            show(cluster, arrival)
-        else:
-            cluster.add(arrival)
+        cluster.add(arrival)
         if data.draw(st.booleans()):
             cluster.cycle() if cluster.queue.counts()["active"] else None
         for name, group in pods.items():

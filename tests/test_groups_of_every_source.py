@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import names_of, nodes, racks, racks_of
+from tests.groups import (
+    SOURCES,
+    Source,
+    cluster_of_all,
+    every_source,
+    names_of,
+    nodes,
+    racks,
+    racks_of,
+)
+from tests.queues import cluster_of_tenants, queue
 from tests.queues import pod as queued_pod
 from tests.queues import pods as queued_pods
-from tests.queues import queue
-from tests.queues import show as show_queues
 from tests.scripted import scripted
-from tests.sources import SOURCES, Source, cluster_of_all, cluster_of_tenants, every_source
 
 from bayplan.client.errors import ServerError
 from bayplan.framework import Status
@@ -38,7 +45,7 @@ def placed(cluster: Cluster, pods: list[PodBuilder]) -> int:
 def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
     cluster = cluster_of_all()
     cluster.add(*nodes(2))
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     pods = source.members(3)
     cluster.add(*pods[:2])
     cluster.run()
@@ -54,7 +61,7 @@ def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
 @every_source
 def test_where_groups_are_switched_off_its_pods_go_singly(source: Source) -> None:
     cluster = Cluster()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     cluster.add(*nodes(1), *source.members(1))
     cluster.run()
     assert len(names_of(cluster, "g")) == 1
@@ -65,7 +72,7 @@ def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
     source: Source,
 ) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     pods = source.members(3)
     cluster.add(*nodes(1, cpu="2"), *pods)
     settle(cluster)
@@ -83,7 +90,7 @@ def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
     source: Source,
 ) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     cluster.add(*source.members(3))
     settle(cluster)
     cluster.add(*nodes(1))
@@ -94,7 +101,7 @@ def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
 @every_source
 def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     pods = source.members(6)
     cluster.add(*pods, *nodes(1, cpu="4"))
     settle(cluster)
@@ -112,7 +119,7 @@ def test_a_group_that_comes_after_its_pods_wakes_them(source: Source) -> None:
     cluster.add(*nodes(1), *source.members(2))
     cluster.run()
     assert cluster.bound == []
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
 
@@ -120,11 +127,11 @@ def test_a_group_that_comes_after_its_pods_wakes_them(source: Source) -> None:
 @every_source
 def test_a_lower_minimum_lets_a_waiting_group_in(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     cluster.add(*nodes(1), *source.members(2))
     cluster.run()
     assert cluster.bound == []
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
 
@@ -132,9 +139,9 @@ def test_a_lower_minimum_lets_a_waiting_group_in(source: Source) -> None:
 @every_source
 def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3)
+    cluster.add(source.group(3))
     cluster.add(*source.members(2))
-    source.hide(cluster)
+    cluster.remove(source.group(1))
     cluster.add(*nodes(1), *source.members(1, first=2))
     settle(cluster)
     assert cluster.bound == []
@@ -143,7 +150,7 @@ def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
 @every_source
 def test_gated_pods_do_not_count_until_they_are_let_go(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     first, gated = source.members(2)
     cluster.add(*nodes(1), first, gated.gate("later"))
     settle(cluster)
@@ -156,7 +163,7 @@ def test_gated_pods_do_not_count_until_they_are_let_go(source: Source) -> None:
 @every_source
 def test_a_replacement_needs_no_more_than_itself(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     first, second = source.members(2)
     cluster.add(*nodes(1, cpu="2"), first.node("n0"), second.node("n0"))
     cluster.remove(second)
@@ -169,7 +176,7 @@ def test_a_replacement_needs_no_more_than_itself(source: Source) -> None:
 @every_source
 def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     pods = source.members(2)
     cluster.writer.outcome = ServerError("no", status=500)
     cluster.add(*nodes(1), *pods)
@@ -185,7 +192,7 @@ def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(source: Sourc
 def test_a_refusal_in_permit_keeps_the_whole_group_from_being_bound(source: Source) -> None:
     plugin = scripted("Refuses", permit=Status.unschedulable("no"))
     cluster = cluster_of_all(plugin)
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     pods = source.members(2)
     cluster.add(*nodes(1), *pods)
     settle(cluster)
@@ -199,7 +206,7 @@ def test_a_refusal_in_permit_keeps_the_whole_group_from_being_bound(source: Sour
 @every_source
 def test_a_group_that_asks_for_one_rack_gets_one(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 3, rack="rack")
+    cluster.add(source.group(3, rack="rack"))
     cluster.add(*racks(2, 3, 2), *source.members(3))
     settle(cluster)
     assert racks_of(cluster, "g") == {"r1"}
@@ -208,7 +215,7 @@ def test_a_group_that_asks_for_one_rack_gets_one(source: Source) -> None:
 @every_source
 def test_pods_that_come_late_are_kept_in_the_rack_of_their_group(source: Source) -> None:
     cluster = cluster_of_all()
-    source.show(cluster, 2, rack="rack")
+    cluster.add(source.group(2, rack="rack"))
     cluster.add(*racks(3, 4), *(pod.node(f"r0n{i}") for i, pod in enumerate(source.members(2))))
     late = source.members(2, first=2)
     cluster.add(*late)
@@ -224,10 +231,10 @@ def test_pods_that_come_late_are_kept_in_the_rack_of_their_group(source: Source)
 def test_a_group_that_others_preempt_goes_as_a_whole(source: Source, preemptor: Source) -> None:
     """Two of its four Pods would be room enough."""
     cluster = cluster_of_all()
-    source.show(cluster, 4)
+    cluster.add(source.group(4))
     cluster.add(*nodes(2, cpu="2"))
     cluster.add(*(pod.node(f"n{i // 2}") for i, pod in enumerate(source.members(4))))
-    preemptor.show(cluster, 2, priority=1, name="h")
+    cluster.add(preemptor.group(2, priority=1, name="h"))
     cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
     cluster.run()
     assert len(cluster.writer.deleted) == 4
@@ -240,9 +247,9 @@ def test_what_a_group_has_above_its_minimum_goes_one_by_one(
 ) -> None:
     """A PodGroup of Kubernetes goes whole here: its disruption mode is All."""
     cluster = cluster_of_all()
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     cluster.add(*nodes(1, cpu="4"), *(pod.node("n0") for pod in source.members(4)))
-    preemptor.show(cluster, 2, priority=1, name="h")
+    cluster.add(preemptor.group(2, priority=1, name="h"))
     cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
     cluster.run()
     assert len(cluster.writer.deleted) == 2
@@ -253,7 +260,7 @@ def test_a_late_pod_gathers_from_the_moment_in_which_its_group_is_evicted(source
     """Before anybody sees the victims leave; if they stay after all, it goes on singly."""
     cluster = cluster_of_all()
     cluster.writer.slow = True
-    source.show(cluster, 2)
+    cluster.add(source.group(2))
     running = [pod.node("n0") for pod in source.members(2, cpu="2")]
     cluster.add(*nodes(1, cpu="5"), *running)
     (late,) = source.members(1, first=7)
@@ -269,8 +276,8 @@ def test_a_late_pod_gathers_from_the_moment_in_which_its_group_is_evicted(source
 @every_source
 def test_a_queue_takes_a_group_back_as_a_whole(source: Source) -> None:
     cluster = cluster_of_tenants()
-    show_queues(cluster, queue("mine", "x", guaranteed={"cpu": 2}), queue("lent", "default"))
-    source.show(cluster, 2)
+    cluster.add(queue("mine", "x", guaranteed={"cpu": 2}), queue("lent", "default"))
+    cluster.add(source.group(2))
     cluster.add(*nodes(2, cpu="1"))
     cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(source.members(2))))
     cluster.add(*queued_pods("mine", 1, "x"))
@@ -284,8 +291,8 @@ def test_a_queue_takes_a_group_back_as_a_whole(source: Source) -> None:
 @every_source
 def test_the_limit_of_a_queue_is_asked_about_the_whole_minimum(source: Source) -> None:
     cluster = cluster_of_tenants()
-    show_queues(cluster, queue("mine", "default", limit={"cpu": 2}))
-    source.show(cluster, 3)
+    cluster.add(queue("mine", "default", limit={"cpu": 2}))
+    cluster.add(source.group(3))
     pods = source.members(3)
     cluster.add(*nodes(1), *pods)
     settle(cluster)
@@ -298,14 +305,14 @@ def test_the_limit_of_a_queue_is_asked_about_the_whole_minimum(source: Source) -
 def test_a_queue_takes_room_back_in_the_one_rack_that_a_group_asks_for(source: Source) -> None:
     cluster = cluster_of_tenants()
     mine, lent = queue("mine", "default", guaranteed={"cpu": 2}), queue("lent", "x")
-    show_queues(cluster, mine, lent)
+    cluster.add(mine, lent)
     there = racks(1, 1, 2)
     cluster.add(*there)
     for day, node in enumerate(reversed(there), start=1):  # the oldest Pods are in r2
         name = node.obj().name
         lender = queued_pod(f"on-{name}", "x").node(name)
         cluster.add(lender.start_time(f"2026-01-{day:02}T00:00:00Z"))
-    source.show(cluster, 2, rack="rack")
+    cluster.add(source.group(2, rack="rack"))
     cluster.add(*source.members(2))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["on-r2n0", "on-r2n1"]

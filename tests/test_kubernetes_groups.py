@@ -9,15 +9,14 @@ import random
 
 import pytest
 from tests.core_harness import Cluster, profile
-from tests.groups import names_of, nodes
-from tests.kubernetes_groups import (
+from tests.groups import (
     GATE,
     basic,
     conditions,
     gang,
-    hide,
-    members,
-    show,
+    gang_members,
+    names_of,
+    nodes,
     workload_cluster,
 )
 from tests.scripted import scripted
@@ -47,8 +46,8 @@ def run_once(cluster: Cluster) -> None:
 def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(2))
-    show(cluster, gang("g", 3))
-    pods = members("g", 3)
+    cluster.add(gang("g", 3))
+    pods = gang_members("g", 3)
     cluster.add(*pods[:2])
     cluster.run()
     assert cluster.bound == []
@@ -63,8 +62,8 @@ def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
 
 def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 3))
-    cluster.add(*nodes(1, cpu="2"), *members("g", 4))
+    cluster.add(gang("g", 3))
+    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     # Two fit; the third and fourth do not, and with the latter the minimum is out of reach.
@@ -82,8 +81,8 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> No
 
 def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 3))
-    cluster.add(*nodes(1, cpu="1"), *members("g", 3, cpu="2"))
+    cluster.add(gang("g", 3))
+    cluster.add(*nodes(1, cpu="1"), *gang_members("g", 3, cpu="2"))
     cluster.run()
     reason = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
     assert messages(cluster)["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
@@ -92,8 +91,8 @@ def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
 
 def test_a_gang_that_was_rejected_wakes_when_there_is_room() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 3))
-    cluster.add(*nodes(1, cpu="2"), *members("g", 3))
+    cluster.add(gang("g", 3))
+    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 3))
     cluster.run()
     cluster.add(*nodes(2, cpu="2"))
     cluster.wait(11)
@@ -105,9 +104,9 @@ def test_a_gang_that_was_rejected_wakes_when_there_is_room() -> None:
 
 def test_more_than_the_minimum_come_along_and_the_rest_waits_as_a_group() -> None:
     cluster = workload_cluster()
-    pods = members("g", 6)
+    pods = gang_members("g", 6)
     cluster.add(*nodes(1, cpu="4"), *pods)
-    show(cluster, gang("g", 3))
+    cluster.add(gang("g", 3))
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
     left = [pod for pod in pods if not cluster.counted_on(pod)]
@@ -121,8 +120,8 @@ def test_more_than_the_minimum_come_along_and_the_rest_waits_as_a_group() -> Non
 
 def test_a_basic_group_binds_what_fits() -> None:
     cluster = workload_cluster()
-    show(cluster, basic("g"))
-    cluster.add(*nodes(1, cpu="2"), *members("g", 3))
+    cluster.add(basic("g"))
+    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 3))
     cluster.run()
     assert names_of(cluster, "g") == {"g-0", "g-1"}
     assert messages(cluster)["g-2"] == "0/1 nodes are available: 1 Insufficient cpu."
@@ -130,11 +129,11 @@ def test_a_basic_group_binds_what_fits() -> None:
 
 def test_members_are_tried_in_the_order_in_which_they_came() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    first = members("g", 1, first=9)
+    cluster.add(gang("g", 2))
+    first = gang_members("g", 1, first=9)
     cluster.add(*first)
     cluster.clock.time += 1
-    cluster.add(*members("g", 2))
+    cluster.add(*gang_members("g", 2))
     cluster.add(*nodes(1, cpu="2"))
     cluster.run()
     assert names_of(cluster, "g") == {"g-9", "g-0"}
@@ -142,12 +141,12 @@ def test_members_are_tried_in_the_order_in_which_they_came() -> None:
 
 def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    pods = members("g", 2)
+    cluster.add(gang("g", 2))
+    pods = gang_members("g", 2)
     cluster.add(*nodes(1, cpu="2"), *pods)
     cluster.run()
     cluster.add(*(pod.node("n0") for pod in pods))
-    (new,) = members("g", 1, first=7)
+    (new,) = gang_members("g", 1, first=7)
     cluster.add(new)
     cluster.run()
     assert conditions(cluster) == [("g", "True", "Scheduled", ""), *conditions(cluster)[1:]]
@@ -160,9 +159,9 @@ def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> Non
 
 def test_a_gate_of_one_pod_holds_the_whole_group() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    pods = members("g", 2)
-    (gated,) = members("g", 1, first=2)
+    cluster.add(gang("g", 2))
+    pods = gang_members("g", 2)
+    (gated,) = gang_members("g", 1, first=2)
     gated.spec(schedulingGates=[{"name": "later"}])
     cluster.add(*nodes(1), *pods, gated)
     cluster.run()
@@ -176,10 +175,10 @@ def test_a_gate_of_one_pod_holds_the_whole_group() -> None:
 
 def test_a_gated_pod_that_goes_lets_the_group_go_on() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    (gated,) = members("g", 1, first=2)
+    cluster.add(gang("g", 2))
+    (gated,) = gang_members("g", 1, first=2)
     gated.spec(schedulingGates=[{"name": "later"}])
-    cluster.add(*nodes(1), gated, *members("g", 2))
+    cluster.add(*nodes(1), gated, *gang_members("g", 2))
     cluster.run()
     assert cluster.bound == []
     cluster.remove(gated)
@@ -212,20 +211,20 @@ def test_a_gated_pod_that_goes_lets_the_group_go_on() -> None:
 )
 def test_pods_that_cannot_be_one_group_are_told_so(pod: PodBuilder, text: str) -> None:
     cluster = workload_cluster(profiles=[profile(), profile(scheduler_name="other")])
-    show(cluster, gang("g", 2))
+    cluster.add(gang("g", 2))
     # A Pod of a node sets the rule for those that come after it.
     bound = make_pod("g-0").pod_group("g").node("n0")
     cluster.add(*nodes(1), bound, make_pod("g-2").pod_group("g"))
     cluster.run()
-    cluster.add(pod.node("n0"), *members("g", 1, first=3))
+    cluster.add(pod.node("n0"), *gang_members("g", 1, first=3))
     cluster.run()
     assert messages(cluster)["g-3"] == text
 
 
 def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
     cluster = workload_cluster(scripted("Broken", filter=Status.error("no disk")))
-    show(cluster, gang("g", 2))
-    cluster.add(*nodes(1), *members("g", 2))
+    cluster.add(gang("g", 2))
+    cluster.add(*nodes(1), *gang_members("g", 2))
     cluster.run()
     own = messages(cluster)["g-0"]
     text = f"failed to schedule other pod from a pod group: {own}"
@@ -236,10 +235,10 @@ def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
 
 def test_a_binding_that_fails_brings_the_gang_back_as_a_whole() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
+    cluster.add(gang("g", 2))
     cluster.add(*nodes(1))
     cluster.writer.outcome = RuntimeError("refused")
-    cluster.add(*members("g", 2))
+    cluster.add(*gang_members("g", 2))
     cluster.run()
     cluster.writer.outcome = None
     cluster.wait(11)
@@ -250,10 +249,10 @@ def test_a_binding_that_fails_brings_the_gang_back_as_a_whole() -> None:
 
 def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -> None:
     cluster = workload_cluster()
-    show(cluster, basic("g"))
+    cluster.add(basic("g"))
     cluster.add(*nodes(1))
     cluster.writer.outcome = RuntimeError("refused")
-    pods = members("g", 2, cpu="3")
+    pods = gang_members("g", 2, cpu="3")
     cluster.add(*pods)
     for _ in range(20):
         run_once(cluster)
@@ -269,13 +268,13 @@ def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -
 def test_a_deleted_pod_group_holds_its_pods() -> None:
     cluster = workload_cluster()
     group = gang("g", 2)
-    show(cluster, group)
-    cluster.add(*members("g", 2))
-    hide(cluster, group)
+    cluster.add(group)
+    cluster.add(*gang_members("g", 2))
+    cluster.remove(group)
     cluster.add(*nodes(1))
     cluster.run()
     assert cluster.bound == []
-    show(cluster, gang("g", 2))
+    cluster.add(gang("g", 2))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
@@ -283,8 +282,8 @@ def test_a_deleted_pod_group_holds_its_pods() -> None:
 
 def test_attempts_are_counted() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    cluster.add(*nodes(1), *members("g", 2))
+    cluster.add(gang("g", 2))
+    cluster.add(*nodes(1), *gang_members("g", 2))
     cluster.run()
     labels = {"result": "scheduled", "profile": "bayplan"}
     assert cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels) == 1
@@ -292,8 +291,8 @@ def test_attempts_are_counted() -> None:
 
 def test_pods_of_both_apis_are_placed_side_by_side() -> None:
     cluster = Cluster(feature_gates=GATE)
-    show(cluster, gang("g", 2))
-    cluster.add(*nodes(1), *members("g", 2), make_pod("alone").req(cpu="1"))
+    cluster.add(gang("g", 2))
+    cluster.add(*nodes(1), *gang_members("g", 2), make_pod("alone").req(cpu="1"))
     cluster.run()
     assert len(cluster.bound) == 3
 
@@ -307,8 +306,8 @@ def preempting_cluster(running: int) -> tuple[Cluster, list[PodBuilder]]:
         for i in range(running)
     ]
     cluster.add(*nodes(2, cpu="4"), *victims)
-    show(cluster, gang("g", 2, priority=9))
-    cluster.add(*(pod.priority(9) for pod in members("g", 2, cpu="2")))
+    cluster.add(gang("g", 2, priority=9))
+    cluster.add(*(pod.priority(9) for pod in gang_members("g", 2, cpu="2")))
     return cluster, victims
 
 
@@ -444,8 +443,8 @@ def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:
     cluster = workload_cluster()
     low = make_pod("low").req(cpu="1").node("n0")
     cluster.add(*nodes(1, cpu="2"), low)
-    show(cluster, gang("g", 2, priority=9))
-    cluster.add(*(pod.priority(9) for pod in members("g", 2, cpu="2")))
+    cluster.add(gang("g", 2, priority=9))
+    cluster.add(*(pod.priority(9) for pod in gang_members("g", 2, cpu="2")))
     cluster.run()
     assert cluster.writer.deleted == []
     # Without the Pod of low priority one of them fits.
@@ -460,8 +459,8 @@ def test_an_error_without_the_victims_ends_the_attempt() -> None:
     cluster = workload_cluster(scripted("Broken", pre_score=Status.error("no disk")))
     lows = [make_pod(f"low-{i}").req(cpu="2").node(f"n{i}") for i in range(2)]
     cluster.add(*nodes(2, cpu="2"), *lows)
-    show(cluster, gang("g", 1, priority=9))
-    cluster.add(*(pod.priority(9) for pod in members("g", 1, cpu="2")))
+    cluster.add(gang("g", 1, priority=9))
+    cluster.add(*(pod.priority(9) for pod in gang_members("g", 1, cpu="2")))
     cluster.run()
     assert cluster.writer.deleted == []
     why = 'failed to schedule other pod from a pod group: running PreScore plugin "Broken": no disk'
@@ -473,8 +472,8 @@ def test_an_error_without_the_victims_ends_the_attempt() -> None:
 def test_a_group_that_never_preempts_says_so() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(1, cpu="2"), make_pod("low").req(cpu="2").node("n0"))
-    show(cluster, gang("g", 1, priority=9))
-    (pod,) = members("g", 1)
+    cluster.add(gang("g", 1, priority=9))
+    (pod,) = gang_members("g", 1)
     cluster.add(pod.priority(9).spec(preemptionPolicy="Never"))
     cluster.run()
     text = "pod group preemption: not eligible due to preemptionPolicy=Never."
@@ -484,10 +483,10 @@ def test_a_group_that_never_preempts_says_so() -> None:
 def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
     cluster = workload_cluster()
     cluster.add(*nodes(2, cpu="2"))
-    show(cluster, gang("low", 2, disruptionMode={"all": {}}))
-    cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(members("low", 2, cpu="2"))))
-    show(cluster, gang("g", 1, priority=9))
-    (pod,) = members("g", 1, cpu="2")
+    cluster.add(gang("low", 2, disruptionMode={"all": {}}))
+    cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(gang_members("low", 2, cpu="2"))))
+    cluster.add(gang("g", 1, priority=9))
+    (pod,) = gang_members("g", 1, cpu="2")
     cluster.add(pod.priority(9))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-0", "low-1"]
@@ -503,7 +502,7 @@ def evictions_of(seed: int) -> tuple[list[str], dict[str, str | None]]:
     cluster.add(*nodes(4, cpu="4"))
     for i in range(3):
         mode: Json = {"all": {}} if dice.random() < 0.5 else {"single": {}}
-        show(cluster, gang(f"low-{i}", 1, priority=dice.choice([0, 3]), disruptionMode=mode))
+        cluster.add(gang(f"low-{i}", 1, priority=dice.choice([0, 3]), disruptionMode=mode))
     for i in range(16):
         group = f"low-{dice.randrange(3)}"
         pod = make_pod(f"pod-{i}").req(cpu="1").node(f"n{i % 4}")
@@ -511,9 +510,9 @@ def evictions_of(seed: int) -> tuple[list[str], dict[str, str | None]]:
         if dice.random() < 0.5:
             pod = pod.spec(schedulingGroup={"podGroupName": group})
         cluster.add(pod.priority(dice.choice([0, 3, 9])))
-    show(cluster, gang("g", 3, priority=5))
+    cluster.add(gang("g", 3, priority=5))
     sizes = ["1", "2"] if dice.random() < 0.5 else ["1"]
-    wanted = [pod.req(cpu=dice.choice(sizes)).priority(5) for pod in members("g", 3)]
+    wanted = [pod.req(cpu=dice.choice(sizes)).priority(5) for pod in gang_members("g", 3)]
     if dice.random() < 0.3:
         wanted = [pod.host_port(80) for pod in wanted]
     cluster.add(*wanted)

@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
-from tests.groups import names_of, nodes, racks, racks_of
-from tests.kubernetes_groups import basic, conditions, gang, members, show, workload_cluster
+from tests.groups import (
+    basic,
+    conditions,
+    gang,
+    gang_members,
+    names_of,
+    nodes,
+    racks,
+    racks_of,
+    workload_cluster,
+)
 from tests.queues import pod as queued_pod
 from tests.queues import queue, queues_profile
-from tests.queues import show as show_queues
 from tests.scripted import scripted
 
 from bayplan.api.pod import Pod
@@ -43,8 +51,8 @@ def messages(cluster: Cluster) -> dict[str, str]:
 
 def test_a_group_is_kept_in_one_rack() -> None:
     cluster = cluster_of(*racks(2, 3, 2))
-    show(cluster, gang("g", 3, schedulingConstraints=RACK))
-    cluster.add(*members("g", 3))
+    cluster.add(gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
     assert conditions(cluster) == [("g", "True", "Scheduled", "")]
@@ -53,8 +61,8 @@ def test_a_group_is_kept_in_one_rack() -> None:
 
 def test_without_the_gate_the_constraint_means_nothing() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 3, schedulingConstraints=RACK))
-    cluster.add(*racks(1, 1, 1), *members("g", 3))
+    cluster.add(gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*racks(1, 1, 1), *gang_members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r0", "r1", "r2"}
 
@@ -64,20 +72,20 @@ def test_the_rack_for_most_pods_is_taken_then_the_fullest() -> None:
     # Places: 4 in r0, 3 of which are taken; 8 in r1; 6 in r2, where one is taken.
     cluster.add(*(make_pod(f"old-{i}").req(cpu="1").node(f"r0n{i % 2}") for i in range(3)))
     cluster.add(make_pod("old").req(cpu="1").node("r2n0"))
-    show(cluster, gang("two", 1, schedulingConstraints=RACK))
-    cluster.add(*members("two", 2))
+    cluster.add(gang("two", 1, schedulingConstraints=RACK))
+    cluster.add(*gang_members("two", 2))
     cluster.run()
     assert racks_of(cluster, "two") == {"r2"}
-    show(cluster, gang("one", 1, schedulingConstraints=RACK))
-    cluster.add(*members("one", 1))
+    cluster.add(gang("one", 1, schedulingConstraints=RACK))
+    cluster.add(*gang_members("one", 1))
     cluster.run()
     assert racks_of(cluster, "one") == {"r0"}
 
 
 def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> None:
     cluster = cluster_of(*racks(2, 1))
-    show(cluster, gang("g", 3, schedulingConstraints=RACK))
-    cluster.add(*members("g", 4))
+    cluster.add(gang("g", 3, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     text = (
@@ -95,8 +103,8 @@ def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> No
 
 def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
     cluster = cluster_of(*racks(1, 1))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*members("g", 2, cpu="2"))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 2, cpu="2"))
     cluster.run()
     assert messages(cluster)["g-1"] == (
         "pod group is unschedulable, 0/2 placements are available, first placement status: "
@@ -106,11 +114,11 @@ def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
 
 def test_a_group_without_a_constraint_has_one_placement() -> None:
     cluster = cluster_of(*racks(1, 1, 1))
-    show(cluster, gang("g", 3), gang("big", 2))
-    cluster.add(*members("g", 3))
+    cluster.add(gang("g", 3), gang("big", 2))
+    cluster.add(*gang_members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r0", "r1", "r2"}
-    cluster.add(*members("big", 2))
+    cluster.add(*gang_members("big", 2))
     cluster.run()
     assert conditions(cluster)[-1][3] == (
         "pod group is unschedulable, 0/1 placements are available, first placement status: "
@@ -120,8 +128,8 @@ def test_a_group_without_a_constraint_has_one_placement() -> None:
 
 def test_where_no_node_has_the_label_there_is_no_placement_until_one_gets_it() -> None:
     cluster = cluster_of(*nodes(2))
-    show(cluster, basic("g", schedulingConstraints=RACK))
-    pods = members("g", 2)
+    cluster.add(basic("g", schedulingConstraints=RACK))
+    pods = gang_members("g", 2)
     cluster.add(*pods)
     cluster.run()
     text = "no feasible placements found"
@@ -139,8 +147,8 @@ def test_where_no_node_has_the_label_there_is_no_placement_until_one_gets_it() -
 
 def test_a_node_that_moves_into_a_rack_that_was_too_small_wakes_the_group() -> None:
     cluster = cluster_of(*racks(1, 1))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 2))
     cluster.run()
     assert cluster.bound == []
     (node,) = nodes(1, "1", prefix="r1n")
@@ -152,10 +160,10 @@ def test_a_node_that_moves_into_a_rack_that_was_too_small_wakes_the_group() -> N
 
 def test_a_replacement_goes_to_the_rack_of_the_others_and_waits_while_it_is_full() -> None:
     cluster = cluster_of(*racks(2, 2))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    pods = members("g", 2)
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    pods = gang_members("g", 2)
     cluster.add(*(pod.node(f"r1n{i}") for i, pod in enumerate(pods)))
-    (new,) = members("g", 1, first=7)
+    (new,) = gang_members("g", 1, first=7)
     cluster.add(new)
     cluster.run()
     assert messages(cluster)["g-7"] == "0/2 nodes are available: 2 Insufficient cpu."
@@ -168,10 +176,10 @@ def test_a_replacement_goes_to_the_rack_of_the_others_and_waits_while_it_is_full
 
 def test_when_all_others_have_left_the_group_may_go_to_another_rack() -> None:
     cluster = cluster_of(*racks(1, 2))
-    show(cluster, gang("g", 1, schedulingConstraints=RACK))
-    (old,) = members("g", 1)
+    cluster.add(gang("g", 1, schedulingConstraints=RACK))
+    (old,) = gang_members("g", 1)
     cluster.add(old.node("r0n0"))
-    cluster.add(*members("g", 1, cpu="1", first=1))
+    cluster.add(*gang_members("g", 1, cpu="1", first=1))
     cluster.run()
     assert cluster.bound == []
     cluster.add(make_pod("else").req(cpu="1").node("r0n0"))
@@ -197,8 +205,8 @@ def test_when_all_others_have_left_the_group_may_go_to_another_rack() -> None:
 )
 def test_a_group_whose_pods_are_not_in_one_rack_cannot_go_on(where: Any, why: str) -> None:
     cluster = cluster_of(*racks(2, 2), *nodes(1))
-    show(cluster, gang("g", 1, schedulingConstraints=RACK))
-    pods = members("g", 3)
+    cluster.add(gang("g", 1, schedulingConstraints=RACK))
+    pods = gang_members("g", 3)
     cluster.add(*(pod.node(name) for pod, name in zip(pods, where, strict=False)))
     cluster.add(pods[2])
     cluster.run()
@@ -212,8 +220,8 @@ def test_a_group_evicts_in_one_rack() -> None:
     cluster.writer.on_deleted = None
     names = ["r0n0", "r1n0", "r1n1"]
     cluster.add(*(make_pod(f"low-{name}").req(cpu="1").node(name) for name in names))
-    show(cluster, gang("g", 2, priority=9, schedulingConstraints=RACK))
-    cluster.add(*(pod.priority(9) for pod in members("g", 2)))
+    cluster.add(gang("g", 2, priority=9, schedulingConstraints=RACK))
+    cluster.add(*(pod.priority(9) for pod in gang_members("g", 2)))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-r1n0", "low-r1n1"]
     # DynamicResources says nothing of a group with constraints.
@@ -228,8 +236,8 @@ def test_a_group_evicts_in_one_rack() -> None:
 
 def test_placements_are_counted() -> None:
     cluster = cluster_of(*racks(1, 2, 2))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 2))
     cluster.run()
     name = "scheduler_placement_evaluations_total"
     assert cluster.metric("scheduler_generated_placements_total", profile="bayplan") == 3
@@ -267,8 +275,8 @@ def own_cluster(*plugins: type[Plugin]) -> Cluster:
     own["plugins"]["placementScore"] = {"disabled": [{"name": "NodeResourcesFit"}]}
     cluster = workload_cluster(*plugins, gates=GATES, profiles=[own])
     cluster.add(*nodes(4), make_pod("old").node("n0"))
-    show(cluster, gang("g", 2))
-    cluster.add(*members("g", 2))
+    cluster.add(gang("g", 2))
+    cluster.add(*gang_members("g", 2))
     cluster.run()
     return cluster
 
@@ -321,8 +329,8 @@ def test_a_plugin_may_reject_a_group_or_leave_it_no_nodes() -> None:
 
 def test_simulate_takes_the_first_of_equally_good_racks_by_name() -> None:
     cluster = cluster_of(*reversed(racks(2, 2, 2)))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    pods = members("g", 2)
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    pods = gang_members("g", 2)
     cluster.add(*pods)
     results = simulate(cluster.core, [pod.obj() for pod in pods])
     assert {result["node"] for result in results} == {"r0n0", "r0n1"}
@@ -332,8 +340,8 @@ def test_simulate_says_who_is_evicted_not_who_leaves_anyway() -> None:
     cluster = cluster_of(*racks(1, 2))
     low = [make_pod(f"low-{i}").req(cpu="1").node(f"r1n{i}") for i in range(2)]
     cluster.add(low[0], low[1].terminating())
-    show(cluster, gang("g", 2, priority=9, schedulingConstraints=RACK))
-    pods = [pod.priority(9) for pod in members("g", 2)]
+    cluster.add(gang("g", 2, priority=9, schedulingConstraints=RACK))
+    pods = [pod.priority(9) for pod in gang_members("g", 2)]
     cluster.add(*pods)
     (first, _) = simulate(cluster.core, [pod.obj() for pod in pods])
     assert first["podGroup"]["victims"] == ["default/low-0"]
@@ -346,8 +354,8 @@ def test_a_group_is_placed_as_a_whole_in_one_rack_if_one_holds_it(data: Any) -> 
     number = data.draw(st.integers(1, 5))
     minimum = data.draw(st.integers(1, number))
     cluster = cluster_of(*racks(*sizes), make_node("alone").capacity(cpu=9, pods=9))
-    show(cluster, gang("g", minimum, schedulingConstraints=RACK))
-    cluster.add(*members("g", number))
+    cluster.add(gang("g", minimum, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", number))
     cluster.run()
     assert len(names_of(cluster, "g")) == (min(number, max(sizes)) if max(sizes) >= minimum else 0)
     assert len(racks_of(cluster, "g")) <= 1
@@ -359,13 +367,13 @@ def test_a_queue_takes_back_room_in_one_rack() -> None:
     cluster = workload_cluster(gates=GATES, profiles=[queues_profile()])
     cluster.writer.on_deleted = None
     cluster.add(*racks(2, 2, 2))
-    show_queues(cluster, queue("mine", "default", guaranteed={"cpu": 2}), queue("lent", "x"))
+    cluster.add(queue("mine", "default", guaranteed={"cpu": 2}), queue("lent", "x"))
     for name, priority in {"r0n1": 5, "r1n1": 6, "r2n1": 1}.items():
         other = name.replace("n1", "n0")
         cluster.add(queued_pod(f"low-{other}", "x").node(other))
         cluster.add(queued_pod(f"low-{name}", "x", priority=priority).node(name))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*gang_members("g", 2))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-r2n0", "low-r2n1"]
     assert {node for _, node in cluster.recorder.nominated} == {"r2n0", "r2n1"}
@@ -384,8 +392,8 @@ def test_nodes_are_reserved_in_one_rack() -> None:
     for name, seconds in {"r0n0": 500, "r0n1": 700, "r1n0": 600, "r1n1": 800}.items():
         running = make_pod(f"on-{name}").req(cpu="1").node(name).start_time("2001-09-09T00:00:00Z")
         cluster.add(running.spec(activeDeadlineSeconds=10_000 + seconds))
-    show(cluster, gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*(pod.created("2001-09-08T00:00:00Z") for pod in members("g", 2)))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK))
+    cluster.add(*(pod.created("2001-09-08T00:00:00Z") for pod in gang_members("g", 2)))
     cluster.run()
     (reservation,) = cluster.plugin(Backfill)._reservations.values()
     assert reservation.nodes == {"r0n0", "r0n1"}
@@ -410,8 +418,8 @@ def test_a_plugin_of_a_user_may_say_when_a_group_cannot_be_placed_any_more() -> 
 
     cluster = workload_cluster(Pairs)
     cluster.add(*nodes(1, cpu="3"))
-    show(cluster, gang("g", 2))
-    cluster.add(*members("g", 4))
+    cluster.add(gang("g", 2))
+    cluster.add(*gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     assert asked[:5] == [(0, 4), (1, 3), (2, 2), (3, 1), (3, 0)]

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
     group_cluster,
-    hide,
     members,
     names_of,
     nodes,
     pod_group,
     racks,
-    show,
     sub_groups,
     topology,
 )
@@ -67,7 +65,7 @@ def run(cluster: Cluster, rounds: int = 3) -> None:
 def test_each_sub_group_gets_a_domain_of_its_own_within_that_of_the_group() -> None:
     cluster = cluster_of(*racks(3, 2, 5, 4))
     asked = sub_groups({"name": "leader"}, in_rack("a", 3), in_rack("b", 4))
-    show(cluster, pod_group("g", topology("zone") | asked))
+    cluster.add(pod_group("g", topology("zone") | asked))
     pods = [
         pod
         for name, number in (("leader", 1), ("a", 3), ("b", 4))
@@ -94,7 +92,7 @@ def test_a_sub_group_that_fits_nowhere_keeps_all_others_from_being_placed() -> N
     asked: list[str] = []
     counting = scripted("Counting", filter=lambda: asked.append(""))
     cluster = cluster_of(*racks(4, 3), plugins=(counting,))
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 5))))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 5))))
     pods = [*members("g", 2, sub_group="a"), *members("g", 5, sub_group="b")]
     cluster.add(*pods)
     run(cluster)
@@ -116,7 +114,7 @@ def test_a_sub_group_that_fits_nowhere_keeps_all_others_from_being_placed() -> N
 
 def test_room_that_one_sub_group_leaves_no_other_is_said_of_the_other() -> None:
     cluster = cluster_of(*racks(3, 1))
-    show(cluster, pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    cluster.add(pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
     cluster.add(*members("g", 2, sub_group="a"), *members("g", 2, sub_group="b"))
     run(cluster)
     assert cluster.bound == []
@@ -137,7 +135,7 @@ def test_a_sub_group_takes_another_domain_where_one_after_it_needs_the_first() -
             for i in range(3)
         )
     )
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
     cluster.add(
         *members("g", 2, sub_group="a"),
         *(pod.label("app", "b") for pod in members("g", 2, sub_group="b")),
@@ -149,7 +147,7 @@ def test_a_sub_group_takes_another_domain_where_one_after_it_needs_the_first() -
 
 def test_a_sub_group_is_placed_after_the_one_that_attracts_it() -> None:
     cluster = cluster_of(*racks(4, 4))
-    show(cluster, pod_group("g", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))
     (leader,) = members("g", 1, sub_group="b")
     near = {"matchLabels": {SUB_GROUP_LABEL: "b"}}
     cluster.add(*(pod.pod_affinity("rack", near) for pod in members("g", 2, sub_group="a")), leader)
@@ -161,7 +159,7 @@ def test_a_sub_group_is_placed_after_the_one_that_attracts_it() -> None:
 def test_what_helps_only_a_part_that_is_not_spoken_of_wakes_the_group() -> None:
     """b has no room beside a, and needs GPUs; a rack without them takes a away."""
     cluster = cluster_of(*(node.label("gpu") for node in racks(3)))
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
     with_gpu = [pod.node_selector({"gpu": ""}) for pod in members("g", 2, sub_group="b")]
     cluster.add(*members("g", 2, sub_group="a"), *with_gpu)
     run(cluster)
@@ -176,7 +174,7 @@ def test_what_helps_only_a_part_that_is_not_spoken_of_wakes_the_group() -> None:
 
 def test_a_pod_that_changes_its_sub_group_while_it_waits_counts_for_the_other() -> None:
     cluster = cluster_of(*racks(4))
-    show(cluster, pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
     first, second = members("g", 2, sub_group="a")
     cluster.add(first, second)
     run(cluster)
@@ -194,7 +192,7 @@ def test_sub_groups_may_have_sub_groups() -> None:
         in_rack("b", 2, parent="ring"),
         {"name": "free"},
     )
-    show(cluster, pod_group("g", asked))
+    cluster.add(pod_group("g", asked))
     cluster.add(
         *members("g", 2, sub_group="a"),
         *members("g", 2, sub_group="b"),
@@ -210,7 +208,7 @@ def test_sub_groups_may_have_sub_groups() -> None:
 
 def test_minimums_come_before_what_goes_beyond_them() -> None:
     cluster = cluster_of(*racks(4))
-    show(cluster, pod_group("g", topology("rack") | sub_groups({"name": "a"}, {"name": "b"})))
+    cluster.add(pod_group("g", topology("rack") | sub_groups({"name": "a"}, {"name": "b"})))
     cluster.add(*members("g", 5, sub_group="a"), *members("g", 1, sub_group="b"))
     cluster.run()
     assert racks_of(cluster, "b") == {"r0": 1}
@@ -219,7 +217,7 @@ def test_minimums_come_before_what_goes_beyond_them() -> None:
 
 def test_a_minimum_above_that_of_all_sub_groups_takes_more_of_any() -> None:
     cluster = cluster_of(*racks(2, 4))
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 1), in_rack("b", 1)), minMember=5))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 1), in_rack("b", 1)), minMember=5))
     cluster.add(*members("g", 4, sub_group="a"), *members("g", 1, sub_group="b"))
     run(cluster)
     assert racks_of(cluster, "a") == {"r1": 4}
@@ -228,7 +226,7 @@ def test_a_minimum_above_that_of_all_sub_groups_takes_more_of_any() -> None:
 
 def test_pods_that_come_later_are_kept_in_the_domain_of_their_sub_group() -> None:
     cluster = cluster_of(*racks(3, 3, 9, 9))
-    show(cluster, pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    cluster.add(pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
     first = {name: members("g", 2, sub_group=name) for name in ("a", "b")}
     cluster.add(*first["a"], *first["b"])
     run(cluster)
@@ -253,7 +251,7 @@ def test_pods_that_come_later_are_kept_in_the_domain_of_their_sub_group() -> Non
 
 def test_what_a_sub_group_lacks_comes_before_older_pods() -> None:
     cluster = cluster_of(*racks(2))
-    show(cluster, pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
     (a,) = members("g", 1, sub_group="a")
     cluster.add(a.node("r0n0"))
     old = make_pod("old").req(cpu="1")
@@ -271,7 +269,7 @@ def placed(cluster: Cluster, name: str, *nodes: str) -> list[PodBuilder]:
 
 def test_a_sub_group_that_has_lost_its_pods_is_placed_anew_as_a_whole() -> None:
     cluster = cluster_of(*racks(3, 2, 2, 9))
-    show(cluster, pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 1))))
+    cluster.add(pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 1))))
     b = placed(cluster, "b", "r1n0")
     lost = placed(cluster, "a", "r0n0", "r0n1")
     taken = [make_pod(f"other{i}").req(cpu="1").node(f"r0n{i}") for i in range(2)]
@@ -302,7 +300,7 @@ def test_a_sub_group_that_has_lost_its_pods_is_placed_anew_as_a_whole() -> None:
 
 def test_a_pod_that_waits_singly_joins_its_sub_group_when_that_has_lost_all_others() -> None:
     cluster = cluster_of(*racks(2, 3))
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 2), {"name": "b"})))
     placed(cluster, "b", "r1n0")
     lost = placed(cluster, "a", "r0n0", "r0n1")
     cluster.remove(lost[0])
@@ -322,8 +320,7 @@ def test_a_pod_that_waits_singly_joins_its_sub_group_when_that_has_lost_all_othe
 
 def test_what_a_lost_sub_group_lacks_comes_before_what_others_have_beyond_their_minimum() -> None:
     cluster = cluster_of(*nodes(1, cpu="4"))
-    show(
-        cluster,
+    cluster.add(
         pod_group("g", sub_groups({"name": "a", "minMember": 2}, {"name": "b"}), minMember=4),
     )
     placed(cluster, "b", "n0", "n0")
@@ -336,10 +333,10 @@ def test_what_a_lost_sub_group_lacks_comes_before_what_others_have_beyond_their_
 
 def test_pods_of_a_group_below_their_sub_groups_minimum_do_not_yield_one_by_one() -> None:
     cluster = cluster_of(*nodes(1, cpu="6"))
-    show(cluster, pod_group("v", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))
+    cluster.add(pod_group("v", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))
     cluster.add(*(pod.node("n0") for pod in members("v", 2, sub_group="a")))
     cluster.add(*(pod.node("n0") for pod in members("v", 4, sub_group="b")))
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*(pod.priority(5) for pod in members("g", 3)))
     cluster.run()
     assert len(cluster.writer.deleted) == 3
@@ -348,7 +345,7 @@ def test_pods_of_a_group_below_their_sub_groups_minimum_do_not_yield_one_by_one(
 
 def test_a_group_evicts_others_so_that_every_sub_group_fits() -> None:
     cluster = cluster_of(*racks(2, 2, 2))
-    show(cluster, pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
+    cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
     cluster.add(*(make_pod(f"low{i}").req(cpu="1").node(f"r{i}n0") for i in range(3)))
     cluster.add(*(pod.priority(5) for pod in members("g", 2, sub_group="a")))
     cluster.add(*(pod.priority(5) for pod in members("g", 2, sub_group="b")))
@@ -363,7 +360,7 @@ def test_a_group_evicts_others_so_that_every_sub_group_fits() -> None:
 def test_a_refusal_of_one_undoes_all_sub_groups() -> None:
     refusing = scripted("Refusing", permit=lambda: Status.unschedulable("not today"))
     cluster = cluster_of(*racks(4), plugins=(refusing,))
-    show(cluster, pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
     cluster.add(*members("g", 1, sub_group="a"), *members("g", 1, sub_group="b"))
     cluster.run()
     assert cluster.bound == []
@@ -419,14 +416,14 @@ def test_what_is_wrong_is_said_and_nothing_is_held_until_it_is_mended(
     asked: Json, sub_group: str, text: str
 ) -> None:
     cluster = cluster_of(*racks(4))
-    show(cluster, pod_group("g", asked))
+    cluster.add(pod_group("g", asked))
     pods = members("g", 2, sub_group=sub_group)
     cluster.add(*pods)
     run(cluster)
     assert cluster.bound == []
     assert notes(cluster) == [text]
     assert all(cluster.counted_on(pod) == "" for pod in pods)
-    show(cluster, pod_group("g", sub_groups({"name": sub_group, "minMember": 2})))
+    cluster.add(pod_group("g", sub_groups({"name": sub_group, "minMember": 2})))
     run(cluster)
     assert len(names_of(cluster, "g")) == 2
     assert cluster.is_at_rest()
@@ -435,12 +432,12 @@ def test_what_is_wrong_is_said_and_nothing_is_held_until_it_is_mended(
 def test_an_annotation_that_goes_lets_the_group_wait_and_its_return_lets_it_in() -> None:
     cluster = cluster_of(*racks(4))
     group = pod_group("g", sub_groups({"name": "a"}))
-    show(cluster, group)
-    hide(cluster, group)
+    cluster.add(group)
+    cluster.remove(group)
     cluster.add(*members("g", 2, sub_group="a"))
     run(cluster)
     assert cluster.bound == []
-    show(cluster, pod_group("g", sub_groups({"name": "a"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a"})))
     run(cluster)
     assert len(names_of(cluster, "g")) == 2
 
@@ -451,7 +448,7 @@ def test_as_many_sub_groups_as_are_possible_can_be_placed(nested: bool) -> None:
     parts: list[Json] = [{"name": f"s{i}"} for i in range(MOST_PARTS)]
     if nested:
         parts[1:] = [{"name": f"s{i}", "parent": f"s{i - 1}"} for i in range(1, MOST_PARTS)]
-    show(cluster, pod_group("g", sub_groups(*parts)))
+    cluster.add(pod_group("g", sub_groups(*parts)))
     cluster.add(*(pod for part in parts for pod in members("g", 1, sub_group=part["name"])))
     cluster.run()
     assert len(names_of(cluster, "g")) == MOST_PARTS
@@ -479,7 +476,7 @@ def test_sub_groups_of_equal_pods_are_placed_exactly_where_they_fit(
 ) -> None:
     cluster = cluster_of(*racks(*sizes))
     parts = [in_rack(f"s{i}", need) for i, need in enumerate(needs)]
-    show(cluster, pod_group("g", sub_groups(*parts)))
+    cluster.add(pod_group("g", sub_groups(*parts)))
     pods = [pod for i, n in enumerate(needs) for pod in members("g", n, sub_group=f"s{i}")]
     cluster.add(*pods, *members("g", extra, first=90, sub_group="s0"))
     cluster.run()
@@ -525,7 +522,7 @@ def test_no_sub_group_is_ever_in_part_and_domains_are_nested(data: Any) -> None:
     for part in parts:
         number = max(part["minMember"], data.draw(st.integers(0, 3)))
         pods += members("g", number, data.draw(st.sampled_from(["500m", "1"])), 0, part["name"])
-    show(cluster, built)
+    cluster.add(built)
     for pod in data.draw(st.permutations(pods)):
         cluster.add(pod)
         cluster.run()

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group
 
 from bayplan.api.kinds import NODE
 from bayplan.app.call_deadline import CallDeadline
@@ -183,7 +183,7 @@ def test_a_group_goes_on_without_the_member_that_a_plugin_does_not_return_for() 
                 loops()
 
     cluster = group_cluster(Picky)
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     watched = Deadline(cluster)
     pods = StuckPods(
         cluster.queue,

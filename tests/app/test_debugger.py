@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group
 from tests.scripted import scripted
 
 from bayplan.app import debugger as debugger_module
@@ -136,7 +136,7 @@ def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=5))
+    cluster.add(pod_group("g", minMember=5))
     cluster.add(*nodes(1), *members("g", 5))
     cluster.run()
     debugger = Debugger(cluster.core, Lists(None, {}), cluster.inbox)  # type: ignore[arg-type]

@@ -8,9 +8,8 @@ from typing import Any, cast
 from prometheus_client.parser import text_string_to_metric_families
 from tests.client.fault_server import FaultServer
 from tests.core_harness import Cluster, profile
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group
 from tests.queues import pod, queue, queue_cluster
-from tests.queues import show as show_queues
 from tests.scripted import scripted
 
 from bayplan.api.kinds import NODE
@@ -117,7 +116,7 @@ def test_waiting_groups_are_shown_by_place_and_attempts_by_reason() -> None:
     cluster = group_cluster()
     expose_world(cluster.metrics, cluster.core.world, Pulse())
     cluster.add(*nodes(1), *members("few", 2), *members("many", 9))
-    show(cluster, pod_group("few", minMember=3), pod_group("many", minMember=9))
+    cluster.add(pod_group("few", minMember=3), pod_group("many", minMember=9))
     cluster.run()
     now = samples(cluster.metrics)
     assert now["bayplan_waiting_groups", "gated"] == 1
@@ -130,7 +129,7 @@ def test_what_queues_have_is_shown_and_wrong_sums_are_found_and_mended() -> None
     cluster = queue_cluster()
     expose_world(cluster.metrics, cluster.core.world, Pulse())
     cluster.add(make_node("n").capacity(cpu="8", memory="8Gi", pods=9))
-    show_queues(cluster, queue("a", "x", guaranteed={"cpu": 2}, limit={"cpu": 3}))
+    cluster.add(queue("a", "x", guaranteed={"cpu": 2}, limit={"cpu": 3}))
     cluster.add(pod("p", "x", "2"), pod("q", "x", "2"))
     cluster.run()
     cluster.world.queues.refresh_shares()

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import structlog
 from tests.core_harness import Cluster, only, profile, uid_of
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group
 from tests.scripted import scripted
 
 from bayplan.api.kinds import POD, Kind
@@ -177,7 +177,7 @@ def test_a_group_that_could_not_be_bound_is_tried_by_the_new_configuration(
 ) -> None:
     cluster = group_cluster()
     cluster.writer.slow = True
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 2)
     cluster.add(*nodes(1), *pods)
     cluster.run()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.attempt.test_group import group, planner, search
-from tests.groups import group_cluster, members, nodes, pod_group, show
+from tests.groups import group_cluster, members, nodes, pod_group
 from tests.properties import length
 from tests.scripted import scripted
 
@@ -83,7 +83,7 @@ def test_the_bound_is_never_below_what_is_placed(data: Any) -> None:
         for kind in range(kinds)
         for pod in data.draw(some_pods(f"g{kind}", data.draw(st.integers(1, 8))))
     ]
-    show(cluster, pod_group("g", minMember=1))
+    cluster.add(pod_group("g", minMember=1))
     capacity = GroupCapacity(cluster.framework, pods)
     bound = capacity.at_most()
     column = cluster.nodes.label("zone")
@@ -102,7 +102,7 @@ def test_a_group_that_cannot_fit_is_rejected_before_any_of_it_is_placed() -> Non
     asked: list[str] = []
     cluster = group_cluster(scripted("Counting", filter=lambda: asked.append("")))
     cluster.add(*nodes(3))
-    show(cluster, pod_group("g", minMember=100))
+    cluster.add(pod_group("g", minMember=100))
     pods = [pod.spec(schedulerName="bayplan").obj() for pod in members("g", 100)]
     outcome = planner(cluster).plan(cluster.framework, group(cluster, "g"), pods).rejection
     assert outcome is not None

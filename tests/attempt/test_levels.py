@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import (
-    group_cluster,
-    members,
-    names_of,
-    pod_group,
-    racks,
-    racks_of,
-    show,
-    topology,
-)
+from tests.groups import group_cluster, members, names_of, pod_group, racks, racks_of, topology
 from tests.properties import length
 
 from bayplan.api.kinds import TOPOLOGY
@@ -42,7 +33,7 @@ def last_note(cluster: Cluster) -> str:
 
 def test_a_group_that_requires_a_rack_gets_the_tightest_that_holds_it() -> None:
     cluster = cluster_of(*racks(6, 2, 4, 5))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=4))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=4))
     cluster.add(*members("g", 4))
     cluster.run()
     assert racks_of(cluster, "g") == {"r2"}
@@ -52,7 +43,7 @@ def test_a_group_that_requires_a_rack_gets_the_tightest_that_holds_it() -> None:
 def test_a_rack_whose_one_node_holds_several_such_groups_stays_free_for_larger_ones() -> None:
     cluster = cluster_of(*racks(1, 1, cpu="10"))
     cluster.add(make_pod("other").req(cpu="8").node("r1n0"))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=2))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=2))
     cluster.add(*members("g", 2))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
@@ -60,7 +51,7 @@ def test_a_rack_whose_one_node_holds_several_such_groups_stays_free_for_larger_o
 
 def test_a_rack_that_holds_all_comes_before_a_tighter_one_for_the_minimum() -> None:
     cluster = cluster_of(*racks(3, 6, 8))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=3))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=3))
     cluster.add(*members("g", 5))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
@@ -69,7 +60,7 @@ def test_a_rack_that_holds_all_comes_before_a_tighter_one_for_the_minimum() -> N
 
 def test_a_group_that_no_rack_holds_is_told_the_best_ones_and_holds_nothing() -> None:
     cluster = cluster_of(*racks(3, 2, 1))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=4))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=4))
     pods = members("g", 4)
     cluster.add(*pods)
     cluster.run()
@@ -88,13 +79,13 @@ def test_a_group_that_no_rack_holds_is_told_the_best_ones_and_holds_nothing() ->
 def test_a_preferred_rack_gives_way_to_its_zone_and_that_to_any_node() -> None:
     cluster = cluster_of(*racks(3, 2, 4, 4))
     for name, size in (("a", 4), ("b", 4), ("c", 5)):
-        show(cluster, pod_group(name, topology(preferred="rack"), minMember=size))
+        cluster.add(pod_group(name, topology(preferred="rack"), minMember=size))
         cluster.add(*members(name, size))
         cluster.run()
     assert racks_of(cluster, "a") == {"r2"}
     assert racks_of(cluster, "b") == {"r3"}
     assert racks_of(cluster, "c") == {"r0", "r1"}
-    show(cluster, pod_group("d", topology(preferred="rack"), minMember=2))
+    cluster.add(pod_group("d", topology(preferred="rack"), minMember=2))
     cluster.add(*racks(0, 0, 0, 0, 1), *members("d", 2))
     cluster.run()
     assert names_of(cluster, "d") == set()
@@ -106,7 +97,7 @@ def test_a_preferred_rack_gives_way_to_its_zone_and_that_to_any_node() -> None:
 
 def test_a_preferred_rack_within_a_required_zone() -> None:
     cluster = cluster_of(*racks(2, 2, 1, 1))
-    show(cluster, pod_group("g", topology("zone", "rack"), minMember=3))
+    cluster.add(pod_group("g", topology("zone", "rack"), minMember=3))
     cluster.add(*members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r0", "r1"}
@@ -124,7 +115,7 @@ def test_a_domain_that_turns_out_too_small_gives_way_to_the_next() -> None:
             for i in range(3)
         )
     )
-    show(cluster, pod_group("g", topology(required="rack"), minMember=3))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=3))
     cluster.add(*(pod.label("app", "g") for pod in members("g", 3)))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
@@ -132,7 +123,7 @@ def test_a_domain_that_turns_out_too_small_gives_way_to_the_next() -> None:
 
 def test_late_members_are_kept_in_the_required_domain() -> None:
     cluster = cluster_of(*racks(3, 4))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=2))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=2))
     first = members("g", 2)
     cluster.add(*first)
     cluster.run()
@@ -151,7 +142,7 @@ def test_late_members_are_kept_in_the_required_domain() -> None:
 
 def test_late_members_are_drawn_to_the_preferred_domain_and_go_elsewhere_if_it_is_full() -> None:
     cluster = cluster_of(*racks(3, 9, 9, 9))
-    show(cluster, pod_group("g", topology(preferred="rack"), minMember=2))
+    cluster.add(pod_group("g", topology(preferred="rack"), minMember=2))
     cluster.add(*members("g", 2))
     cluster.run()
     cluster.add(*members("g", 1, first=2))
@@ -192,12 +183,12 @@ def test_late_members_are_drawn_to_the_preferred_domain_and_go_elsewhere_if_it_i
 def test_a_topology_that_there_is_not_is_said_on_the_group(asked: Any, text: str) -> None:
     first, second = (node.label("host", "h") for node in racks(1, 1, cpu="4"))
     cluster = cluster_of(first, second)
-    show(cluster, pod_group("g", asked, minMember=2))
+    cluster.add(pod_group("g", asked, minMember=2))
     cluster.add(*members("g", 2))
     cluster.run()
     assert cluster.bound == []
     assert last_note(cluster) == text
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
@@ -205,7 +196,7 @@ def test_a_topology_that_there_is_not_is_said_on_the_group(asked: Any, text: str
 
 def test_a_level_that_nodes_get_later_wakes_the_group() -> None:
     cluster = cluster_of(*racks(2))
-    show(cluster, pod_group("g", topology(required="room"), minMember=2))
+    cluster.add(pod_group("g", topology(required="room"), minMember=2))
     cluster.add(*members("g", 2))
     cluster.run()
     cluster.add(*(node.label("room", "a") for node in racks(2)))
@@ -216,12 +207,12 @@ def test_a_level_that_nodes_get_later_wakes_the_group() -> None:
 
 def test_an_empty_value_of_the_label_is_a_domain_like_any_other() -> None:
     cluster = cluster_of(*racks(2), *(node.label("rack", "") for node in racks(0, 3)))
-    show(cluster, pod_group("g", topology(required="rack"), minMember=3))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=3))
     cluster.add(*members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
     assert last_note(cluster) == 'Bound: 3 Pods, of which 3 are needed, in rack ""'
-    show(cluster, pod_group("h", topology(required="rack"), minMember=3))
+    cluster.add(pod_group("h", topology(required="rack"), minMember=3))
     cluster.add(*members("h", 3))
     cluster.run()
     assert last_note(cluster) == (
@@ -235,7 +226,7 @@ def test_levels_may_come_from_a_topology_of_kueue() -> None:
         b'{"metadata": {"name": "t", "uid": "t"}, "spec": {"levels": '
         b'[{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]}}'
     )
-    show(cluster, pod_group("g", topology(preferred="rack"), minMember=4))
+    cluster.add(pod_group("g", topology(preferred="rack"), minMember=4))
     cluster.tell(Changed(TOPOLOGY, TOPOLOGY.decode(body)))
     cluster.add(*members("g", 4))
     cluster.run()
@@ -244,7 +235,7 @@ def test_levels_may_come_from_a_topology_of_kueue() -> None:
 
 def test_a_label_in_no_hierarchy_is_a_level_of_its_own() -> None:
     cluster = cluster_of(*racks(1, 1, 1, 1), levels=[])
-    show(cluster, pod_group("g", topology(required="zone"), minMember=2))
+    cluster.add(pod_group("g", topology(required="zone"), minMember=2))
     cluster.add(*members("g", 2))
     cluster.run()
     assert racks_of(cluster, "g") in ({"r0", "r1"}, {"r2", "r3"})
@@ -262,7 +253,7 @@ def test_a_group_of_equal_pods_is_placed_exactly_where_it_fits(
 ) -> None:
     cluster = cluster_of(*racks(*sizes))
     asked = topology("rack") if required else topology(preferred="rack")
-    show(cluster, pod_group("g", asked, minMember=minimum))
+    cluster.add(pod_group("g", asked, minMember=minimum))
     cluster.add(*members("g", minimum + extra))
     cluster.run()
     placed, used = names_of(cluster, "g"), racks_of(cluster, "g")

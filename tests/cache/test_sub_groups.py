@@ -15,7 +15,7 @@ from bayplan.cache.sub_groups import SUB_GROUPS, Surplus
 def group_of(*items: Any, minimum: int = 0, **annotations: str) -> Group:
     """A group with these sub-groups."""
     asked = sub_groups(*items) | annotations
-    return of_pod_group(pod_group("g", asked, minMember=minimum), only_itself)
+    return of_pod_group(pod_group("g", asked, minMember=minimum).obj(), only_itself)
 
 
 TREE = (
@@ -44,7 +44,7 @@ def test_the_annotation_is_a_tree_and_every_minimum_at_least_that_of_the_parts()
 
 
 def test_a_group_without_sub_groups_is_a_tree_of_one() -> None:
-    group = of_pod_group(pod_group("g", topology("rack"), minMember=3), only_itself)
+    group = of_pod_group(pod_group("g", topology("rack"), minMember=3).obj(), only_itself)
     assert list(group.walk()) == [group]
     assert group.short({"": 2}) == [group]
     assert group.short({"": 1, "unknown": 2}) == []
@@ -151,6 +151,6 @@ def test_a_pod_may_go_as_long_as_its_group_and_all_its_sub_groups_have_enough() 
     ],
 )
 def test_an_annotation_that_cannot_be_is_a_fault_of_the_group(text: str, fault: str) -> None:
-    group = of_pod_group(pod_group("g", {SUB_GROUPS: text}, minMember=2), only_itself)
+    group = of_pod_group(pod_group("g", {SUB_GROUPS: text}, minMember=2).obj(), only_itself)
     assert group.fault == f"{SUB_GROUPS}: {fault}"
     assert group.parts == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests import groups, kubernetes_groups
+from tests import groups
 from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
@@ -35,12 +35,12 @@ def cluster_with_group(source: str) -> Cluster:
     """A node for four Pods, and a group of three with a minimum of two."""
     if source == "label":
         cluster = groups.group_cluster(Curfew)
-        groups.show(cluster, groups.pod_group("g", minMember=2))
+        cluster.add(groups.pod_group("g", minMember=2))
         cluster.add(*groups.nodes(1), *groups.members("g", 3))
     else:
-        cluster = kubernetes_groups.workload_cluster(Curfew)
-        kubernetes_groups.show(cluster, kubernetes_groups.gang("g", 2))
-        cluster.add(*groups.nodes(1), *kubernetes_groups.members("g", 3))
+        cluster = groups.workload_cluster(Curfew)
+        cluster.add(groups.gang("g", 2))
+        cluster.add(*groups.nodes(1), *groups.gang_members("g", 3))
     return cluster
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests import groups, kubernetes_groups
+from tests import groups
 from tests.core_harness import Cluster
 
 from bayplan.api.pod import Pod
@@ -61,12 +61,12 @@ def cluster_with_group(source: str, minimum: int, number: int) -> Cluster:
     """A node for three Pods, and a group."""
     if source == "label":
         cluster = groups.group_cluster(Notes)
-        groups.show(cluster, groups.pod_group("g", minMember=minimum))
+        cluster.add(groups.pod_group("g", minMember=minimum))
         cluster.add(*groups.nodes(1, cpu="3"), *groups.members("g", number))
     else:
-        cluster = kubernetes_groups.workload_cluster(Notes)
-        kubernetes_groups.show(cluster, kubernetes_groups.gang("g", minimum))
-        cluster.add(*groups.nodes(1, cpu="3"), *kubernetes_groups.members("g", number))
+        cluster = groups.workload_cluster(Notes)
+        cluster.add(groups.gang("g", minimum))
+        cluster.add(*groups.nodes(1, cpu="3"), *groups.gang_members("g", number))
     return cluster
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.properties import length
-from tests.queues import name_space, queue, queues_profile, show
+from tests.queues import name_space, queue, queues_profile
 
 from bayplan.app.assembly import make_profiles
 from bayplan.config import parse_config
@@ -76,8 +76,8 @@ def run(seed: int, *, tenants: bool, questions: bool) -> dict[str, Any]:
     for name in ("red", "blue"):
         name_space(cluster, name)
     if tenants:
-        show(cluster, queue("red", "red", guaranteed={"cpu": "4"}, limit={"cpu": "9"}))
-        show(cluster, queue("blue", "blue", guaranteed={"cpu": "6"}, limit={"cpu": "8"}))
+        cluster.add(queue("red", "red", guaranteed={"cpu": "4"}, limit={"cpu": "9"}))
+        cluster.add(queue("blue", "blue", guaranteed={"cpu": "6"}, limit={"cpu": "8"}))
     cluster.add(*(make_node(f"n{i}").capacity(cpu="5", memory="8Gi", pods=9) for i in range(3)))
     other = second_generation(cluster) if questions else None
     for builder in pods_of(random):

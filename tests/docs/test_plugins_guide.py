@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.guide import SOURCES, instance, load
-from tests.kubernetes_groups import gang, show
+from tests.groups import gang
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.explain.explanation import explain
@@ -264,7 +264,7 @@ def test_emptiest_rack_decides_between_racks_that_hold_a_group(tmp_path: Path) -
     decides = {"placementScore": {"enabled": [{"name": "EmptiestRack", "weight": 100}]}}
     cluster = load(tmp_path, "EmptiestRack", decides, gates)
     cluster.add(node("full", rack="r1"), node("empty", rack="r2"), pod("old").node("full"))
-    show(cluster, gang("g", 1, schedulingConstraints={"topology": [{"key": "rack"}]}))
+    cluster.add(gang("g", 1, schedulingConstraints={"topology": [{"key": "rack"}]}))
     assert where(cluster, pod("g-0").pod_group("g")) == "empty"
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import racks_of
-from tests.kubernetes_groups import conditions, gang, show, workload_cluster
+from tests.groups import conditions, gang, racks_of, workload_cluster
 from tests.properties import length
 from tests.test_kubernetes_topology import GATES, RACK, cluster_of
 
@@ -80,7 +79,7 @@ def a_node(rack: int, number: int, *, ssd: bool = False) -> NodeBuilder:
 
 def group_of(cluster: Cluster, name: str, kind: str, size: int, minimum: int) -> list[PodBuilder]:
     """Show a group that wants one rack, and its Pods."""
-    show(cluster, gang(name, minimum, schedulingConstraints=RACK))
+    cluster.add(gang(name, minimum, schedulingConstraints=RACK))
     pods = [
         KINDS[kind](make_pod(f"{name}-{i}").pod_group(name).req(cpu="500m")) for i in range(size)
     ]

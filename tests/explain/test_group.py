@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import (
-    group_cluster,
-    members,
-    nodes,
-    pod_group,
-    racks,
-    show,
-    sub_groups,
-    topology,
-)
+from tests.groups import group_cluster, members, nodes, pod_group, racks, sub_groups, topology
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
@@ -32,7 +23,7 @@ def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:
 
 def test_the_plan_of_a_group_that_fits_is_shown_and_holds_nothing() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 3, cpu="2")
     cluster.add(*nodes(1), *pods)
     assert explained(cluster, *pods) == {
@@ -50,7 +41,7 @@ def test_the_plan_of_a_group_that_fits_is_shown_and_holds_nothing() -> None:
 def test_the_domain_of_each_sub_group_is_shown() -> None:
     cluster = group_cluster()
     asked = sub_groups({"name": "a", "requiredTopology": "rack"}, {"name": "b"})
-    show(cluster, pod_group("g", topology("zone") | asked))
+    cluster.add(pod_group("g", topology("zone") | asked))
     pods = [*members("g", 1, sub_group="a"), *members("g", 1, sub_group="b")]
     cluster.add(*racks(2), *pods)
     verdict = explained(cluster, *pods)
@@ -62,7 +53,7 @@ def test_the_domain_of_each_sub_group_is_shown() -> None:
 
 def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=5))
+    cluster.add(pod_group("g", minMember=5))
     pods = members("g", 5)
     cluster.add(*nodes(1), *pods)
     verdict = explained(cluster, *pods)
@@ -73,7 +64,7 @@ def test_why_a_group_does_not_fit_is_what_its_event_says() -> None:
 
 def test_who_would_be_evicted_is_shown_and_nobody_is() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = [pod.priority(10) for pod in members("g", 2)]
     cluster.add(*nodes(1), make_pod("low").req(cpu="3").node("n0"), *pods)
     verdict = explained(cluster, *pods)
@@ -86,7 +77,7 @@ def test_who_would_be_evicted_is_shown_and_nobody_is() -> None:
 
 def test_who_is_missing_and_why_is_told() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 3)
     pods[1].gate("example.com/later")
     pods[2].spec(schedulerName="other")
@@ -106,7 +97,7 @@ def test_who_is_missing_and_why_is_told() -> None:
 
 def test_a_group_that_has_begun_is_said_to_have() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=1))
+    cluster.add(pod_group("g", minMember=1))
     first, second = members("g", 2)
     cluster.add(*nodes(1), first.node("n0"), second)
     assert explained(cluster, first, second) == {
@@ -131,7 +122,7 @@ def test_without_coscheduling_that_is_what_is_said() -> None:
 
 def test_a_pod_is_told_what_becomes_of_it_with_its_group() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 3, cpu="2")
     alone, *_ = members("alone", 1)
     alone.json["metadata"]["labels"].clear()
@@ -144,7 +135,7 @@ def test_a_pod_is_told_what_becomes_of_it_with_its_group() -> None:
 
 def test_nominated_pods_of_a_group_stay_nominated() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     first, second = members("g", 2, cpu="2")
     cluster.add(*nodes(1), second, first.nominated("n0"))
     assert len(explained(cluster, first, second)["plan"]) == 2

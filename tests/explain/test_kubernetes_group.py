@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import nodes, racks
-from tests.kubernetes_groups import basic, conditions, gang, members, show, workload_cluster
+from tests.groups import basic, conditions, gang, gang_members, nodes, racks, workload_cluster
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
@@ -20,8 +19,8 @@ def explained(cluster: Cluster, *pods: PodBuilder, group: str = "g") -> Any:
 
 def test_the_nodes_of_a_gang_that_fits_are_shown_and_nothing_is_held() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    pods = members("g", 2)
+    cluster.add(gang("g", 2))
+    pods = gang_members("g", 2)
     cluster.add(*nodes(1), *pods)
     assert explained(cluster, *pods) == {
         "group": "default/g",
@@ -36,8 +35,8 @@ def test_the_nodes_of_a_gang_that_fits_are_shown_and_nothing_is_held() -> None:
 
 def test_why_a_gang_does_not_fit_is_what_its_condition_says() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 6))
-    pods = members("g", 6)
+    cluster.add(gang("g", 6))
+    pods = gang_members("g", 6)
     cluster.add(*nodes(1), *pods)
     verdict = explained(cluster, *pods)
     assert cluster.nodes.pod_count.sum() == 0
@@ -52,8 +51,8 @@ def test_why_a_gang_does_not_fit_is_what_its_condition_says() -> None:
 def test_the_domain_of_a_group_that_asks_for_one_is_named() -> None:
     gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
     cluster = workload_cluster(gates=gates)
-    show(cluster, gang("g", 3, schedulingConstraints={"topology": [{"key": "rack"}]}))
-    pods = members("g", 3)
+    cluster.add(gang("g", 3, schedulingConstraints={"topology": [{"key": "rack"}]}))
+    pods = gang_members("g", 3)
     cluster.add(*racks(2, 3), *pods)
     verdict = explained(cluster, *pods)
     assert verdict["domain"] == {"level": "rack", "value": "r1"}
@@ -62,8 +61,8 @@ def test_the_domain_of_a_group_that_asks_for_one_is_named() -> None:
 
 def test_of_a_basic_group_some_pods_may_fail_alone() -> None:
     cluster = workload_cluster()
-    show(cluster, basic("g"))
-    pods = members("g", 6)
+    cluster.add(basic("g"))
+    pods = gang_members("g", 6)
     cluster.add(*nodes(1), *pods)
     verdict = explained(cluster, *pods)
     assert len(verdict["plan"]) == 4
@@ -73,9 +72,9 @@ def test_of_a_basic_group_some_pods_may_fail_alone() -> None:
 
 def test_who_would_be_evicted_for_a_gang_is_shown_and_nobody_is() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2, priority=9))
+    cluster.add(gang("g", 2, priority=9))
     low = [make_pod(f"low-{i}").req(cpu="1").node("n0") for i in range(4)]
-    pods = [pod.priority(9) for pod in members("g", 2)]
+    pods = [pod.priority(9) for pod in gang_members("g", 2)]
     cluster.add(*nodes(1), *low, *pods)
     verdict = explained(cluster, *low, *pods)
     assert len(verdict["victims"]) == 2
@@ -85,8 +84,8 @@ def test_who_would_be_evicted_for_a_gang_is_shown_and_nobody_is() -> None:
 
 def test_a_gang_that_gathers_says_what_it_waits_for() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 3))
-    pods = members("g", 2)
+    cluster.add(gang("g", 3))
+    pods = gang_members("g", 2)
     cluster.add(*nodes(1), *pods)
     verdict = explained(cluster, *pods)
     assert (
@@ -96,8 +95,8 @@ def test_a_gang_that_gathers_says_what_it_waits_for() -> None:
 
 def test_a_gated_pod_is_shown_as_what_holds_its_group() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    pods = members("g", 2)
+    cluster.add(gang("g", 2))
+    pods = gang_members("g", 2)
     pods[0].gate("example.com/wait")
     cluster.add(*nodes(1), *pods)
     verdict = explained(cluster, *pods)
@@ -107,10 +106,10 @@ def test_a_gated_pod_is_shown_as_what_holds_its_group() -> None:
 
 def test_a_group_of_which_all_pods_are_being_deleted_is_not_tried() -> None:
     cluster = workload_cluster()
-    (leaving,) = members("g", 1)
-    (gone,) = members("g", 1, first=1)
+    (leaving,) = gang_members("g", 1)
+    (gone,) = gang_members("g", 1, first=1)
     cluster.add(*nodes(1), leaving.terminating(), gone.node("n0"))
-    show(cluster, basic("g"))
+    cluster.add(basic("g"))
     verdict = explained(cluster, leaving, gone)
     assert verdict["message"] == "none of its Pods can be placed"
     assert list(verdict["held"]) == ["default/g-0"]
@@ -118,15 +117,15 @@ def test_a_group_of_which_all_pods_are_being_deleted_is_not_tried() -> None:
 
 def test_without_the_feature_gate_it_is_said_that_nothing_places_the_group() -> None:
     cluster = Cluster()
-    (pod,) = members("g", 1)
+    (pod,) = gang_members("g", 1)
     cluster.add(*nodes(1), pod)
     assert "GenericWorkload" in explained(cluster, pod)["message"]
 
 
 def test_a_pod_is_explained_together_with_its_group() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 5))
-    pods = members("g", 5)
+    cluster.add(gang("g", 5))
+    pods = gang_members("g", 5)
     cluster.add(*nodes(1), *pods)
     explainer = GroupExplainer(cluster.core.profiles, cluster.world, cluster.core.placers)
     first, last = (explainer.of_pod(pods[i].obj()) for i in (0, 4))
@@ -137,8 +136,8 @@ def test_a_pod_is_explained_together_with_its_group() -> None:
 
 def test_nominated_pods_of_a_gang_stay_nominated() -> None:
     cluster = workload_cluster()
-    show(cluster, gang("g", 2))
-    first, second = members("g", 2)
+    cluster.add(gang("g", 2))
+    first, second = gang_members("g", 2)
     cluster.add(*nodes(1), second, first.nominated("n0"))
     assert len(explained(cluster, first, second)["plan"]) == 2
     assert cluster.world.nominator.nominated_node(first.obj().uid) == "n0"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import groups_profile, members, nodes, pod_group, show
+from tests.groups import groups_profile, members, nodes, pod_group
 from tests.properties import length
 from tests.queues import queue
-from tests.queues import show as show_queues
 
 from bayplan.plugins.backfill import DURATION, Backfill, Reservation, duration_of
 from bayplan.testing import PodBuilder, make_pod
@@ -69,7 +68,7 @@ class Machine:
 
     def group(self, size: int, name: str = "g", cpu: str = "4") -> None:
         """A group of Pods that fill a node each, and are kept."""
-        show(self.cluster, pod_group(name, minMember=size))
+        self.cluster.add(pod_group(name, minMember=size))
         self.submit(*members(name, size, cpu=cpu))
 
     def delete(self, name: str) -> None:
@@ -257,7 +256,7 @@ def test_a_queue_has_one_reservation_within_its_limit(
     spec: dict[str, Any], reserved_for: list[str]
 ) -> None:
     machine = Machine(2, "FairShare")
-    show_queues(machine.cluster, queue("a", "default", **spec))
+    machine.cluster.add(queue("a", "default", **spec))
     machine.submit(small("one"), seconds=500)
     machine.submit(small("two", 4), seconds=300)
     for name in ("g", "h"):

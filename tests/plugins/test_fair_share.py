@@ -7,22 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import kubernetes_groups
+from tests import groups
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
-from tests.groups import show as show_groups
 from tests.properties import length
-from tests.queues import (
-    hide,
-    name_space,
-    pod,
-    pods,
-    queue,
-    queue_cluster,
-    queues_profile,
-    show,
-    used,
-)
+from tests.queues import name_space, pod, pods, queue, queue_cluster, queues_profile, used
 from tests.scripted import scripted
 
 from bayplan.queue.places import Place
@@ -34,7 +23,7 @@ def cluster_with(*queues: object, plugins: tuple[str, ...] = ()) -> Cluster:
     cluster = queue_cluster(*plugins)
     for name in ("n1", "n2"):
         cluster.add(make_node(name).capacity(cpu="8", memory="64Gi", pods=110))
-    show(cluster, *queues)  # type: ignore[arg-type]
+    cluster.add(*queues)  # type: ignore[arg-type]
     return cluster
 
 
@@ -82,7 +71,7 @@ def test_a_pod_that_asks_for_nothing_of_what_is_exceeded_passes() -> None:
     cluster = cluster_with()
     cluster.add(pod("p", "x", "4"))
     cluster.run()
-    show(cluster, queue("a", "x", limit={"cpu": 1}))
+    cluster.add(queue("a", "x", limit={"cpu": 1}))
     cluster.add(pod("idle", "x", "0"))
     cluster.run()
     assert [name for name, _ in cluster.bound] == ["p", "idle"]
@@ -99,9 +88,9 @@ def test_a_held_pod_wakes_when_the_limit_is(change: str) -> None:
     assert cluster.place(waiting) is Place.UNSCHEDULABLE
     if change == "raised":
         spec = {"matchLabels": {"team": "a"}}
-        show(cluster, queue("a", namespaceSelector=spec, limit={"cpu": 2}))
+        cluster.add(queue("a", namespaceSelector=spec, limit={"cpu": 2}))
     elif change == "gone":
-        hide(cluster, held)
+        cluster.remove(held)
     else:
         name_space(cluster, "x", team="b")
     cluster.wait(11)
@@ -155,7 +144,7 @@ def test_room_within_a_limit_that_is_too_little_for_a_group_is_for_a_pod(first: 
     running = pods("r", 2, "default")
     cluster.add(*running)
     cluster.run()
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     waiting = {"group": members("g", 2), "pod": [pod("single", "default")]}
     for which in ("group", "pod") if first == "group" else ("pod", "group"):
         cluster.add(*waiting[which])
@@ -172,7 +161,7 @@ def test_a_group_that_is_woken_and_fits_on_no_node_leaves_its_room_to_a_pod() ->
     running = pod("r", "default", "2")
     cluster.add(running)
     cluster.run()
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     nowhere = [pod.spec(nodeSelector={"no": "node"}) for pod in members("g", 2)]
     cluster.add(*nowhere)
     cluster.run()
@@ -187,7 +176,7 @@ def test_a_group_that_is_woken_and_fits_on_no_node_leaves_its_room_to_a_pod() ->
 
 def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
-    show_groups(cluster, pod_group("g", minMember=4))
+    cluster.add(pod_group("g", minMember=4))
     cluster.add(*members("g", 4))
     cluster.run()
     assert cluster.bound == []
@@ -198,7 +187,7 @@ def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
         "QueueLimit",
         "the group default/g would exceed the limit of cpu of queue a",
     )
-    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.add(queue("a", "default", limit={"cpu": 4}))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
@@ -211,19 +200,19 @@ def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_
         counting, profiles=[queues_profile("Counting")], feature_gates="GenericWorkload=true"
     )
     cluster.add(make_node("n1").capacity(cpu="8", memory="64Gi", pods=110))
-    show(cluster, queue("a", "default", limit={"cpu": 3}))
-    kubernetes_groups.show(cluster, kubernetes_groups.gang("g", 4))
-    cluster.add(*kubernetes_groups.members("g", 4))
+    cluster.add(queue("a", "default", limit={"cpu": 3}))
+    cluster.add(groups.gang("g", 4))
+    cluster.add(*groups.gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     assert asked == []
     text = "QueueLimit: limit of cpu of queue a is 3: 0 used, 4 requested"
-    assert text in kubernetes_groups.conditions(cluster)[-1][3]
+    assert text in groups.conditions(cluster)[-1][3]
     assert cluster.verdict == (
         "QueueLimit",
         "the group default/g would exceed the limit of cpu of queue a",
     )
-    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.add(queue("a", "default", limit={"cpu": 4}))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
@@ -231,7 +220,7 @@ def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_
 
 def test_members_beyond_the_minimum_come_along_as_far_as_the_limit_goes() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.add(*members("g", 4))
     cluster.run()
     assert len(names_of(cluster, "g")) == 3
@@ -278,7 +267,7 @@ def test_a_group_of_several_queues_keeps_to_the_limits_of_all(held: str, limit: 
         queue("rest", "default", parent="all", **limits.get("rest", {})),
         plugins=("Coscheduling",),
     )
-    show_groups(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     leader, *workers = members("g", 3)
     amounts = {"cpu": "2", "memory": "1Gi"}
     leader.spec(containers=[{"resources": {"requests": amounts, "limits": amounts}}])
@@ -298,7 +287,7 @@ def test_a_group_of_several_queues_evicts_nobody() -> None:
     )
     cluster.add(*pods("y", 16, "y"))
     cluster.run()
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     leader, worker = members("g", 2)
     amounts = {"cpu": "1", "memory": "1Gi"}
     leader.spec(containers=[{"resources": {"requests": amounts, "limits": amounts}}])

@@ -78,7 +78,7 @@ def trees(draw: st.DrawFn) -> list[Queue]:
             reclaimable=draw(st.booleans()) or draw(st.booleans()),
             parent=draw(st.sampled_from(["", *names[:index]])),
             created=index,
-        )
+        ).obj()
         for index, name in enumerate(names)
     ]
 
@@ -116,7 +116,7 @@ def test_a_taker_and_its_ancestors_stay_within_what_is_guaranteed(
     guaranteed_to_taker: int, rules: dict[str, str]
 ) -> None:
     queues = [queue("a"), queue("p", created=1), queue("taker", parent="p", created=2)]
-    structure = Structure(queues)
+    structure = Structure(builder.obj() for builder in queues)
     rows = {structure.name(row): row for row in range(len(structure))}
     used, guaranteed, shares = np.zeros((3, len(structure), 1), np.int64)
     for name, amounts in {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, show, sub_groups
+from tests.groups import group_cluster, members, nodes, pod_group, sub_groups
 from tests.preemption.test_budgets import budget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -20,7 +20,7 @@ def cluster_with(room: int, placed: int, *, minimum: int = 3, controlled: bool =
     """A group of three Pods, of which so many run already, and ``room`` for all of them."""
     cluster = group_cluster(evictIncompleteAfter=f"{PATIENCE}s")
     cluster.add(*nodes(1, str(room)))
-    show(cluster, pod_group("g", minMember=minimum))
+    cluster.add(pod_group("g", minMember=minimum))
     cluster.add(*group(placed, controlled=controlled))
     cluster.scheduler.active = True
     cluster.run()
@@ -154,7 +154,7 @@ def test_a_sub_group_below_its_minimum_is_incomplete() -> None:
     cluster = group_cluster(evictIncompleteAfter="60s")
     cluster.add(*nodes(1, "3"))
     parts = sub_groups({"name": "a", "minMember": 2}, {"name": "b", "minMember": 1})
-    show(cluster, pod_group("g", parts, minMember=3))
+    cluster.add(pod_group("g", parts, minMember=3))
     first, second = members("g", 2, sub_group="a")
     others = members("g", 2, sub_group="b")
     for pod in (first, second, *others):
@@ -168,7 +168,7 @@ def test_a_sub_group_below_its_minimum_is_incomplete() -> None:
 def test_without_the_argument_everything_stays() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(1, "2"))
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*group(2))
     cluster.scheduler.active = True
     wait(cluster, 10 * PATIENCE)

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import members, pod_group
-from tests.groups import show as show_groups
-from tests.kubernetes_groups import gang, workload_cluster
-from tests.kubernetes_groups import members as gang_members
-from tests.kubernetes_groups import show as show_gangs
+from tests.groups import gang, gang_members, members, pod_group, workload_cluster
 from tests.plugins.test_reclaim import cluster_with, settle, victims
-from tests.queues import pod, pods, queue, queues_profile, show, used
+from tests.queues import pod, pods, queue, queues_profile, used
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
@@ -194,7 +190,7 @@ def test_on_the_only_node_that_will_do_one_goes_that_counts_for_the_limit_too() 
 
 def test_members_above_the_minimum_of_a_group_go_first_and_what_is_left_goes_together() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 4}), plugin="Coscheduling")
-    show_groups(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*(one.node("n0") for one in members("g", 4)))
     cluster.add(pod("one", "default", priority=5))
     settle(cluster)
@@ -350,7 +346,7 @@ def test_a_limit_that_is_raised_meanwhile_lets_it_in_at_once() -> None:
     cluster.add(taker := high())
     cluster.run()
     terminating(cluster, *low(4))
-    show(cluster, queue("a", "x", limit={"cpu": 5}))
+    cluster.add(queue("a", "x", limit={"cpu": 5}))
     cluster.wait(11)
     cluster.run()
     assert cluster.node_of(taker)
@@ -446,9 +442,9 @@ def test_room_under_a_limit_is_kept_for_a_pod_group_of_kubernetes() -> None:
     cluster = workload_cluster(profiles=[queues_profile()])
     cluster.writer.on_deleted = None
     cluster.add(*(make_node(f"n{i}").capacity(cpu="4", memory="64Gi", pods=110) for i in range(2)))
-    show(cluster, queue("a", "default", limit={"cpu": 4}))
+    cluster.add(queue("a", "default", limit={"cpu": 4}))
     cluster.add(*(running := [pod(f"low-{i}", "default", "2").node("n0") for i in range(2)]))
-    show_gangs(cluster, gang("g", 2, priority=5))
+    cluster.add(gang("g", 2, priority=5))
     cluster.add(*(takers := [one.priority(5) for one in gang_members("g", 2)]))
     cluster.run()
     assert victims(cluster) == {"low": 1}

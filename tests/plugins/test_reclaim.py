@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import members, names_of, pod_group
-from tests.groups import show as show_groups
 from tests.properties import length
-from tests.queues import pod, pods, queue, queues_profile, show, used
+from tests.queues import pod, pods, queue, queues_profile, used
 
 from bayplan.inbox.messages import ActivatePods
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
@@ -26,7 +25,7 @@ def cluster_with(*queues: object, nodes: int = 2, cpu: str = "4", **plugin: str)
     cluster.writer.on_bound = cluster._show_bound
     for i in range(nodes):
         cluster.add(make_node(f"n{i}").capacity(cpu=cpu, memory="64Gi", pods=110))
-    show(cluster, *queues)  # type: ignore[arg-type]
+    cluster.add(*queues)  # type: ignore[arg-type]
     return cluster
 
 
@@ -216,7 +215,7 @@ def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
         plugin="Coscheduling",
     )
     cluster.add(*(pod(f"low-{i}", "default").node("n0") for i in range(number)))
-    show_groups(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     cluster.add(*(one.priority(5) for one in members("g", 3)))
     settle(cluster)
     assert victims(cluster) == {"low": number}
@@ -226,7 +225,7 @@ def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
 def test_a_group_that_a_limit_holds_back_evicts_no_more_than_it_has_to() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 6}), plugin="Coscheduling")
     cluster.add(*(pod(f"low-{i}", "default").node(f"n{i % 2}") for i in range(6)))
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.add(*(one.priority(5) for one in members("g", 2)))
     settle(cluster)
     assert victims(cluster) == {"low": 2}
@@ -242,7 +241,7 @@ def test_a_group_that_a_limit_holds_back_whoever_goes_evicts_nobody(
     cluster.add(pod("low", "default").node("n0"), pod("high", "default", "1", 9).node("n0"))
     cluster.add(*(pod(f"b-{i}", "y").node(f"n{int(i > 1)}") for i in range(6)))
     monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     cluster.add(*(one.priority(5) for one in members("g", 2)))
     settle(cluster, 1)
     assert victims(cluster) == {}
@@ -307,7 +306,7 @@ def test_a_group_takes_room_for_all_of_its_minimum_from_several_tenants() -> Non
     )
     for name, namespace in zip("bcd", "yzw", strict=True):
         fill(cluster, name, 4, namespace)
-    show_groups(cluster, pod_group("g", minMember=6))
+    cluster.add(pod_group("g", minMember=6))
     cluster.add(*members("g", 6))
     settle(cluster)
     assert len(names_of(cluster, "g")) == 6

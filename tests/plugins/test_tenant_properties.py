@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster, profile
 from tests.properties import length
-from tests.queues import pod, queue, queues_profile, show
+from tests.queues import pod, queue, queues_profile
 
 from bayplan.api.kinds import POD_GROUP
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
@@ -56,7 +56,7 @@ def world(tenancy: Json, specs: dict[str, Json]) -> Cluster:
     cluster.writer.on_bound = cluster._show_bound
     for i in range(3):
         cluster.add(make_node(f"n{i}").capacity(cpu="4", memory="64Gi", pods=110))
-    show(cluster, *(queue(name, TENANTS.get(name, ""), **spec) for name, spec in specs.items()))
+    cluster.add(*(queue(name, TENANTS.get(name, ""), **spec) for name, spec in specs.items()))
     return cluster
 
 
@@ -187,7 +187,7 @@ def test_the_bound_rules_out_nothing_that_a_search_finds(
                 patch.setattr(ReclaimRule, "_rules_out", lambda *_: None)
             cluster = world(queues_profile("Coscheduling"), specs)
             if nested:
-                show(cluster, queue("all"))
+                cluster.add(queue("all"))
             cluster.add(*pods)
             taking = [waiting(f"taker-{i}", namespace, cpu, priority) for i in range(size)]
             if size > 1:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.groups import gang
 from tests.handles import make_handle
-from tests.kubernetes_groups import gang
 from tests.plugins.harness import hint, make, table_of
 
 from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE
@@ -21,7 +21,7 @@ POD = make_pod("g-0").pod_group("g").obj()
 def plugin_for(**spec: Any) -> TopologyPlacementGenerator:
     """The plugin in a cluster that has the PodGroup g."""
     handle = make_handle()
-    handle.objects.set(KUBERNETES_POD_GROUP, gang("g", 1, **spec))
+    handle.objects.set(KUBERNETES_POD_GROUP, gang("g", 1, **spec).obj())
     return make(TopologyPlacementGenerator, handle)
 
 
@@ -32,7 +32,7 @@ def test_there_is_a_placement_for_each_value_by_name() -> None:
         make_node("c").label("rack", "r1"),
         make_node("d").label("rack", "r2"),
     )
-    group = PodGroupInfo(gang("g", 1, schedulingConstraints=RACK), (POD,), ())
+    group = PodGroupInfo(gang("g", 1, schedulingConstraints=RACK).obj(), (POD,), ())
     placements = plugin_for().generate_placements(CycleState(), group, nodes)
     assert isinstance(placements, list)
     names = {

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
-from tests.groups import show as show_groups
-from tests.queues import hide, name_space, pod, pods, queue, queue_cluster, show
+from tests.queues import name_space, pod, pods, queue, queue_cluster
 
 from bayplan.testing import PodBuilder, make_node
 
@@ -17,7 +16,7 @@ def cluster_with(*queues: object, cpu: str = "100", **args: object) -> Cluster:
     """One node."""
     cluster = queue_cluster(**args)
     cluster.add(make_node("n").capacity(cpu=cpu, memory="64Gi", pods=1000))
-    show(cluster, *queues)  # type: ignore[arg-type]
+    cluster.add(*queues)  # type: ignore[arg-type]
     return cluster
 
 
@@ -76,8 +75,8 @@ def test_a_queue_that_comes_late_does_not_catch_up_on_attempts() -> None:
 
 def test_a_group_counts_as_many_attempts_as_it_has_pods() -> None:
     cluster = queue_cluster("Coscheduling")
-    show(cluster, queue("a", "default"), queue("b", "y"))
-    show_groups(cluster, pod_group("g", minMember=10), pod_group("h", minMember=10))
+    cluster.add(queue("a", "default"), queue("b", "y"))
+    cluster.add(pod_group("g", minMember=10), pod_group("h", minMember=10))
     cluster.add(*members("g", 10), *members("h", 10), *pods("b", 30, "y"))
     order = []
     while (queued := cluster.queue.pop()) is not None:
@@ -146,8 +145,8 @@ def test_pods_are_arranged_anew_when_queues_and_namespaces_change() -> None:
     cluster = cluster_with(made := queue("a", "x"))
     cluster.add(*pods("p", 3, "x"), pod("high", "x", priority=5))
     name_space(cluster, "x", team="t")
-    show(cluster, queue("b", namespaceSelector={"matchLabels": {"team": "t"}}))
-    hide(cluster, made)
+    cluster.add(queue("b", namespaceSelector={"matchLabels": {"team": "t"}}))
+    cluster.remove(made)
     assert len(cluster.queue.pending_pods()) == 6
     assert tried(cluster, 9) == ["high", "p-0", "p-1", "p-2"]
 

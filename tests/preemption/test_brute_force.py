@@ -12,9 +12,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.groups import nodes
+from tests.groups import SOURCES, Source, cluster_of_all, every_source, nodes
 from tests.properties import length
-from tests.sources import SOURCES, Source, cluster_of_all, every_source
 
 from bayplan.testing import PodBuilder, make_pod
 
@@ -53,7 +52,7 @@ class SmallWorld:
         self._put_group(data, source)
         cpu, self.minimum = draw(st.integers(1, CPUS)), draw(st.integers(1, 3))
         self.cpu = cpu
-        preemptor.show(self.cluster, self.minimum, priority=PRIORITY, name="h")
+        self.cluster.add(preemptor.group(self.minimum, priority=PRIORITY, name="h"))
         pods = self.pods = preemptor.members(self.minimum, str(cpu), name="h")
         self.cluster.add(*(pod.priority(PRIORITY) for pod in pods))
         self.cluster.cycle()
@@ -76,7 +75,7 @@ class SmallWorld:
         if not names:
             return
         minimum = data.draw(st.integers(1, len(names)))
-        source.show(self.cluster, minimum, priority=priority)
+        self.cluster.add(source.group(minimum, priority=priority))
         self.members = frozenset(names)
         # Kubernetes' has the disruption mode All.
         self.needed = minimum if source.later_ones_go_singly else len(names)

@@ -11,16 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.groups import groups_profile, pod_group
+from tests.groups import GATE, gang, gang_members, groups_profile, pod_group
 from tests.groups import members as label_members
-from tests.groups import show as show_groups
-from tests.kubernetes_groups import GATE, gang
-from tests.kubernetes_groups import members as gang_members
-from tests.kubernetes_groups import show as show_gangs
 from tests.plugins.capacity_scheduling.world import PROFILE as QUOTA_PROFILE
 from tests.plugins.capacity_scheduling.world import quota
 from tests.queues import queue, queues_profile
-from tests.queues import show as show_queues
 from tests.slow_api import SlowApi, SlowCluster
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -122,7 +117,7 @@ def replaced_gangs(world: World) -> None:
     """The same of a PodGroup of Kubernetes."""
     world.fill("low", world.size)
     size = world.draw(st.integers(1, world.size))
-    show_gangs(world.cluster, gang("high-g", size, priority=HIGH))
+    world.cluster.add(gang("high-g", size, priority=HIGH))
     world.slow.create(*(p.priority(HIGH) for p in gang_members("high-g", size)))
     world.need = world.takers = size
 
@@ -131,7 +126,7 @@ def replaced_gangs(world: World) -> None:
         if len(waiting) == size:
             for name in waiting:
                 world.api.end(name)
-            show_gangs(world.cluster, gang("high-h", size, priority=HIGH))
+            world.cluster.add(gang("high-h", size, priority=HIGH))
             world.slow.create(*(p.priority(HIGH) for p in gang_members("high-h", size)))
 
     world.others = others
@@ -162,7 +157,7 @@ def groups_of(world: World, most: int) -> None:
     size = world.draw(st.integers(1, most))
     number = world.draw(st.integers(1, most // size))
     for group in range(number):
-        show_groups(world.cluster, pod_group(f"high{group}", minMember=size))
+        world.cluster.add(pod_group(f"high{group}", minMember=size))
         world.slow.create(*(p.priority(HIGH) for p in label_members(f"high{group}", size)))
     world.need = world.takers = number * size
 
@@ -179,7 +174,7 @@ def gangs(world: World) -> None:
     size = world.draw(st.integers(1, world.size))
     number = world.draw(st.integers(1, world.size // size))
     for group in range(number):
-        show_gangs(world.cluster, gang(f"high{group}", size, priority=HIGH))
+        world.cluster.add(gang(f"high{group}", size, priority=HIGH))
         world.slow.create(*(p.priority(HIGH) for p in gang_members(f"high{group}", size)))
     world.need = world.takers = number * size
 
@@ -189,7 +184,7 @@ def groups_and_pods(world: World) -> None:
     world.fill("low", world.size)
     size = world.draw(st.integers(1, world.size - 1))
     number = world.draw(st.integers(1, world.size - size))
-    show_groups(world.cluster, pod_group("high-g", minMember=size))
+    world.cluster.add(pod_group("high-g", minMember=size))
     world.slow.create(*(p.priority(HIGH) for p in label_members("high-g", size)))
     world.high(number)
     world.takers += size
@@ -214,7 +209,7 @@ def reclaim(world: World) -> None:
     """A queue takes back what is guaranteed to it."""
     own = world.draw(st.integers(1, world.size))
     a = queue("a", "a", guaranteed={"cpu": world.size - own})
-    show_queues(world.cluster, a, queue("b", "b", guaranteed={"cpu": own}))
+    world.cluster.add(a, queue("b", "b", guaranteed={"cpu": own}))
     world.fill("low", world.size, "a")
     world.high(own, "b", priority=world.draw(st.sampled_from([0, HIGH])))
     world.need = own
@@ -242,7 +237,7 @@ def quota_groups(world: World) -> int:
 def groups_above_a_quota(world: World) -> None:
     """The same, and one more group, with which they may be above their minimum: then some wait."""
     most = quota_groups(world)
-    show_groups(world.cluster, pod_group("high-more", minMember=world.need))
+    world.cluster.add(pod_group("high-more", minMember=world.need))
     world.slow.create(*(p.priority(HIGH - 1) for p in label_members("high-more", world.need)))
     world.need, world.takers = most, SOME
 
@@ -251,7 +246,7 @@ def queue_groups(world: World) -> None:
     """Groups of a queue take back what is guaranteed to it."""
     own = world.draw(st.integers(1, world.size))
     a = queue("a", "a", guaranteed={"cpu": world.size - own})
-    show_queues(world.cluster, a, queue("b", "default", guaranteed={"cpu": own}))
+    world.cluster.add(a, queue("b", "default", guaranteed={"cpu": own}))
     world.fill("low", world.size, "a")
     groups_of(world, own)
 
@@ -259,7 +254,7 @@ def queue_groups(world: World) -> None:
 def limits(world: World) -> None:
     """Pods take the place of others that count for the same limit; nodes have room."""
     used = world.draw(st.integers(1, world.size))
-    show_queues(world.cluster, queue("a", "a", limit={"cpu": used}))
+    world.cluster.add(queue("a", "a", limit={"cpu": used}))
     world.fill("low", used, "a")
     number = world.draw(st.integers(1, used))
     world.high(number, "a")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tests.groups import group_cluster, members, nodes, pod_group, show, sub_groups
-from tests.kubernetes_groups import gang, workload_cluster
-from tests.kubernetes_groups import members as gang_members
-from tests.kubernetes_groups import show as show_gangs
+from tests.groups import (
+    gang,
+    gang_members,
+    group_cluster,
+    members,
+    nodes,
+    pod_group,
+    sub_groups,
+    workload_cluster,
+)
 
 from bayplan.preemption.gangs import Gangs
 from bayplan.testing import make_pod
@@ -13,7 +19,7 @@ from bayplan.testing import make_pod
 
 def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
+    cluster.add(pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
     a = [pod.node("n0") for pod in members("g", 2, sub_group="a")]
     b = [pod.node("n1") for pod in members("g", 1, sub_group="b")]
     cluster.add(*nodes(2), *a, *b)
@@ -37,7 +43,7 @@ def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
 def test_who_is_one_victim_changes_with_pods_of_the_group_on_any_node() -> None:
     """So an outcome of a dry run on n0 is not kept when the group gets a Pod on n1."""
     cluster = workload_cluster()
-    show_gangs(cluster, gang("g", 2, disruptionMode={"all": {}}))
+    cluster.add(gang("g", 2, disruptionMode={"all": {}}))
     one, two = gang_members("g", 2)
     cluster.add(*nodes(2), one.node("n0"))
     gangs = Gangs(cluster.nodes, cluster.cache.objects, cluster.cache.groups, cluster.cache.members)

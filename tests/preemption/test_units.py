@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 from tests.core_harness import Cluster
-from tests.groups import members, nodes, pod_group, show
-from tests.kubernetes_groups import basic, gang
-from tests.kubernetes_groups import members as gang_members
-from tests.kubernetes_groups import show as show_gangs
+from tests.groups import basic, gang, gang_members, members, nodes, pod_group
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.scheduling import KubernetesPodGroup
@@ -18,7 +15,7 @@ from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.preemption.units import Units, make_units
-from bayplan.testing import Json, PodBuilder, make_object, make_pod
+from bayplan.testing import Builder, Json, PodBuilder, make_object, make_pod
 
 
 def pod(name: str, priority: int = 0, started: int = 1) -> PodBuilder:
@@ -28,7 +25,7 @@ def pod(name: str, priority: int = 0, started: int = 1) -> PodBuilder:
 def units_of(
     pods: Iterable[PodBuilder],
     minimum: Mapping[str, int] | None = None,
-    *groups: KubernetesPodGroup,
+    *groups: Builder[KubernetesPodGroup],
     classes: Mapping[str, int] | None = None,
     useless: Iterable[str] = (),
     allowed: int = 0,
@@ -49,8 +46,8 @@ def units_of(
     cluster.add(*nodes(1), budget, *(one.node("n0") for one in pods))
     running = RunningPods(cluster.nodes)
     given = classes or {}
-    show(cluster, *(pod_group(name, minMember=n) for name, n in (minimum or {}).items()))
-    show_gangs(cluster, *groups)
+    cluster.add(*(pod_group(name, minMember=n) for name, n in (minimum or {}).items()))
+    cluster.add(*groups)
     cache = cluster.cache
     gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
     return make_units(
@@ -154,7 +151,7 @@ ALL: Json = {"disruptionMode": {"all": {}}}
     ],
 )
 def test_what_goes_together_of_a_group_of_kubernetes(
-    group: KubernetesPodGroup, sizes: list[int]
+    group: Builder[KubernetesPodGroup], sizes: list[int]
 ) -> None:
     units = units_of(gang_members("g", 3), None, group)
     assert [len(names) for names in order(units)] == sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.groups import group_cluster, members, nodes, pod_group, racks, show
+from tests.groups import group_cluster, members, nodes, pod_group, racks
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
@@ -28,7 +28,7 @@ class Listener:
 def test_a_group_that_is_rejected_is_no_pod_that_waits() -> None:
     cluster, listener = group_cluster(), Listener()
     cluster.queue.listen(listener)
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     apart = {"matchLabels": {POD_GROUP_LABEL: "g"}}
     pods = [pod.pod_anti_affinity("rack", apart) for pod in members("g", 2)]
     cluster.add(*racks(2), *pods, make_pod("alone").req(cpu="3"))

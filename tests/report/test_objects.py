@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.plugins.capacity_scheduling.world import quota, quota_cluster
-from tests.queues import hide, name_space, pod, queue, queue_cluster, show
+from tests.queues import name_space, pod, queue, queue_cluster
 
+from bayplan.api.kinds import QUEUE
 from bayplan.api.queues import Queue
 from bayplan.api.scheduling import ElasticQuota
+from bayplan.inbox.messages import Changed
 from bayplan.report.objects import CHECK_SECONDS
 from bayplan.testing import Cluster
 from bayplan.testing.builder import Builder
@@ -38,16 +40,18 @@ def told(cluster: Cluster) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_a_queue_that_is_wrong_is_told(queues: list[Queue], faults: list[tuple[str, str]]) -> None:
+def test_a_queue_that_is_wrong_is_told(
+    queues: list[Builder[Queue]], faults: list[tuple[str, str]]
+) -> None:
     cluster = queue_cluster()
-    show(cluster, *queues)
+    cluster.tell(*(Changed(QUEUE, builder.obj()) for builder in queues))  # at once
     assert sorted(told(cluster)) == faults
     assert told(cluster) == []
 
 
 def test_the_younger_of_two_queues_for_one_namespace_is_told_when_it_has_pods() -> None:
     cluster = queue_cluster()
-    show(cluster, queue("a", "x"), queue("b", "x y", created=1))
+    cluster.add(queue("a", "x"), queue("b", "x y", created=1))
     name_space(cluster, "x")
     assert told(cluster) == []
     cluster.add(pod("p", "x"))
@@ -57,19 +61,19 @@ def test_the_younger_of_two_queues_for_one_namespace_is_told_when_it_has_pods() 
 
 def test_a_fault_that_was_mended_is_told_again() -> None:
     cluster = queue_cluster()
-    show(cluster, queue("a", parent="b"))
+    cluster.add(queue("a", parent="b"))
     assert told(cluster) == [("a", "UnknownParent")]
     parent = queue("b")
-    show(cluster, parent)
+    cluster.add(parent)
     assert told(cluster) == []
-    hide(cluster, parent)
+    cluster.remove(parent)
     assert told(cluster) == [("a", "UnknownParent")]
 
 
 def test_nobody_is_told_by_a_standby() -> None:
     cluster = queue_cluster()
     cluster.core.scheduler.active = False
-    show(cluster, queue("a", parent="b"))
+    cluster.add(queue("a", parent="b"))
     assert told(cluster) == []
 
 

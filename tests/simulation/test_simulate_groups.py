@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
-from tests.groups import group_cluster, members, nodes, pod_group, racks, show, sub_groups
+from tests.groups import group_cluster, members, nodes, pod_group, racks, sub_groups
 from tests.properties import length
 
 from bayplan.simulation.simulate import simulate
@@ -21,7 +21,7 @@ def simulated(cluster: Cluster, *pods: PodBuilder) -> list[dict[str, Any]]:
 
 def test_a_group_is_placed_as_a_whole_and_its_rest_singly() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     pods = members("g", 3, cpu="2")
     cluster.add(*nodes(1), *pods)
     *placed, left = simulated(cluster, *pods)
@@ -36,7 +36,7 @@ def test_a_group_is_placed_as_a_whole_and_its_rest_singly() -> None:
 
 def test_of_a_group_that_does_not_fit_nothing_is_placed() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("big", minMember=5))
+    cluster.add(pod_group("big", minMember=5))
     big, (small,) = members("big", 5), [make_pod("small").req(cpu="4")]
     cluster.add(*nodes(1), *big, small)
     *rejected, placed = sorted(simulated(cluster, *big, small), key=lambda r: r["node"] or "")
@@ -48,7 +48,7 @@ def test_of_a_group_that_does_not_fit_nothing_is_placed() -> None:
 
 def test_a_group_that_gathers_says_what_is_missing() -> None:
     cluster = group_cluster()
-    show(cluster, pod_group("g", minMember=3))
+    cluster.add(pod_group("g", minMember=3))
     pods = members("g", 2)
     cluster.add(*nodes(1), *pods)
     assert [result["message"] for result in simulated(cluster, *pods)] == [
@@ -61,7 +61,7 @@ def test_sub_groups_are_placed_together_and_what_goes_beyond_them_singly() -> No
     cluster = group_cluster()
     cluster.add(*racks(2, 2))
     parts = [{"name": n, "minMember": 2, "requiredTopology": "rack"} for n in ("a", "b")]
-    show(cluster, pod_group("g", sub_groups(*parts)))
+    cluster.add(pod_group("g", sub_groups(*parts)))
     pods = [*members("g", 3, sub_group="a"), *members("g", 2, sub_group="b")]
     cluster.add(*pods)
     *placed, left = simulated(cluster, *pods)
@@ -89,7 +89,7 @@ def test_what_simulate_says_is_what_the_scheduler_does(data: Any) -> None:
             for i, size in enumerate(sizes)
             for pod in members(f"g{i}", size)
         ]
-        show(cluster, *(pod_group(f"g{i}", minMember=m) for i, m in enumerate(minima)))
+        cluster.add(*(pod_group(f"g{i}", minMember=m) for i, m in enumerate(minima)))
         cluster.add(*pods)
         return cluster, pods
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.core_harness import Cluster
 from tests.groups import members, pod_group
-from tests.groups import show as show_groups
-from tests.queues import pod, pods, queue, queue_cluster, show, used
+from tests.queues import pod, pods, queue, queue_cluster, used
 
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -23,7 +22,7 @@ def full_cluster(*plugins: str) -> Cluster:
     """Four CPUs, all of them used by the queue b."""
     cluster = queue_cluster(*plugins)
     cluster.add(make_node("n0").capacity(cpu="4", memory="64Gi", pods=110))
-    show(cluster, queue("a", "x default", guaranteed={"cpu": 2}), queue("b", "y"))
+    cluster.add(queue("a", "x default", guaranteed={"cpu": 2}), queue("b", "y"))
     cluster.add(*(one.node("n0") for one in pods("b", 4, "y")))
     return cluster
 
@@ -31,7 +30,7 @@ def full_cluster(*plugins: str) -> Cluster:
 def test_tenants_take_turns() -> None:
     cluster = queue_cluster()
     cluster.add(make_node("n0").capacity(cpu="6", memory="64Gi", pods=110))
-    show(cluster, queue("a", "x"), queue("b", "y"))
+    cluster.add(queue("a", "x"), queue("b", "y"))
     first, second = pods("a", 9, "x"), pods("b", 9, "y")
     cluster.add(*first, *second)
     placed = [name for name, r in results(cluster, *first, *second).items() if r["node"]]
@@ -72,7 +71,7 @@ def test_with_evict_all_evictions_together_are_those_that_all_pods_cause() -> No
 def test_of_a_pod_that_a_limit_holds_back_it_is_said_whose_place_it_takes() -> None:
     cluster = queue_cluster()
     cluster.add(make_node("n0").capacity(cpu="8", memory="64Gi", pods=110))
-    show(cluster, queue("a", "x", limit={"cpu": 2}))
+    cluster.add(queue("a", "x", limit={"cpu": 2}))
     cluster.add(*(one.node("n0") for one in pods("low", 2, "x")))
     asking = [pod(f"high-{i}", "x", priority=5) for i in range(3)]
     cluster.add(*asking)
@@ -89,7 +88,7 @@ def test_of_a_pod_that_a_limit_holds_back_it_is_said_whose_place_it_takes() -> N
 
 def test_with_evict_a_group_gets_the_room_that_others_leave() -> None:
     cluster = full_cluster("Coscheduling")
-    show_groups(cluster, pod_group("g", minMember=2))
+    cluster.add(pod_group("g", minMember=2))
     asking = members("g", 2)
     cluster.add(*asking)
     found = results(cluster, *asking)

@@ -8,7 +8,7 @@ from tests.queues import queue
 from bayplan.api.kinds import NAMESPACE
 from bayplan.api.queues import Queue
 from bayplan.cache.queue_tree.structure import QueueFault, Structure
-from bayplan.testing import make_object
+from bayplan.testing import Builder, make_object
 
 SHARED = "spec.namespaceSelector: Pods of 1 namespaces belong to other queues: x to {}"
 
@@ -22,14 +22,19 @@ def drawn(structure: Structure) -> list[str]:
     return [f"{parent}/{name}" for parent, name in zip(parents, names, strict=True)]
 
 
+def structure_of(*queues: Builder[Queue]) -> Structure:
+    """The tree of these Queues."""
+    return Structure(queue.obj() for queue in queues)
+
+
 def test_parents_come_before_their_children() -> None:
-    structure = Structure([queue("a", parent="b"), queue("b", parent="c"), queue("c")])
+    structure = structure_of(queue("a", parent="b"), queue("b", parent="c"), queue("c"))
     assert drawn(structure) == ["/c", "c/b", "b/a"]
     assert [chain.tolist() for chain in structure.chains] == [[0], [1, 0], [2, 1, 0]]
 
 
 def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
-    structure = Structure([queue("a", "x", weight=5), queue("b", "y", parent="a")])
+    structure = structure_of(queue("a", "x", weight=5), queue("b", "y", parent="a"))
     assert drawn(structure) == ["/a", "a/b", "a/a*"]
     assert structure.weight.tolist() == [5, 1, 1]
     assert structure.rows_of("x", {}) == [2]
@@ -99,27 +104,27 @@ def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
         ),
     ],
 )
-def test_faults(queues: list[Queue], faults: list[str], rows: list[str]) -> None:
-    structure = Structure(queues)
+def test_faults(queues: list[Builder[Queue]], faults: list[str], rows: list[str]) -> None:
+    structure = structure_of(*queues)
     assert [" ".join(fault) for fault in structure.faults] == faults
     assert drawn(structure) == rows
 
 
 def test_a_parent_that_does_not_say_guarantees_what_its_children_do() -> None:
     children = [queue(n, parent="a", guaranteed={"cpu": 2}) for n in ("b", "c")]
-    structure = Structure([queue("a"), *children])
+    structure = structure_of(queue("a"), *children)
     assert structure.guaranteed[:, 0].tolist() == [4000, 2000, 2000]
     assert structure.faults == []
 
 
 def test_a_queue_that_is_not_reclaimable_borrows_nothing() -> None:
     limit = {"cpu": 4, "memory": 8}
-    structure = Structure([queue("a", reclaimable=False, guaranteed={"cpu": 2}, limit=limit)])
+    structure = structure_of(queue("a", reclaimable=False, guaranteed={"cpu": 2}, limit=limit))
     assert structure.limit[0].tolist() == [2000, 8]
 
 
 def test_a_namespace_belongs_to_the_oldest_queue_that_selects_it() -> None:
-    structure = Structure([queue("a", "x y", created=2), queue("b", "x", created=1)])
+    structure = structure_of(queue("a", "x y", created=2), queue("b", "x", created=1))
     assert [structure.name(row) for row in structure.rows_of("x", {})] == ["b", "a"]
     namespaces = [make_object(NAMESPACE, name).obj() for name in "xyz"]
     (fault,) = structure.shared_namespaces(namespaces)
@@ -160,7 +165,7 @@ def test_a_namespace_belongs_to_the_oldest_queue_that_selects_it() -> None:
 def test_of_a_namespace_the_queue_that_says_most_precisely_comes_first(
     one: dict[str, list[str]], other: dict[str, list[str]], first: str, is_shared: bool
 ) -> None:
-    structure = Structure([queue("a", "x", created=1, **one), queue("b", "x", created=2, **other)])
+    structure = structure_of(queue("a", "x", created=1, **one), queue("b", "x", created=2, **other))
     assert structure.name(structure.rows_of("x", {})[0]) == first
     faults = structure.shared_namespaces([make_object(NAMESPACE, "x").obj()])
     expected = [QueueFault("b", "NamespaceTaken", SHARED.format("a"))] if is_shared else []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.core_harness import Cluster
 from tests.properties import length
-from tests.queues import demand, hide, name_space, pod, queue, queue_cluster, show, used
+from tests.queues import demand, name_space, pod, queue, queue_cluster, used
 
 from bayplan.cache.queue_tree.shares import UNLIMITED
 from bayplan.testing import PodBuilder, make_node, make_pod
@@ -18,7 +18,7 @@ def cluster_with(*queues: object) -> Cluster:
     """One node of 8 CPUs."""
     cluster = queue_cluster()
     cluster.add(make_node("n").capacity(cpu="8", memory="64Gi", pods=110))
-    show(cluster, *queues)  # type: ignore[arg-type]
+    cluster.add(*queues)  # type: ignore[arg-type]
     return cluster
 
 
@@ -44,13 +44,13 @@ def test_without_queues_nobody_listens() -> None:
     cluster = cluster_with()
     cluster.add(pod("p", "x"))
     assert not cluster.world.queues.active
-    show(cluster, made := queue("a", "x"))
+    cluster.add(made := queue("a", "x"))
     assert demand(cluster, "a") == 1000
-    hide(cluster, made)
+    cluster.remove(made)
     assert not cluster.world.queues.active
     cluster.add(pod("q", "x"))
     cluster.run()
-    show(cluster, made)
+    cluster.add(made)
     assert used(cluster, "a") == 2000
 
 
@@ -90,7 +90,7 @@ def test_a_queue_names_other_classes() -> None:
     cluster.add(pod("p", "x").spec(priorityClassName="low"))
     cluster.run()
     assert (used(cluster, "a"), used(cluster, "b")) == (0, 1000)
-    show(cluster, queue("a", "x", priorityClassNames=["high", "low"]))
+    cluster.add(queue("a", "x", priorityClassNames=["high", "low"]))
     assert (used(cluster, "a"), used(cluster, "b")) == (1000, 0)
 
 
@@ -117,7 +117,7 @@ def test_shares_follow_demand_capacity_and_queues_and_else_stay() -> None:
     assert shares() == [4000, 4000]
     cluster.add(make_node("more").capacity(cpu="4", memory="64Gi", pods=110))
     assert shares() == [6000, 6000]
-    show(cluster, queue("b", "y", weight=2))
+    cluster.add(queue("b", "y", weight=2))
     assert shares() == [4000, 8000]
 
 
@@ -193,11 +193,11 @@ class Sums(RuleBasedStateMachine):
             "priorityClassNames": classes,
             "limit": {"cpu": 6},
         }
-        show(self.cluster, queue(name, namespaces, **spec))
+        self.cluster.add(queue(name, namespaces, **spec))
 
     @rule(name=st.sampled_from("ab"))
     def remove(self, name: str) -> None:
-        hide(self.cluster, queue(name))
+        self.cluster.remove(queue(name))
 
     @rule(namespace=st.sampled_from("xyz"), label=st.booleans())
     def label(self, namespace: str, label: bool) -> None:
