@@ -23,6 +23,7 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
 from bayplan.framework.handle import ClusterWriter, Done, PluginMetrics, plugin_logger
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.framework.services import Services
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.telemetry.instrument import Instrument
@@ -122,4 +123,5 @@ def make_handle(
         monotonic=lambda: 0.0,
         activate=lambda _: None,
         evictions=Evictions(Cache()),
+        services=Services(),
     )

@@ -25,16 +25,11 @@ class Profiles(Mapping[str, Framework]):
     Attributes:
         frameworks: the same, as a dictionary.
         policy: what they decide about the queue.
-        looking_around: the plugins that look at the cluster from time to time, each with its
-            framework; none in most.
     """
 
     def __init__(self, frameworks: dict[str, Framework], policy: QueuePolicy) -> None:
         self.frameworks = frameworks
         self.policy = policy
-        self.looking_around = tuple(
-            (f, plugin) for f in frameworks.values() for plugin in f.plugins.looking_around
-        )
 
     def __getitem__(self, name: str) -> Framework:
         return self.frameworks[name]

@@ -67,6 +67,8 @@ log = structlog.get_logger("scheduler")
 
 IDLE_SECONDS = 1.0
 """Longest sleep of the loop: how late it notices that it should stop."""
+CHORE_SECONDS = 5.0
+"""Between two checks of users' objects, and two calls of what plugins do from time to time."""
 DRAIN_SECONDS = 10.0
 """How long bindings in flight may take once it should stop."""
 
@@ -123,6 +125,7 @@ class Scheduler:
         self.stopping = False
         self.pulse = Pulse()
         self._end_by = float("inf")
+        self._next_chores = 0.0
         self.profiles = profiles
         self._retired: list[Profiles] = []
         world.adopt(profiles)
@@ -209,10 +212,12 @@ class Scheduler:
         self._groups.expire()
         self._queue.flush()
         self._world.overcommit.check()
-        if self.active:
+        if self.active and self._clock() >= self._next_chores:
+            self._next_chores = self._clock() + CHORE_SECONDS
             self._object_report.check(self.profiles.values())
-            for framework, plugin in self.profiles.looking_around:
-                self._effects.carry_out(framework, plugin.look_around())
+            for framework in self.profiles.values():
+                for chore in framework.services.chores:
+                    self._effects.carry_out(framework, chore())
 
     def _apply(self, message: Message) -> None:
         match message:

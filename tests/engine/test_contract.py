@@ -120,6 +120,7 @@ def load(folder: Path, body: str) -> Registry:
         pytest.param(
             "blocking = 'yes'\n" + SCORE, r"Mine\.blocking: must be bool, not 'yes'", id="blocking"
         ),
+        pytest.param("pure = 1\n" + SCORE, r"Mine\.pure: must be bool, not 1", id="pure"),
         pytest.param(
             "def add_pod(self, state, pod, other, nodes, row): ...\n"
             "def filter(self, state, pod, node): ...",

@@ -235,6 +235,26 @@ def test_a_plugin_that_cannot_be_made_is_named() -> None:
     ]
 
 
+class Serves(Plugin):
+    """Of a user, but registers a service."""
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        handle.services.add_group_source(self)
+
+    def score(self, *_: Any) -> int:
+        """Never called."""
+        return 0
+
+
+def test_services_are_for_plugins_of_bayplan() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Cluster(Serves)
+    [line] = caught.value.lines()
+    assert line.startswith('profiles[0].pluginConfig: plugin "Serves": AttributeError: ')
+    assert "services" in line
+
+
 @pytest.mark.parametrize("name", list(IN_TREE))
 def test_what_a_configuration_may_enable_is_there(name: str) -> None:
     assert Registry().plugin_class(name).__name__ == name

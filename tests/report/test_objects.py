@@ -10,14 +10,14 @@ from bayplan.api.kinds import QUEUE
 from bayplan.api.queues import Queue
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.inbox.messages import Changed
-from bayplan.report.objects import CHECK_SECONDS
+from bayplan.scheduler import CHORE_SECONDS
 from bayplan.testing import Cluster
 from bayplan.testing.builder import Builder
 
 
 def told(cluster: Cluster) -> list[tuple[str, str]]:
     """Object and reason of the events about objects since the last time."""
-    cluster.wait(CHECK_SECONDS)
+    cluster.wait(CHORE_SECONDS)
     cluster.run()
     found = [(e.pod, e.reason) for e in cluster.events if e.action == "Reading"]
     cluster.events.clear()

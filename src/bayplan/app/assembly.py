@@ -40,6 +40,7 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.points import extension_points
 from bayplan.framework.room import AsksForRoom
+from bayplan.framework.services import Services
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
@@ -188,7 +189,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         report,
         LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
         KubernetesGroupReport(report, ports.group_statuses, nominator, ports.instrument),
-        ObjectReport(ports.events, ports.clock),
+        ObjectReport(ports.events),
         Effects(executor, ports.instrument),
         ports.instrument,
         ports.clock,
@@ -279,6 +280,7 @@ def _handle(
         exhaustive=ports.exhaustive,
         room_request=room_request,
         evictions=world.evictions,
+        services=Services(),
         writer=ports.writer,
         logger=plugin_logger("", profile),
         metrics=PluginMetrics(ports.instrument, ""),
@@ -328,6 +330,7 @@ def _policy(
     config: EffectiveConfig, frameworks: dict[str, Framework], extenders: bool
 ) -> QueuePolicy:
     first = next(iter(frameworks.values()))
+    services = {name: framework.services for name, framework in frameworks.items()}
     return QueuePolicy(
         sort_key(first.lifecycle.queue_sort()),
         HintTable({n: _registrations(f) for n, f in frameworks.items()}, extenders=extenders),
@@ -336,23 +339,24 @@ def _policy(
             initial_backoff=config.settings.pod_initial_backoff_seconds,
             max_backoff=config.settings.pod_max_backoff_seconds,
         ),
-        {n: f.plugins.grouping for n, f in frameworks.items() if f.plugins.grouping},
-        {kind for f in frameworks.values() for p in f.plugins.grouping for kind in p.inferred},
-        next((t for f in frameworks.values() if (t := f.plugins.turns) is not None), None),
+        {n: s.group_sources for n, s in services.items() if s.group_sources},
+        {kind for s in services.values() for source in s.group_sources for kind in source.inferred},
+        next((s.turns for s in services.values() if s.turns is not None), None),
     )
 
 
 def _gates(framework: Framework) -> list[PreEnqueue]:
     """The PreEnqueue plugins; that of PodGroups of Kubernetes is asked about a group as a whole."""
-    whole = {source.name for source in framework.plugins.grouping if source.policy.gates_whole}
+    whole = {s.name for s in framework.services.group_sources if s.policy.gates_whole}
     return [gate for gate in framework.lifecycle.gates() if gate[0] not in whole]
 
 
 def _registrations(framework: Framework) -> list[tuple[str, EventRegistration]]:
     """What may wake the Pods that this profile's plugins reject."""
     registered: list[tuple[str, EventRegistration]] = []
-    grouping = [plugin for plugin in framework.plugins.grouping if isinstance(plugin, Plugin)]
-    for plugin in dict.fromkeys((*framework.plugins.rejecting, *grouping)):
+    plugins, sources = framework.plugins, {s.name for s in framework.services.group_sources}
+    grouping = [plugin for plugin in plugins.all if plugin.name in sources]
+    for plugin in dict.fromkeys((*plugins.rejecting, *grouping)):
         try:
             registered += registrations([plugin])
         except BaseException as exc:

@@ -26,7 +26,6 @@ from bayplan.api.lists import ObjectList, PartialMetadata, PartialObject
 from bayplan.app.assembly import Core
 from bayplan.client.errors import ApiError
 from bayplan.client.http import Http
-from bayplan.framework.self_check import SelfCheck
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Command
 from bayplan.queue.queued_group import QueuedGroup
@@ -136,12 +135,12 @@ class Debugger:
 
     def recount(self) -> dict[str, Any]:
         """The differences between columns, counters and sums of plugins and a recount."""
-        plugins = [p for f in self._core.profiles.values() for p in f.plugins.all]
+        services = [framework.services for framework in self._core.profiles.values()]
         return {
             "columns": self._core.world.cache.nodes.recount(),
             "counters": self._core.world.counters.recount(),
             "queues": self._core.world.queues.recount(),
-            **{p.name: p.recount() for p in plugins if isinstance(p, SelfCheck)},
+            **{name: recount() for s in services for name, recount in s.recounts.items()},
         }
 
     def compare(self, listed: ListedNames) -> dict[str, list[str]]:

@@ -46,7 +46,7 @@ def attempt(
     themselves.
     """
     try:
-        if make_room and framework.plugins.grouping:
+        if make_room and framework.services.group_sources:
             selection = _select_by_group(framework, selector, state, pod)
         else:
             selection = selector.select(framework, state, pod)

@@ -25,7 +25,7 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
 
     The domains that most Pods of its group, and most of its sub-group, are in, by their levels.
     """
-    key = framework.groups.key_of(pod) if framework.plugins.grouping else ""
+    key = framework.groups.key_of(pod) if framework.services.group_sources else ""
     group = _group(framework, key) if key else None
     if group is None:
         yield None
@@ -42,7 +42,7 @@ def of_members(framework: Framework, nodes: NodeTable, pod: Pod) -> Iterator[Boo
 
 def _group(framework: Framework, key: str) -> Group | None:
     """The started group, from the plugin with the hierarchy of the group's levels."""
-    sources = framework.plugins.grouping
+    sources = framework.services.group_sources
     groups = (s.find(key) for s in sources if s.policy.collects is Collects.UNTIL_BEGUN)
     return next((group for group in groups if group is not None), None)
 

@@ -34,6 +34,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "score_depends": (Depends,),
     "reads": (PodPart,),
     "normalizer": (Normalizer, type(None)),
+    "pure": (bool,),
     "blocking": (bool,),
 }
 _ATTRIBUTES = [

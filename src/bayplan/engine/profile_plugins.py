@@ -14,16 +14,13 @@ from time import perf_counter
 from typing import Any, NoReturn, TypeVar
 
 from bayplan.api.pod import Pod
-from bayplan.cache.group_policy import Collects
 from bayplan.cache.node_table import BoolArray, NodeTable
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault, FailureLog, NodeFault, is_interrupt
 from bayplan.engine.stages import Caller
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.effects import Effect
-from bayplan.framework.groups import GroupSource, LooksAround
 from bayplan.framework.interface import Depends, Plugin, PreFilterResult
-from bayplan.framework.object_faults import FindsFaults
 from bayplan.framework.points import (
     FORMS,
     REJECTING,
@@ -60,7 +57,6 @@ from bayplan.framework.points import (
     has,
 )
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
-from bayplan.framework.turns import TakesTurns
 from bayplan.telemetry.instrument import Instrument
 
 T = TypeVar("T")
@@ -120,12 +116,7 @@ class ProfilePlugins:
         pure_post_filter: those at PostFilter that do nothing by themselves.
         rejecting: those that can reject a Pod.
         bounding: those at Filter that bound how many Pods a node takes.
-        grouping: those that have Pods placed together; the first one that knows a Pod's group has
-            it. A group in the Pod's spec comes before one in its labels.
-        admitting: those that look at a whole group first.
-        turns: the one that lets tenants take turns, if any.
-        finding_faults: those that find something wrong with objects of users.
-        looking_around: those that look at the cluster from time to time.
+        admitting: those at PreFilter that look at a whole group first.
     """
 
     def __init__(
@@ -203,14 +194,9 @@ class ProfilePlugins:
         self.placement_feasible: tuple[PlacementFeasible, ...] = tuple(
             p for p in self.all if isinstance(p, PlacementFeasible)
         )
-        grouping = [p for p in self.all if isinstance(p, GroupSource)]
-        self.grouping = tuple(
-            sorted(grouping, key=lambda p: p.policy.collects is not Collects.ALWAYS)
+        self.admitting: tuple[AdmitsGroups, ...] = tuple(
+            p for p in self.pre_filter if isinstance(p, AdmitsGroups)
         )
-        self.turns = next((p.tenant_turns for p in self.all if isinstance(p, TakesTurns)), None)
-        self.admitting = tuple(p for p in self.all if isinstance(p, AdmitsGroups))
-        self.finding_faults = tuple(p for p in self.all if isinstance(p, FindsFaults))
-        self.looking_around = tuple(p for p in self.all if isinstance(p, LooksAround))
         self._carrying = {p.name: p for p in self.all if isinstance(p, CarriesOut)}
         self.local = {p.name: p.reads for p in self.all if is_local(p)}
         self.selective: tuple[Selective, ...] = tuple(

@@ -38,6 +38,7 @@ class Framework:
         placements: where PodGroups of Kubernetes may go; None where they may go anywhere, without
             the feature gate TopologyAwareWorkloadScheduling.
         groups: which Pods belong together, and what is asked for them.
+        services: what the plugins do besides extension points.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Framework:
             self.placements = PlacementStage(self.plugins, handle.nodes)
         self._nodes = handle.nodes
         self.groups = handle.groups
+        self.services = handle.services
 
     def post_filter(
         self, state: CycleState, pod: Pod, diagnosis: Diagnosis, asked: Sequence[PostFilter]

@@ -92,7 +92,7 @@ class GroupExplainer:
             text = "the group has begun; a Pod of it that waits goes singly"
             return {"members": waiting, "message": text if waiting else ""}
         profile = self._profiles.get(members[0].spec.scheduler_name)
-        if profile is not None and not profile.plugins.grouping:
+        if profile is not None and not profile.services.group_sources:
             return {"message": f"the profile {profile.name} does not place groups (Coscheduling)"}
         return {"message": "WaitingForMembers: none can be placed"}
 
@@ -101,7 +101,7 @@ class GroupExplainer:
         profile = self._profiles.get(members[0].spec.scheduler_name)
         if not waiting or profile is None:
             return {}
-        if not any(source.policy is KUBERNETES for source in profile.plugins.grouping):
+        if not any(source.policy is KUBERNETES for source in profile.services.group_sources):
             text = f"the profile {profile.name} does not place PodGroups of Kubernetes"
             return {"message": f"{text} (the feature gate GenericWorkload, GangScheduling)"}
         return {"message": _NONE_LEFT}

@@ -1,22 +1,20 @@
-"""Groups: the plugin that groups Pods, as seen by the queue."""
+"""GroupSource: the Pods that belong together, as seen by the queue and the search."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Protocol
 
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import GroupPolicy
 from bayplan.cache.pod_groups import Group
-from bayplan.framework.effects import Effect
 from bayplan.framework.interface import QueuedPod
 from bayplan.framework.points import Named
 from bayplan.framework.status import Status
 
 
-@runtime_checkable
 class GroupSource(Named, Protocol):
-    """A plugin by which groups of Pods are placed together. In-tree only.
+    """By which groups of Pods are placed together; see `bayplan.framework.services`.
 
     Attributes:
         policy: in what its groups differ from those of other sources.
@@ -49,15 +47,3 @@ class GroupSource(Named, Protocol):
 
     def order(self, queued: QueuedPod, /) -> Any:
         """The member's place among the others: lower ones are tried first."""
-
-
-@runtime_checkable
-class LooksAround(Named, Protocol):
-    """A plugin that looks at the cluster from time to time. In-tree only."""
-
-    def look_around(self) -> Sequence[Effect]:
-        """Called at every turn of the scheduling loop, at least once a second, by the leader.
-
-        Returns:
-            What is to be done; it is carried out at once.
-        """

@@ -17,6 +17,7 @@ from bayplan.engine.what_if import WhatIf
 from bayplan.framework.evictions import Evictions
 from bayplan.framework.handle import Handle, PluginMetrics, plugin_logger
 from bayplan.framework.room import AsksForRoom
+from bayplan.framework.services import Services
 from bayplan.telemetry.instrument import Instrument
 
 
@@ -103,6 +104,7 @@ class InTreeHandle(Handle):
         room_request: asks for room for a Pod that a limit holds back, after an attempt with that
             state.
         evictions: who is leaving, and for whom. Scheduling thread only.
+        services: where the profile's plugins register what they do besides extension points.
     """
 
     pods: CountedPods
@@ -118,6 +120,7 @@ class InTreeHandle(Handle):
     exhaustive: bool
     room_request: AsksForRoom
     evictions: Evictions
+    services: Services
 
     def for_user(self, plugin: str) -> Handle:
         """The handle for a user's plugin, with the plugin's own logger and metrics."""

@@ -1,14 +1,13 @@
-"""Turns: what the plugin that lets tenants take turns says to the queue."""
+"""Turns: the order of tenants, as seen by the queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
-from bayplan.framework.points import Named
 
 K = TypeVar("K", int, str)
 
@@ -108,11 +107,3 @@ class Turns(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
-
-
-@runtime_checkable
-class TakesTurns(Named, Protocol):
-    """A plugin that lets tenants take turns. In-tree only."""
-
-    tenant_turns: Turns
-    """Whose turn it is."""

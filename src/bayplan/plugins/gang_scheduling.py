@@ -54,6 +54,7 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
         super().__init__(args, handle)
         self._objects = handle.objects
         self._members = handle.members
+        handle.services.add_group_source(self)
 
     def key_of(self, pod: Pod) -> str:
         """See `bayplan.framework.groups.GroupSource`."""

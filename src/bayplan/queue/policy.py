@@ -22,9 +22,9 @@ class QueuePolicy:
         hints: what wakes the Pods that a plugin rejected.
         pre_enqueue: PreEnqueue plugins by profile, in order.
         settings: times.
-        groups: by profile, the plugins that have Pods placed together; none in most.
+        groups: by profile, the sources of groups; none in most.
         inferred_groups: the kinds of owners whose Pods are groups without a PodGroup.
-        turns: the plugin that lets tenants take turns; None in most.
+        turns: decides which tenant is next; None where tenants take no turns.
     """
 
     sort_key: Key

@@ -2,7 +2,7 @@
 
 While there are no tenants this is one heap in the order of QueueSort. Else there is a tree in its
 place: tenant > priority > namespace > heap. A plugin says which tenant is next
-(`bayplan.framework.turns.TakesTurns`). Within a tenant:
+(`bayplan.framework.turns.Turns`). Within a tenant:
 
 - The highest priority goes first. With ageing, the first Pod of the priority below goes before it
   if it has waited so long, and longer: a Pod rises by one step at most, among the priorities that

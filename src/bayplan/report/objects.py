@@ -7,36 +7,28 @@ it makes sense, so its Pods may never tell.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import structlog
 
 from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
-from bayplan.framework.object_faults import ObjectFault
+from bayplan.framework.services import ObjectFault
 
 log = structlog.get_logger("objects")
-
-CHECK_SECONDS = 5.0
 
 
 class ObjectReport:
     """Events about objects. Scheduling thread only."""
 
-    def __init__(self, events: EventRecorder, clock: Callable[[], float]) -> None:
+    def __init__(self, events: EventRecorder) -> None:
         self._events = events
-        self._clock = clock
-        self._next = 0.0
         self._seen: list[Sequence[ObjectFault]] = []
         self._told: set[ObjectFault] = set()
 
     def check(self, frameworks: Iterable[Framework]) -> None:
-        """Tell of what is new, unless the last check was just now."""
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + CHECK_SECONDS
-        found = [(f.name, p.faults()) for f in frameworks for p in f.plugins.finding_faults]
+        """Tell of what is new."""
+        found = [(f.name, faults()) for f in frameworks for faults in f.services.object_faults]
         faults = [faults for _, faults in found]
         if len(faults) == len(self._seen) and all(map(operator.is_, faults, self._seen)):
             return

@@ -10,7 +10,7 @@ node is chosen, so there is nothing to do in Reserve and Unreserve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
@@ -26,14 +26,12 @@ from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, PostFilterResult
-from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
     PodGroupPostFilter,
     PodMoves,
     PreFilter,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.self_check import SelfCheck
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.capacity_scheduling.admission import Admission
 from bayplan.plugins.capacity_scheduling.group_victims import QuotaRule
@@ -52,9 +50,7 @@ _AWAITING = PostFilterResult(
 )
 
 
-class CapacityScheduling(
-    PreemptionPlugin, PreFilter, PodMoves, PodGroupPostFilter, FindsFaults, SelfCheck
-):
+class CapacityScheduling(PreemptionPlugin, PreFilter, PodMoves, PodGroupPostFilter):
     """See the module's docstring."""
 
     kinds = (POD_DISRUPTION_BUDGET, ELASTIC_QUOTA)
@@ -69,6 +65,8 @@ class CapacityScheduling(
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._clock = handle.monotonic
         self._next_check = self._clock() + CHECK_INTERVAL
+        handle.services.object_faults.append(lambda: self._quotas.faults)
+        handle.services.recounts[self.name] = self.recount
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Reject a Pod above the maximum of its quota, or above the sum of all minimums."""
@@ -125,10 +123,6 @@ class CapacityScheduling(
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """Make room for a group, if that is possible."""
         return self._groups.make_room(request, self._strategy)
-
-    def faults(self) -> Sequence[ObjectFault]:
-        """What is wrong with ElasticQuotas."""
-        return self._quotas.faults
 
     def recount(self) -> dict[str, str]:
         """What namespaces use, where it differed from a sum over their Pods."""

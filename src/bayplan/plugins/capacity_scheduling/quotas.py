@@ -20,7 +20,7 @@ from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.objects import ObjectStore
-from bayplan.framework.object_faults import ObjectFault
+from bayplan.framework.services import ObjectFault
 from bayplan.plugins.capacity_scheduling.amounts import (
     UNLIMITED,
     Amounts,

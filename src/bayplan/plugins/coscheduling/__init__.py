@@ -12,7 +12,7 @@ next one before its room is given away.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET, POD_GROUP, TOPOLOGY, Kind
@@ -32,8 +32,7 @@ from bayplan.framework.cluster_events import (
     HintIndex,
     Resource,
 )
-from bayplan.framework.effects import Effect
-from bayplan.framework.groups import GroupSource, LooksAround
+from bayplan.framework.groups import GroupSource
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
 from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey, QueueLess
@@ -46,9 +45,7 @@ _ROOM, _LEVEL = "minResources", "topology"
 """Keys of the index of groups that ask for these; the key of a group itself has a slash."""
 
 
-class Coscheduling(
-    Plugin, GroupSource, LooksAround, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions
-):
+class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
     kinds = (POD_GROUP, TOPOLOGY)
@@ -65,18 +62,16 @@ class Coscheduling(
         self._incomplete: IncompleteGroups | None = None
         if args.evict_incomplete_after:
             self._incomplete = IncompleteGroups(handle, self.find, args.evict_incomplete_after)
+            handle.services.chores.append(self._incomplete.look)
         self._groups = handle.groups
         handle.groups.follow(handle.pods)
+        handle.services.add_group_source(self)
 
     @classmethod
     def kinds_for(cls, args: CoschedulingArgs) -> tuple[Kind[object], ...]:
         """`kinds`, what groups are inferred from, and what protects Pods of incomplete ones."""
         budgets = (POD_DISRUPTION_BUDGET,) if args.evict_incomplete_after else ()
         return (*cls.kinds, *_read_for(args.infer_groups), *budgets)
-
-    def look_around(self) -> Sequence[Effect]:
-        """Give up groups that have been incomplete for too long."""
-        return () if self._incomplete is None else self._incomplete.look()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a Pod back while its group gives up nodes."""

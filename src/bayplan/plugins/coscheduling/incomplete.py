@@ -31,9 +31,6 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
 
-LOOK_SECONDS = 5.0
-"""Between two looks at all Pods that wait."""
-
 
 class _Since(NamedTuple):
     """When a group was first seen incomplete, and how many of its Pods had nodes."""
@@ -58,7 +55,6 @@ class IncompleteGroups:
         self._find, self._patience = find, patience
         self._metrics = PluginMetrics(handle.instrument, "Coscheduling")
         self._budgets = handle.objects.shared(Budgets, handle.objects)
-        self._next = 0.0
         self._since: dict[str, _Since] = {}
         self._told: dict[str, str] = {}
         self._leaving: dict[str, set[str]] = {}
@@ -77,12 +73,9 @@ class IncompleteGroups:
         return None
 
     def look(self) -> Sequence[Effect]:
-        """Give up what has been incomplete for too long, unless the last look was just now."""
+        """Give up what has been incomplete for too long."""
         now = self._handle.monotonic()
-        if now < self._next:
-            return ()
         effects: list[Effect] = []
-        self._next = now + LOOK_SECONDS
         since, self._since = self._since, {}
         for key, waiting in self._waiting().items():
             group, counts = self._find(key), self._groups.counts(key)

@@ -35,7 +35,6 @@ from bayplan.framework.effects import CountSearch, Effect
 from bayplan.framework.evictions import POD
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
-from bayplan.framework.object_faults import FindsFaults, ObjectFault
 from bayplan.framework.points import (
     AdmitsGroups,
     CarriesOut,
@@ -46,8 +45,8 @@ from bayplan.framework.points import (
     PreFilter,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest
+from bayplan.framework.services import ObjectFault
 from bayplan.framework.status import SKIP, Code, Status
-from bayplan.framework.turns import TakesTurns
 from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused
 from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.promised import Promised
@@ -75,8 +74,6 @@ class FairShare(
     PostFilter,
     PodGroupPostFilter,
     AdmitsGroups,
-    TakesTurns,
-    FindsFaults,
     EnqueueExtensions,
     CarriesOut,
 ):
@@ -91,7 +88,6 @@ class FairShare(
         self._queues, self._objects = handle.queues, handle.objects
         self._known: Sequence[QueueFault] = ()
         self._faults: Sequence[ObjectFault] = ()
-        self.tenant_turns = QueueTurns(handle.queues, args.attempt_share, args.ageing, handle.now)
         self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
         self._held = HeldPods(handle.queues, self._promised)
         self._verdicts: dict[PodShape, _Verdict] = {}
@@ -107,6 +103,10 @@ class FairShare(
         self._evictions = handle.evictions
         self._instrument = handle.instrument
         self._room_request = handle.room_request
+        handle.services.turns = QueueTurns(
+            handle.queues, args.attempt_share, args.ageing, handle.now
+        )
+        handle.services.object_faults.append(self._find_faults)
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
         """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
@@ -235,7 +235,7 @@ class FairShare(
             case Reclaimed():
                 self._instrument.reclaimed(effect.queue, effect.rule, effect.pods)
 
-    def faults(self) -> Sequence[ObjectFault]:
+    def _find_faults(self) -> Sequence[ObjectFault]:
         """What is wrong with Queues."""
         known = self._queues.known_faults
         if known is not self._known:

@@ -1,0 +1,52 @@
+"""Services: what bayplan's own plugins do besides their extension points.
+
+A plugin registers its services when it is made (``handle.services``). Whoever needs a service asks
+the profile for it, whichever plugin has it. Plugins of users have extension points alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from bayplan.api.meta import ObjectReference
+from bayplan.cache.group_policy import Collects
+from bayplan.framework.effects import Effect
+from bayplan.framework.groups import GroupSource
+from bayplan.framework.turns import Turns
+
+
+class ObjectFault(NamedTuple):
+    """What is wrong with an object of a user: a reason in one word, and a sentence."""
+
+    regarding: ObjectReference
+    reason: str
+    message: str
+
+
+class Services:
+    """The services of one profile's plugins, complete once the plugins are made.
+
+    Attributes:
+        group_sources: have Pods placed together; the first one that knows a Pod's group has it. A
+            group in the Pod's spec comes before one in its labels.
+        turns: decides from which tenant the next Pod comes; None where tenants take no turns.
+        object_faults: what is wrong with objects of users: all faults there are, and the
+            same object as the last time while none comes or goes.
+        recounts: compare sums of plugins with a computation from scratch, by plugin: what differed,
+            by its name.
+        chores: what is to be done from time to time. The leader calls them every few seconds, and
+            carries out at once what they return.
+    """
+
+    def __init__(self) -> None:
+        self.group_sources: list[GroupSource] = []
+        self.turns: Turns | None = None
+        self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
+        self.recounts: dict[str, Callable[[], Mapping[str, str]]] = {}
+        self.chores: list[Callable[[], Sequence[Effect]]] = []
+
+    def add_group_source(self, source: GroupSource) -> None:
+        """Have Pods of the groups that ``source`` knows placed together."""
+        self.group_sources.append(source)
+        self.group_sources.sort(key=lambda s: s.policy.collects is not Collects.ALWAYS)
