@@ -1,22 +1,18 @@
-"""Small clusters for plugins that look at other Pods: built by hand or at random."""
+"""For plugins that look at other Pods: what they answer, and clusters made at random."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-import msgspec
 import numpy as np
-from tests.handles import make_handle
+from tests.plugins.harness import PluginWorld
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.api.pod import Pod
-from bayplan.api.workloads import Namespace
-from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, LiveNodeTable
-from bayplan.cache.objects import ObjectStore
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.interface import NodeTable, Plugin
+from bayplan.framework.interface import NodeTable
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.testing import (
     Json,
@@ -24,6 +20,7 @@ from bayplan.testing import (
     PodBuilder,
     labels_are,
     make_node,
+    make_object,
     make_pod,
     requirement,
 )
@@ -31,51 +28,6 @@ from bayplan.testing import (
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = ("n1", "n2", "n3")
-
-
-def named_object(
-    kind: type, name: str, namespace: str = "", labels: Any = None, **spec: Any
-) -> Any:
-    """An object of a kind of the API."""
-    meta = {"name": name, "namespace": namespace, "labels": labels or {}}
-    return msgspec.convert({"metadata": meta} | ({"spec": spec} if spec else {}), kind)
-
-
-class Cluster:
-    """Nodes with Pods, other objects, and the counters over them."""
-
-    def __init__(self, *nodes: NodeBuilder) -> None:
-        self.nodes = LiveNodeTable()
-        self.objects = ObjectStore()
-        self.counters = DomainCounters(self.nodes, self.objects)
-        for node in nodes:
-            self.nodes.set_node(node.obj())
-
-    def put(self, pod: PodBuilder, node: str) -> Pod:
-        """Place a Pod; the Pod as it is placed."""
-        placed = pod.obj().on_node(node)
-        self.nodes.add_pod(self.row(node), placed)
-        return placed
-
-    def row(self, node: str) -> int:
-        """The row of a node."""
-        row = self.nodes.row(node)
-        assert row is not None
-        return row
-
-    def namespace(self, name: str, **labels: str) -> None:
-        """Set a namespace."""
-        self.objects.set(NAMESPACE, named_object(Namespace, name, labels=labels))
-
-    def plugin(self, cls: type[Plugin], **args: Any) -> Any:
-        """The plugin with these args (API field names)."""
-        handle = make_handle(self.nodes, self.objects, counters=self.counters)
-        model: Any = cls.Args
-        return cls(model.model_validate(args), handle)
-
-    def placed(self) -> list[tuple[str, Pod]]:
-        """Every Pod with the name of its node."""
-        return [(info.name, pod) for info in self.nodes for pod in info.pods]
 
 
 Answers = dict[str, tuple[str, str]]
@@ -205,22 +157,23 @@ def _random_scope(random: Random) -> Json:
     return scope
 
 
-def random_cluster(random: Random, likely_terms: float = 0.15) -> Cluster:
+def random_cluster(random: Random, likely_terms: float = 0.15) -> PluginWorld:
     """A few nodes and Pods; Pods have affinity terms with this probability."""
-    cluster = Cluster()
+    cluster = PluginWorld()
     for name in NAMESPACES:
         if random.random() < 0.8:
-            cluster.namespace(name, **random.choice([{}, {"team": "t1"}, {"team": "t2"}]))
+            labels = random.choice([{}, {"team": "t1"}, {"team": "t2"}])
+            cluster.add(make_object(NAMESPACE, name).labels(labels))
     names = [f"node{i}" for i in range(random.randint(1, 8))]
     for name in names:
-        cluster.nodes.set_node(random_node(random, name).obj())
+        cluster.add(random_node(random, name))
     for i in range(random.randint(0, 14)):
         pod = add_random_terms(random, random_pod(random, f"pod{i}"), likely_terms)
-        cluster.put(pod, random.choice(names))
+        cluster.place(pod, random.choice(names))
     return cluster
 
 
-def change_at_random(random: Random, cluster: Cluster) -> None:
+def change_at_random(random: Random, cluster: PluginWorld) -> None:
     """Let one thing happen to the cluster: a Pod, a node or a namespace comes, goes or changes."""
     names = [info.name for info in cluster.nodes]
     placed = cluster.placed()
@@ -229,14 +182,14 @@ def change_at_random(random: Random, cluster: Cluster) -> None:
             node, pod = random.choice(placed)
             cluster.nodes.remove_pod(cluster.row(node), pod)
         case 1:
-            cluster.nodes.set_node(random_node(random, random.choice(names)).obj())
+            cluster.add(random_node(random, random.choice(names)))
         case 2:
-            cluster.nodes.set_node(random_node(random, f"node{random.randint(8, 11)}").obj())
+            cluster.add(random_node(random, f"node{random.randint(8, 11)}"))
         case 3 if len(names) > 1:
             cluster.nodes.remove_node(random.choice(names))
         case 4:
             labels = random.choice([{}, {"team": "t1"}, {"team": "t2"}])
-            cluster.namespace(random.choice(NAMESPACES), **labels)
+            cluster.add(make_object(NAMESPACE, random.choice(NAMESPACES)).labels(labels))
         case _:
             pod_builder = add_random_terms(random, random_pod(random, f"new{len(placed)}"), 0.15)
-            cluster.put(pod_builder, random.choice(names))
+            cluster.place(pod_builder, random.choice(names))

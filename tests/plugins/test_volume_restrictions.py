@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plugins.harness import hint, pre_filtered
-from tests.plugins.storage_world import StorageWorld
+from tests.plugins.harness import PluginWorld, hint, pre_filtered
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.framework.cluster_events import Action, Hint, Resource
@@ -69,19 +68,19 @@ def test_a_legacy_disk_keeps_pods_apart(
     conflict: bool,
     plugin_comes_first: bool,
 ) -> None:
-    world = StorageWorld("used", "free")
+    world = PluginWorld("used", "free")
     if plugin_comes_first:
-        plugin = world.plugin(VolumeRestrictions)
+        plugin = world.make(VolumeRestrictions)
     world.place(make_pod("other").volume(**other), "used")
     if not plugin_comes_first:
-        plugin = world.plugin(VolumeRestrictions)
+        plugin = world.make(VolumeRestrictions)
     statuses = world.filtered(plugin, make_pod().volume(**mine).obj())
     assert statuses == {"used": DISK_CONFLICT if conflict else SUCCESS, "free": SUCCESS}
 
 
 def test_a_disk_is_free_again_once_its_pod_is_gone() -> None:
-    world = StorageWorld("n")
-    plugin = world.plugin(VolumeRestrictions)
+    world = PluginWorld("n")
+    plugin = world.make(VolumeRestrictions)
     pods = [world.place(make_pod(name).volume(**gce()), "n") for name in ("a", "b")]
     wanted = make_pod().volume(**gce()).obj()
     for pod in pods:
@@ -91,8 +90,8 @@ def test_a_disk_is_free_again_once_its_pod_is_gone() -> None:
 
 
 def test_evicting_a_disk_s_pod_helps_on_its_node_alone() -> None:
-    world = StorageWorld("n1", "n2", "n3")
-    plugin = world.plugin(VolumeRestrictions)
+    world = PluginWorld("n1", "n2", "n3")
+    plugin = world.make(VolumeRestrictions)
     first = world.place(make_pod("a").volume(**gce()), "n1")
     world.place(make_pod("b").volume(**gce()), "n2")
     rival = make_pod("rival").volume(**gce()).obj()
@@ -102,15 +101,15 @@ def test_evicting_a_disk_s_pod_helps_on_its_node_alone() -> None:
 
 
 @pytest.fixture
-def exclusive() -> StorageWorld:
-    world = StorageWorld("n1", "n2")
-    world.store(make_pvc("c").modes("ReadWriteOncePod"), make_pvc("d").modes("ReadWriteOncePod"))
-    world.store(make_pvc("shared"))
+def exclusive() -> PluginWorld:
+    world = PluginWorld("n1", "n2")
+    world.add(make_pvc("c").modes("ReadWriteOncePod"), make_pvc("d").modes("ReadWriteOncePod"))
+    world.add(make_pvc("shared"))
     return world
 
 
-def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     exclusive.place(make_pod("a").pvc("c"), "n1")
     statuses = exclusive.filtered(plugin, make_pod().pvc("shared").pvc("c").obj())
     assert statuses == {"n1": CLAIM_IN_USE, "n2": CLAIM_IN_USE}
@@ -126,18 +125,18 @@ def test_an_exclusive_claim_that_is_in_use_rejects_every_node(exclusive: Storage
     ],
 )
 def test_an_exclusive_claim_that_is_not_in_use_is_skipped(
-    exclusive: StorageWorld, placed: PodBuilder
+    exclusive: PluginWorld, placed: PodBuilder
 ) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+    plugin = exclusive.make(VolumeRestrictions)
     exclusive.place(placed, "n1")
     pod = make_pod().pvc("c").pvc("shared").obj()
     assert pre_filtered(plugin, pod, exclusive.nodes) == SKIP
 
 
 def test_evicting_the_user_of_an_exclusive_claim_frees_it_in_that_world_alone(
-    exclusive: StorageWorld,
+    exclusive: PluginWorld,
 ) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+    plugin = exclusive.make(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     other = exclusive.place(make_pod("b").pvc("shared"), "n2")
     statuses = exclusive.what_if(
@@ -146,16 +145,16 @@ def test_evicting_the_user_of_an_exclusive_claim_frees_it_in_that_world_alone(
     assert statuses == {"n1": SUCCESS, "n2": CLAIM_IN_USE}
 
 
-def test_both_exclusive_claims_must_be_freed(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_both_exclusive_claims_must_be_freed(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     users = [exclusive.place(make_pod(f"p-{c}").pvc(c), "n1") for c in "cd"]
     pod = make_pod().pvc("c").pvc("d").obj()
     assert exclusive.what_if(plugin, pod, {"n1": users[:1]})["n1"] == CLAIM_IN_USE
     assert exclusive.what_if(plugin, pod, {"n1": users})["n1"] == SUCCESS
 
 
-def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     rival = make_pod("rival").pvc("c").obj()
     pod = make_pod().pvc("c").obj()
@@ -163,8 +162,8 @@ def test_a_pod_added_to_a_world_uses_its_claims_there(exclusive: StorageWorld) -
     assert statuses["n1"] == CLAIM_IN_USE
 
 
-def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     user = exclusive.place(make_pod("a").pvc("c"), "n1")
     pod = make_pod().pvc("c").obj()
     rows = np.array([exclusive.row("n1"), exclusive.row("n2")])
@@ -176,8 +175,8 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds(exclusive: StorageWorld) -> 
     assert codes.tolist() == [2, 0]
 
 
-def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     state, pod = CycleState(), make_pod().obj()
     other = make_pod("other").pvc("c").obj()
     plugin.add_pod(state, pod, other, exclusive.nodes, 0)
@@ -185,22 +184,22 @@ def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped(exclusive: Stora
     assert state.get(plugin.name, object) is None
 
 
-def test_a_missing_claim_is_reported(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_a_missing_claim_is_reported(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     answer = pre_filtered(plugin, make_pod().pvc("gone").obj(), exclusive.nodes)
     assert answer == Status.unresolvable('persistentvolumeclaim "gone" not found')
 
 
-def test_pods_without_volumes_are_skipped(exclusive: StorageWorld) -> None:
-    plugin = exclusive.plugin(VolumeRestrictions)
+def test_pods_without_volumes_are_skipped(exclusive: PluginWorld) -> None:
+    plugin = exclusive.make(VolumeRestrictions)
     assert pre_filtered(plugin, make_pod().obj(), exclusive.nodes) == SKIP
 
 
 def test_a_relabelled_node_keeps_its_disks() -> None:
-    world = StorageWorld("n")
-    plugin = world.plugin(VolumeRestrictions)
+    world = PluginWorld("n")
+    plugin = world.make(VolumeRestrictions)
     world.place(make_pod("a").volume(**gce()), "n")
-    world.add_node(make_node("n").label("a", "b"))
+    world.add(make_node("n").label("a", "b"))
     assert world.filtered(plugin, make_pod().volume(**gce()).obj()) == {"n": DISK_CONFLICT}
 
 
@@ -215,7 +214,7 @@ def test_a_relabelled_node_keeps_its_disks() -> None:
     ],
 )
 def test_a_deleted_pod_may_free_a_volume(deleted: PodBuilder, expected: Hint) -> None:
-    plugin = StorageWorld("n").plugin(VolumeRestrictions)
+    plugin = PluginWorld("n").make(VolumeRestrictions)
     pod = make_pod().pvc("c").volume(**gce()).obj()
     assert hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None) is expected
 
@@ -229,13 +228,13 @@ def test_a_deleted_pod_may_free_a_volume(deleted: PodBuilder, expected: Hint) ->
     ],
 )
 def test_a_new_claim_may_be_the_missing_one(claim: ClaimBuilder, expected: Hint) -> None:
-    plugin = StorageWorld("n").plugin(VolumeRestrictions)
+    plugin = PluginWorld("n").make(VolumeRestrictions)
     resource, pod = PERSISTENT_VOLUME_CLAIM, make_pod().pvc("c").obj()
     assert hint(plugin, resource, Action.ADD, pod, None, claim.obj()) is expected
 
 
 def test_only_new_nodes_matter() -> None:
-    plugin = StorageWorld("n").plugin(VolumeRestrictions)
+    plugin = PluginWorld("n").make(VolumeRestrictions)
     pod, node = make_pod().obj(), make_node().obj()
     assert hint(plugin, NODE, Action.ADD, pod, None, node) is Hint.QUEUE
     assert hint(plugin, NODE, Action.UPDATE_NODE_LABEL, pod, node, node) is None

@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.plugins.harness import hint, pre_filtered
-from tests.plugins.storage_world import StorageWorld
+from tests.plugins.harness import PluginWorld, hint, pre_filtered
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
 from bayplan.framework.cluster_events import Action, Hint
@@ -44,17 +43,17 @@ BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 def test_a_pod_goes_where_the_labels_of_its_volume_say(
     volume: dict[str, str], node: dict[str, str], fits: bool
 ) -> None:
-    world = StorageWorld(make_node("n").labels(node))
-    world.store(make_pvc("c").bound_to("pv"), make_pv("pv").labels(volume))
-    plugin = world.plugin(VolumeZone)
+    world = PluginWorld(make_node("n").labels(node))
+    world.add(make_pvc("c").bound_to("pv"), make_pv("pv").labels(volume))
+    plugin = world.make(VolumeZone)
     assert world.filtered(plugin, make_pod().pvc("c").obj()) == {"n": SUCCESS if fits else CONFLICT}
 
 
 def test_every_volume_has_its_say() -> None:
-    world = StorageWorld(*(make_node(z).label(ZONE, z) for z in "abc"))
-    world.store(make_pvc("c1").bound_to("pv1"), make_pv("pv1").label(ZONE, "a__b"))
-    world.store(make_pvc("c2").bound_to("pv2"), make_pv("pv2").label(ZONE, "b__c"))
-    statuses = world.filtered(world.plugin(VolumeZone), make_pod().pvc("c1").pvc("c2").obj())
+    world = PluginWorld(*(make_node(z).label(ZONE, z) for z in "abc"))
+    world.add(make_pvc("c1").bound_to("pv1"), make_pv("pv1").label(ZONE, "a__b"))
+    world.add(make_pvc("c2").bound_to("pv2"), make_pv("pv2").label(ZONE, "b__c"))
+    statuses = world.filtered(world.make(VolumeZone), make_pod().pvc("c1").pvc("c2").obj())
     assert statuses == {"a": CONFLICT, "b": SUCCESS, "c": CONFLICT}
 
 
@@ -97,23 +96,23 @@ NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 def test_pre_filter_skips_what_has_no_say_and_rejects_what_must_wait(
     claim: ClaimBuilder | None, expected: str | None
 ) -> None:
-    world = StorageWorld("n")
-    world.store(
+    world = PluginWorld("n")
+    world.add(
         make_storage_class("wait"),
         make_storage_class("now").mode("Immediate"),
         make_storage_class("modeless"),
     )
-    world.store(
+    world.add(
         make_storage_class("modeless").mode(None), make_pv("pv"), make_pv("bad").label(ZONE, "a__")
     )
     if claim is not None:
-        world.store(claim)
-    answer = pre_filtered(world.plugin(VolumeZone), make_pod().pvc("c").obj(), world.nodes)
+        world.add(claim)
+    answer = pre_filtered(world.make(VolumeZone), make_pod().pvc("c").obj(), world.nodes)
     assert answer == (SKIP if expected is None else Status.unresolvable(expected))
 
 
 def test_a_claim_without_a_name_is_rejected() -> None:
-    plugin = StorageWorld("n").plugin(VolumeZone)
+    plugin = PluginWorld("n").make(VolumeZone)
     answer = pre_filtered(plugin, make_pod().pvc("").obj(), plugin.handle.nodes)
     assert answer == Status.unresolvable("PersistentVolumeClaim had no name")
 
@@ -127,7 +126,7 @@ def test_a_claim_without_a_name_is_rejected() -> None:
     ],
 )
 def test_pods_without_named_claims_are_skipped(pod: PodBuilder) -> None:
-    plugin = StorageWorld("n").plugin(VolumeZone)
+    plugin = PluginWorld("n").make(VolumeZone)
     assert pre_filtered(plugin, pod.obj(), plugin.handle.nodes) == SKIP
 
 
@@ -179,7 +178,7 @@ def test_hints(
     new: ClaimBuilder | ClassBuilder | VolumeBuilder,
     expected: Hint | None,
 ) -> None:
-    plugin = StorageWorld("n").plugin(VolumeZone)
+    plugin = PluginWorld("n").make(VolumeZone)
     pod = make_pod().pvc("c").obj()
     answer = hint(plugin, resource, action, pod, old and old.obj(), new.obj())
     assert answer is expected
@@ -194,6 +193,6 @@ def test_hints(
     ],
 )
 def test_node_hints(action: Action, expected: Hint | None) -> None:
-    plugin = StorageWorld("n").plugin(VolumeZone)
+    plugin = PluginWorld("n").make(VolumeZone)
     pod = make_pod().pvc("c").obj()
     assert hint(plugin, NODE, action, pod, None, make_node().obj()) is expected

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.plugins.clusters import (
     HOSTNAME,
     ZONE,
-    Cluster,
     add_random_terms,
     change_at_random,
     random_cluster,
     random_pod,
 )
+from tests.plugins.harness import PluginWorld
 
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.counters import (
@@ -53,7 +53,7 @@ def near(key: str = ZONE, **scope: Any) -> PodSelection:
     return selected_by_all(pod.shape.memo(shape_terms).affinity)
 
 
-def by_value(cluster: Cluster, counter: SelectionCounter) -> dict[str, int]:
+def by_value(cluster: PluginWorld, counter: SelectionCounter) -> dict[str, int]:
     """Counts by label value, those above 0."""
     values = cluster.nodes.label(counter.topology_key).values
     counts = counter.by_domain().tolist()
@@ -61,14 +61,14 @@ def by_value(cluster: Cluster, counter: SelectionCounter) -> dict[str, int]:
 
 
 def test_a_counter_begins_with_what_is_there_and_follows_every_change() -> None:
-    cluster = Cluster(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"))
-    first = cluster.put(web("1"), "a1")
+    cluster = PluginWorld(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"))
+    first = cluster.place(web("1"), "a1")
     counter = cluster.counters.acquire(near(), DomainSpec(ZONE))
     seen = [by_value(cluster, counter)]
-    second = cluster.put(web("2"), "b1")
-    cluster.put(make_pod("unrelated"), "b1")
+    second = cluster.place(web("2"), "b1")
+    cluster.place(make_pod("unrelated"), "b1")
     seen.append(by_value(cluster, counter))
-    cluster.nodes.set_node(node("b1", "z3").obj())
+    cluster.add(node("b1", "z3"))
     seen.append(by_value(cluster, counter))
     cluster.nodes.remove_pod(cluster.row("a1"), first)
     cluster.nodes.remove_node("b1")
@@ -89,8 +89,8 @@ def test_counters_of_a_cluster_that_is_there_already_count_it() -> None:
 
 
 def test_equal_selections_share_a_counter_until_the_last_is_released() -> None:
-    cluster = Cluster(node("a1", "z1"))
-    pod = cluster.put(web(), "a1")
+    cluster = PluginWorld(node("a1", "z1"))
+    pod = cluster.place(web(), "a1")
     one = cluster.counters.acquire(near(), DomainSpec(ZONE))
     two = cluster.counters.acquire(near(), DomainSpec(ZONE))
     assert one is two
@@ -106,9 +106,9 @@ def test_equal_selections_share_a_counter_until_the_last_is_released() -> None:
 
 
 def test_a_selection_may_leave_terminating_pods_out() -> None:
-    cluster = Cluster(node("a1", "z1"))
-    cluster.put(web("1"), "a1")
-    cluster.put(web("2").terminating(), "a1")
+    cluster = PluginWorld(node("a1", "z1"))
+    cluster.place(web("1"), "a1")
+    cluster.place(web("2").terminating(), "a1")
     alive = PodSelection("alive", None, lambda shape, _: True, terminating=False)
     every = PodSelection("every", None, lambda shape, _: True)
     totals = [cluster.counters.acquire(s, DomainSpec(ZONE)).total for s in (alive, every)]
@@ -127,10 +127,10 @@ def test_a_selection_may_leave_terminating_pods_out() -> None:
     ],
 )
 def test_domains_divide_nodes_that_count(spec: DomainSpec, expected: list[str | None]) -> None:
-    cluster = Cluster(
+    cluster = PluginWorld(
         node("a", "z1"), node("b", "z2"), make_node("c").label(ZONE, "z1"), make_node("d")
     )
-    cluster.nodes.set_node(node("gone", "z9").obj())
+    cluster.add(node("gone", "z9"))
     rows = [cluster.row(name) for name in ("a", "b", "c", "d", "gone")]
     cluster.nodes.remove_node("gone")
     domains = DomainTable(cluster.nodes).acquire(spec)
@@ -141,15 +141,15 @@ def test_domains_divide_nodes_that_count(spec: DomainSpec, expected: list[str | 
 
 
 def test_without_a_key_every_row_is_a_domain_also_in_a_part_of_the_table() -> None:
-    cluster = Cluster(node("a1", "z1"), node("a2", "z1"))
+    cluster = PluginWorld(node("a1", "z1"), node("a2", "z1"))
     counter = cluster.counters.acquire(near(), DomainSpec(None))
-    cluster.put(web("1"), "a2")
+    cluster.place(web("1"), "a2")
     cluster.nodes.reserve(1000)
     rows = np.array([cluster.row("a2"), cluster.row("a1")])
     assert counter.at(cluster.nodes)[rows].tolist() == [1, 0]
     assert counter.at(cluster.nodes.take(rows)).tolist() == [1, 0]
-    cluster.nodes.set_node(node("late", "z2").obj())
-    cluster.put(web("2"), "late")
+    cluster.add(node("late", "z2"))
+    cluster.place(web("2"), "late")
     assert counter.at(cluster.nodes)[cluster.row("late")] == 1
     assert cluster.counters.recount() == {}
 
@@ -183,12 +183,14 @@ def test_domains_among_some_rows_are_those_that_have_one_of_them(
 
 
 def test_counts_are_added_up_over_topologies_with_their_weights() -> None:
-    cluster = Cluster(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), make_node("keyless"))
+    cluster = PluginWorld(
+        node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), make_node("keyless")
+    )
     zone = cluster.counters.acquire(near(), DomainSpec(ZONE))
     other = cluster.counters.acquire(near(namespaces=["default", "x"]), DomainSpec(ZONE))
     host = cluster.counters.acquire(near(HOSTNAME), DomainSpec(HOSTNAME))
     for name, where in (("1", "a1"), ("2", "a1"), ("3", "b1"), ("4", "keyless")):
-        cluster.put(web(name), where)
+        cluster.place(web(name), where)
     rows = [cluster.row(name) for name in ("a1", "a2", "b1", "keyless")]
 
     def summed(*weighted: tuple[int, DomainCounter]) -> list[int]:
@@ -202,48 +204,48 @@ def test_counts_are_added_up_over_topologies_with_their_weights() -> None:
 
 
 def test_whether_a_pod_on_a_node_has_a_lower_priority() -> None:
-    cluster = Cluster(node("a", "z1"))
-    low = cluster.put(web("low").priority(3), "a")
-    cluster.put(web("high").priority(9), "a")
+    cluster = PluginWorld(node("a", "z1"))
+    low = cluster.place(web("low").priority(3), "a")
+    cluster.place(web("high").priority(9), "a")
     assert [cluster.counters.any_below(priority) for priority in (3, 4, 9)] == [False, True, True]
     cluster.nodes.remove_pod(cluster.row("a"), low)
     assert [cluster.counters.any_below(priority) for priority in (9, 10)] == [False, True]
 
 
 def test_counters_grow_with_the_table_and_its_domains() -> None:
-    cluster = Cluster(node("first", "z1"))
+    cluster = PluginWorld(node("first", "z1"))
     by_host = cluster.counters.acquire(near(HOSTNAME), DomainSpec(HOSTNAME))
     by_row = cluster.counters.acquire(near(), DomainSpec(None))
     for i in range(300):
-        cluster.nodes.set_node(node(f"n{i}", "z1").obj())
-        cluster.put(web(f"p{i}"), f"n{i}")
+        cluster.add(node(f"n{i}", "z1"))
+        cluster.place(web(f"p{i}"), f"n{i}")
     assert by_host.at(cluster.nodes).sum() == by_row.at(cluster.nodes).sum() == 300
     assert by_host.domains.count == 301
     assert cluster.counters.recount() == {}
 
 
 def test_a_heartbeat_of_a_node_leaves_its_domains_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(node("a1", "z1"))
+    cluster = PluginWorld(node("a1", "z1"))
     cluster.counters.acquire(near(), DomainSpec(ZONE))
     changed: list[int] = []
     monkeypatch.setattr(DomainTable, "changed", lambda self, row: changed.append(row))
-    cluster.nodes.set_node(node("a1", "z1").capacity(cpu="8").obj())
+    cluster.add(node("a1", "z1").capacity(cpu="8"))
     assert changed == []
-    cluster.nodes.set_node(node("a1", "z1").taint("k").obj())
+    cluster.add(node("a1", "z1").taint("k"))
     assert changed == [cluster.row("a1")]
 
 
 def test_groups_without_pods_and_their_terms_are_forgotten_when_they_are_many() -> None:
-    cluster = Cluster(node("a1", "z1"))
-    kept = cluster.put(web("kept").pod_anti_affinity(ZONE, WEB), "a1")
+    cluster = PluginWorld(node("a1", "z1"))
+    kept = cluster.place(web("kept").pod_anti_affinity(ZONE, WEB), "a1")
     matches = cluster.counters.matching(kept.shape, TermMatches())
     for i in range(400):
         term = labels_are({"app": "web", "n": str(i)})
         built = make_pod(f"p{i}").namespace(f"n{i % 7}")
-        pod = cluster.put(built.pod_anti_affinity(HOSTNAME, term), "a1")
+        pod = cluster.place(built.pod_anti_affinity(HOSTNAME, term), "a1")
         cluster.nodes.remove_pod(cluster.row("a1"), pod)
     assert len(cluster.counters) < 300
-    cluster.put(make_pod().namespace("other"), "a1")
+    cluster.place(make_pod().namespace("other"), "a1")
     again = cluster.counters.matching(kept.shape, matches)
     assert again is not matches
     assert [c.total for c in again.anti] == [1]
@@ -251,14 +253,14 @@ def test_groups_without_pods_and_their_terms_are_forgotten_when_they_are_many() 
 
 
 def test_matches_are_brought_up_to_date_with_new_terms() -> None:
-    cluster = Cluster(node("a1", "z1"))
+    cluster = PluginWorld(node("a1", "z1"))
     shape = web().obj().shape
     matches = cluster.counters.matching(shape, TermMatches())
-    cluster.put(make_pod("1").pod_anti_affinity(ZONE, WEB), "a1")
-    cluster.put(make_pod("2").pod_affinity(ZONE, WEB, namespaceSelector={}), "a1")
-    cluster.put(make_pod("3").preferred_pod_anti_affinity(9, ZONE, WEB), "a1")
-    cluster.put(make_pod("4").pod_anti_affinity(ZONE, labels_are({"app": "db"})), "a1")
-    cluster.nodes.remove_pod(cluster.row("a1"), cluster.put(make_pod("5"), "a1"))
+    cluster.place(make_pod("1").pod_anti_affinity(ZONE, WEB), "a1")
+    cluster.place(make_pod("2").pod_affinity(ZONE, WEB, namespaceSelector={}), "a1")
+    cluster.place(make_pod("3").preferred_pod_anti_affinity(9, ZONE, WEB), "a1")
+    cluster.place(make_pod("4").pod_anti_affinity(ZONE, labels_are({"app": "db"})), "a1")
+    cluster.nodes.remove_pod(cluster.row("a1"), cluster.place(make_pod("5"), "a1"))
     assert cluster.counters.matching(shape, matches) is matches
     assert [len(matches.anti), len(matches.affinity)] == [1, 1]
     assert [counter.weight for counter in matches.preferred] == [-9]
@@ -266,8 +268,8 @@ def test_matches_are_brought_up_to_date_with_new_terms() -> None:
 
 @pytest.mark.parametrize("where", ["count", "total", "domain", "term"])
 def test_recount_finds_what_is_wrong(where: str) -> None:
-    cluster = Cluster(node("a1", "z1"))
-    carrier = cluster.put(web().pod_anti_affinity(ZONE, WEB), "a1")
+    cluster = PluginWorld(node("a1", "z1"))
+    carrier = cluster.place(web().pod_anti_affinity(ZONE, WEB), "a1")
     counter = cluster.counters.acquire(near(), DomainSpec(ZONE))
     assert cluster.counters.recount() == {}
     match where:

@@ -236,7 +236,7 @@ def see(world: World) -> ResourceClaim:
 
 def test_a_claim_whose_pod_is_given_up_is_deleted_and_holds_its_devices_until_then() -> None:
     world, pod, other = world_with("a"), pod_asking(), pod_asking()
-    world.add(claim())
+    world.create(claim())
     state = world.reserve(pod)
     world.pre_bind(state, pod)
     made = see(world)

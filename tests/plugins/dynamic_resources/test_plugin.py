@@ -27,7 +27,7 @@ USER = {"resource": "pods", "name": "p", "uid": "pod-uid"}
 def one_gpu() -> World:
     """Node n1 has one device, node n2 none."""
     world = World(piece("s", device("a")))
-    world.add(claim())
+    world.create(claim())
     return world
 
 
@@ -102,7 +102,7 @@ def test_a_pod_waits_until_its_claims_exist(
     pod: Pod, claims: list[ResourceClaim], reason: str | None
 ) -> None:
     world = World()
-    world.add(*claims)
+    world.create(*claims)
     status = world.plugin.pre_enqueue(pod)
     assert (status.message if status else None) == reason
     assert status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -130,14 +130,14 @@ def test_a_claim_that_nobody_can_allocate_is_rejected_at_once(
     request_: dict[str, Any], reason: str
 ) -> None:
     world = World(piece("s", device("a")))
-    world.add(claim(request_))
+    world.create(claim(request_))
     status = world.plugin.pre_filter(CycleState(), pod_with("c"), world.nodes)
     assert status == Status.unresolvable(reason)
 
 
 def test_an_error_of_a_selector_ends_the_attempt_and_names_claim_and_device() -> None:
     world = World(piece("s", device("a")))
-    world.add(claim(exactly(selectors=selected('device.attributes["x"].y'))))
+    world.create(claim(exactly(selectors=selected('device.attributes["x"].y'))))
     reasons = world.filter(pod_with("c"))
     assert reasons["n1"].startswith(
         "claim ns/c: selector #0 on device gpu.example.com/p/a: CEL runtime error: no such key: y"
@@ -147,14 +147,14 @@ def test_an_error_of_a_selector_ends_the_attempt_and_names_claim_and_device() ->
 
 def test_an_allocated_claim_is_used_where_its_devices_are() -> None:
     world = World(piece("s", device("a")))
-    world.add(allocated(claim(), "a", node="n2"))
+    world.create(allocated(claim(), "a", node="n2"))
     unavailable = "resourceclaim not available on the node"
     assert world.filter(pod_with("c")) == {"n1": unavailable, "n2": ""}
 
 
 def test_devices_of_other_claims_are_not_free() -> None:
     world = one_gpu()
-    world.add(allocated(claim(name="d"), "a"))
+    world.create(allocated(claim(name="d"), "a"))
     assert set(world.filter(pod_with("c")).values()) == {"cannot allocate all claims"}
 
 
@@ -170,7 +170,7 @@ def test_what_if_tables_get_the_answers_of_their_rows() -> None:
 
 def test_reserved_devices_are_in_use_and_the_claim_is_taken() -> None:
     world = one_gpu()
-    world.add(claim(name="d"))
+    world.create(claim(name="d"))
     world.reserve(pod_with("c"))
     assert set(world.filter(pod_with("d")).values()) == {"cannot allocate all claims"}
     status = world.plugin.pre_filter(CycleState(), pod_with("c", uid="other"), world.nodes)
@@ -227,7 +227,7 @@ def test_pre_bind_writes_finalizer_allocation_and_user() -> None:
 
 def test_an_allocated_claim_gets_its_user_only() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a"))
+    world.create(allocated(claim(), "a"))
     state = world.reserve(pod)
     assert world.pre_bind(state, pod) is None
     assert world.api.log == [f"{CLAIM_PATH}/status"]
@@ -236,14 +236,14 @@ def test_an_allocated_claim_gets_its_user_only() -> None:
 
 def test_a_claim_that_is_reserved_for_the_pod_is_not_written() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", reservedFor=[USER]))
     assert world.pre_bind(world.reserve(pod), pod) is None
     assert world.api.log == []
 
 
 def test_a_claim_that_an_earlier_attempt_has_left_meanwhile_is_written_again() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", reservedFor=[USER]))
     # The watch is behind: the claim in the store still has the user.
     world.api.store(allocated(claim(), "a"))
     assert world.pre_bind(world.reserve(pod), pod) is None
@@ -273,7 +273,7 @@ def test_a_write_of_an_earlier_attempt_without_end_ends_the_binding(
 ) -> None:
     monkeypatch.setattr(claim_writes, "LEAVE_SECONDS", 0.01)
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", reservedFor=[USER]))
     world.api.later = []
     world.unreserve(world.reserve(pod), pod, "n1")
     text = "claim ns/c is still used by an earlier attempt"
@@ -282,7 +282,7 @@ def test_a_write_of_an_earlier_attempt_without_end_ends_the_binding(
 
 def test_an_attempt_that_ends_while_an_earlier_one_leaves_a_claim_does_not_leave_it_again() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", reservedFor=[USER]))
     world.api.later = []
     for _ in range(2):
         world.unreserve(world.reserve(pod), pod, "n1")
@@ -296,7 +296,7 @@ def test_an_attempt_that_ends_while_an_earlier_one_leaves_a_claim_does_not_leave
 
 def test_a_claim_that_was_replaced_meanwhile_is_not_used() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(allocated(claim(), "a", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", reservedFor=[USER]))
     other = allocated(generated(name="c", uid="other"), "a", reservedFor=[USER])
     world.api.store(other)
     text = "claim ns/c was replaced in the meantime"
@@ -344,7 +344,7 @@ def test_conflicts_without_end_are_an_error() -> None:
 
 def test_a_binding_that_failed_after_the_claim_was_written_keeps_the_devices_in_use() -> None:
     world, pod = one_gpu(), pod_with("c")
-    world.add(claim(name="d"))
+    world.create(claim(name="d"))
     state = world.reserve(pod)
     world.pre_bind(state, pod)
     world.unreserve(state, pod, "n1")
@@ -400,7 +400,7 @@ def test_a_pod_is_bound_when_its_devices_are_ready(
     conditions: list[tuple[str, str]], text: str | None
 ) -> None:
     world, pod = World(piece("s", device("a", **CONDITIONAL))), pod_with("c")
-    world.add(claim())
+    world.create(claim())
     object.__setattr__(world.handle, "monotonic", Driver(world, *conditions))
     status = world.pre_bind(world.reserve(pod), pod)
     assert (status.message if status else None) == text
@@ -408,11 +408,11 @@ def test_a_pod_is_bound_when_its_devices_are_ready(
 
 def test_a_claim_whose_devices_failed_is_of_no_use_and_loses_them() -> None:
     world, pod, state = World(piece("s", device("a", **CONDITIONAL))), pod_with("c"), CycleState()
-    world.add(claim())
+    world.create(claim())
     made = allocated(claim(), "a", reservedFor=[USER])
     body = json.loads(msgspec.json.encode(made))
     body["status"]["allocation"]["devices"]["results"][0] |= CONDITIONAL
-    world.add(RESOURCE_CLAIM.decode(json.dumps(body).encode()))
+    world.create(RESOURCE_CLAIM.decode(json.dumps(body).encode()))
     world.api.stored[CLAIM_PATH]["metadata"]["resourceVersion"] = "1"
     reported(world, ("broken", "True"))
     assert set(world.filter(pod, state).values()) == {"resourceclaim not available on the node"}
@@ -425,7 +425,7 @@ def test_a_claim_whose_devices_failed_is_of_no_use_and_loses_them() -> None:
 
 def test_nothing_is_taken_away_while_the_decision_is_not_applied() -> None:
     world, pod, state = one_gpu(), pod_with("c"), CycleState()
-    world.add(allocated(claim(), "a", node="gone", reservedFor=[USER]))
+    world.create(allocated(claim(), "a", node="gone", reservedFor=[USER]))
     world.filter(pod, state)
     result = world.plugin.post_filter(state, pod, failure(world))
     assert result.status == Status.unschedulable("deallocation of ResourceClaim completed")
@@ -436,7 +436,7 @@ def test_nothing_is_taken_away_while_the_decision_is_not_applied() -> None:
 def test_a_claim_that_others_use_keeps_its_devices() -> None:
     world, pod, state = one_gpu(), pod_with("c"), CycleState()
     other = {"resource": "pods", "name": "q", "uid": "other"}
-    world.add(allocated(claim(), "a", node="gone", reservedFor=[other]))
+    world.create(allocated(claim(), "a", node="gone", reservedFor=[other]))
     world.filter(pod, state)
     assert world.post_filter(state, pod, failure(world)).status == Status.unschedulable()
 
@@ -448,7 +448,7 @@ def test_a_device_that_another_claim_got_meanwhile_is_given_back() -> None:
     world, pod = one_gpu(), pod_with("c")
     world.pre_bind(world.reserve(pod), pod)
     world.see()
-    world.add(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
+    world.create(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
     state = CycleState()
     assert set(world.filter(pod, state).values()) == {"resourceclaim not available on the node"}
     world.post_filter(state, pod, failure(world))
@@ -464,7 +464,7 @@ def test_a_pod_whose_device_another_claim_got_is_called_back(seen: bool) -> None
     world.pre_bind(state, pod)
     if seen:
         world.see()
-    world.add(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
+    world.create(allocated(claim(name="foreign"), "a", reservedFor=[{"uid": "theirs"}]))
     text = "device gpu.example.com/p/a was allocated to another claim"
     assert prepared.cancelled == text
 
@@ -478,7 +478,7 @@ def test_the_first_alternative_scores_most() -> None:
         piece("s2", device("a"), device("b"), pool="p2", nodeName="n2"),
     )
     subs = [{"name": f"s{n}", "deviceClassName": "any", "count": 2 - n} for n in range(2)]
-    world.add(claim({"name": "r", "firstAvailable": subs}))
+    world.create(claim({"name": "r", "firstAvailable": subs}))
     state, pod = CycleState(), pod_with("c")
     world.filter(pod, state)
     scores = world.plugin.score_nodes(state, pod, world.nodes)

@@ -7,23 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from tests.handles import RefusingWriter, make_handle
+from tests.handles import RefusingWriter
+from tests.plugins.harness import PluginWorld
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.meta import ObjectMeta
 from bayplan.api.pod import Pod
 from bayplan.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from bayplan.binding.preparing import PreparingPods
-from bayplan.cache.node_table import LiveNodeTable
-from bayplan.cache.objects import ObjectStore
 from bayplan.client.errors import ApiError
-from bayplan.config.args import DynamicResourcesArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Done
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources import DynamicResources
-from bayplan.testing import make_node, make_pod
+from bayplan.testing import make_pod
 
 
 class ApiServer(RefusingWriter):
@@ -101,23 +98,18 @@ def merge(status: dict[str, Any], name: str, value: Any) -> None:
         status[name] = status.get(name, {}) | value
 
 
-class World:
-    """One plugin, the objects it watches, and an API server behind it."""
+class World(PluginWorld):
+    """DynamicResources, the objects it watches, and an API server behind it."""
 
     def __init__(self, *slices: ResourceSlice, nodes: tuple[str, ...] = ("n1", "n2")) -> None:
-        self.nodes, self.objects, self.api = LiveNodeTable(), ObjectStore(), ApiServer()
-        for name in nodes:
-            self.nodes.set_node(make_node(name).obj())
-        self.preparing = PreparingPods()
-        self.handle = make_handle(
-            self.nodes, self.objects, writer=self.api, preparing=self.preparing
-        )
-        self.plugin = DynamicResources(DynamicResourcesArgs(), self.handle)
+        self.api = ApiServer()
+        super().__init__(*nodes, writer=self.api)
+        self.plugin: DynamicResources = self.make(DynamicResources)
         self.objects.set(DEVICE_CLASS, DeviceClass(ObjectMeta(name="any")))
         for piece in slices:
             self.objects.set(RESOURCE_SLICE, piece)
 
-    def add(self, *claims: ResourceClaim) -> None:
+    def create(self, *claims: ResourceClaim) -> None:
         """Claims that the API server has and the scheduler has seen."""
         for claim in claims:
             self.api.store(claim)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, filtered, scores
-from tests.plugins.harness import hint
+from tests.plugins.clusters import HOSTNAME, ZONE, filtered, scores
+from tests.plugins.harness import PluginWorld, hint
 from tests.plugins.inter_pod_affinity.reference import OK, REPELLED, RESISTED, UNMET
 
 from bayplan.api.kinds import NAMESPACE, NODE
@@ -13,7 +13,15 @@ from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
-from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
+from bayplan.testing import (
+    NodeBuilder,
+    PodBuilder,
+    labels_are,
+    make_node,
+    make_object,
+    make_pod,
+    requirement,
+)
 
 WEB = labels_are({"app": "web"})
 DB = labels_are({"app": "db"})
@@ -28,11 +36,11 @@ def pod(app: str = "", name: str = "p") -> PodBuilder:
     return make_pod(name).label("app", app) if app else make_pod(name)
 
 
-def cluster(*placed: tuple[PodBuilder, str]) -> Cluster:
+def cluster(*placed: tuple[PodBuilder, str]) -> PluginWorld:
     """Two nodes in zone z1, one in z2, one in no zone."""
-    made = Cluster(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), node("c1"))
+    made = PluginWorld(node("a1", "z1"), node("a2", "z1"), node("b1", "z2"), node("c1"))
     for built, name in placed:
-        made.put(built, name)
+        made.place(built, name)
     return made
 
 
@@ -147,7 +155,7 @@ def test_required_terms_decide_where_a_pod_may_go(
     incoming: PodBuilder, placed: list[tuple[PodBuilder, str]], expected: Any
 ) -> None:
     made = cluster(*placed)
-    assert filtered(made.plugin(InterPodAffinity), incoming.obj(), made.nodes) == expected
+    assert filtered(made.make(InterPodAffinity), incoming.obj(), made.nodes) == expected
 
 
 TEAM = labels_are({"team": "t1"})
@@ -167,26 +175,26 @@ def test_namespace_selectors_select_by_the_labels_of_the_namespace(
     selector: Any, own_term: bool, rejected: bool
 ) -> None:
     made = cluster()
-    made.namespace("there", team="t1")
-    made.namespace("here", team="t1")
+    made.add(make_object(NAMESPACE, "there").label("team", "t1"))
+    made.add(make_object(NAMESPACE, "here").label("team", "t1"))
     avoiding = pod("web").namespace("here")
     avoiding.pod_anti_affinity(HOSTNAME, labels_are(), namespaceSelector=selector)
     other = pod("db").namespace("there")
-    made.put(other if own_term else avoiding, "a1")
+    made.place(other if own_term else avoiding, "a1")
     incoming = (avoiding if own_term else other).obj()
-    found = filtered(made.plugin(InterPodAffinity), incoming, made.nodes)
+    found = filtered(made.make(InterPodAffinity), incoming, made.nodes)
     assert (found is not None and found["a1"] != OK) == rejected
 
 
 def test_labels_of_a_namespace_may_change_at_any_time() -> None:
     made = cluster((pod("db").namespace("there"), "a1"))
-    plugin = made.plugin(InterPodAffinity)
+    plugin = made.make(InterPodAffinity)
     incoming = pod().pod_anti_affinity(HOSTNAME, DB, namespaceSelector=TEAM).obj()
     resisting = pod("web").pod_anti_affinity(HOSTNAME, labels_are(), namespaceSelector=TEAM)
-    made.put(resisting.namespace("elsewhere"), "b1")
+    made.place(resisting.namespace("elsewhere"), "b1")
     before = filtered(plugin, incoming, made.nodes)
-    made.namespace("there", team="t1")
-    made.namespace("default", team="t1")
+    made.add(make_object(NAMESPACE, "there").label("team", "t1"))
+    made.add(make_object(NAMESPACE, "default").label("team", "t1"))
     after = filtered(plugin, incoming, made.nodes)
     made.objects.remove(NAMESPACE, "there")
     made.objects.remove(NAMESPACE, "default")
@@ -199,7 +207,7 @@ BAD = {"matchExpressions": [{"key": "k", "operator": "Like", "values": ["v"]}]}
 
 def test_a_selector_that_cannot_be_read_rejects_the_pod() -> None:
     made = cluster()
-    plugin = made.plugin(InterPodAffinity)
+    plugin = made.make(InterPodAffinity)
     one = pod().pod_affinity(ZONE, BAD).obj()
     status = plugin.pre_filter(CycleState(), one, made.nodes)
     why = '"Like" is not a valid label selector operator'
@@ -316,14 +324,14 @@ def test_preferred_terms_of_both_sides_score(
     expected: tuple[list[int], list[int]] | None,
 ) -> None:
     made = cluster(*placed)
-    found = scores(made.plugin(InterPodAffinity, **args), incoming.obj(), made.nodes)
+    found = scores(made.make(InterPodAffinity, **args), incoming.obj(), made.nodes)
     got = found and tuple([by_node[n] for n in ("a1", "a2", "b1", "c1")] for by_node in found)
     assert got == expected
 
 
 def test_a_what_if_counts_pods_of_terms_that_nobody_carried_before() -> None:
     made = cluster((pod("db"), "b1"))
-    plugin = made.plugin(InterPodAffinity)
+    plugin = made.make(InterPodAffinity)
     incoming = pod("web").pod_affinity(HOSTNAME, DB).obj()
     rows = np.array([made.row("b1"), made.row("c1")])
     state = CycleState()
@@ -340,7 +348,7 @@ def test_a_what_if_counts_pods_of_terms_that_nobody_carried_before() -> None:
 def test_only_shapes_seen_lately_keep_their_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayplan.plugins.inter_pod_affinity.SHAPES_KEPT", 2)
     made = cluster()
-    plugin = made.plugin(InterPodAffinity)
+    plugin = made.make(InterPodAffinity)
     for app in "abcde":
         incoming = pod(app).pod_affinity(ZONE, labels_are({"app": app}))
         incoming.pod_anti_affinity(ZONE, DB).preferred_pod_affinity(1, ZONE, WEB)
@@ -457,12 +465,12 @@ def placed_pod(built: PodBuilder, name: str = "a1") -> Any:
 def test_pods_wake_those_that_they_may_help(
     incoming: PodBuilder, action: Action, old: Any, new: Any, expected: Hint
 ) -> None:
-    plugin = cluster().plugin(InterPodAffinity)
+    plugin = cluster().make(InterPodAffinity)
     assert hint(plugin, Resource.ASSIGNED_POD, action, incoming.obj(), old, new) is expected
 
 
 def test_a_pod_whose_own_labels_changed_is_tried_again() -> None:
-    plugin = cluster().plugin(InterPodAffinity)
+    plugin = cluster().make(InterPodAffinity)
     old, new = pod("web").uid("u").obj(), pod("db").uid("u").obj()
     answer = hint(plugin, Resource.TARGET_POD, Action.UPDATE_POD_LABEL, new, old, new)
     assert answer is Hint.QUEUE
@@ -505,7 +513,7 @@ def test_a_pod_whose_own_labels_changed_is_tried_again() -> None:
 def test_nodes_wake_those_that_they_may_help(
     incoming: PodBuilder, old: NodeBuilder | None, new: NodeBuilder, expected: Hint
 ) -> None:
-    plugin = cluster().plugin(InterPodAffinity)
+    plugin = cluster().make(InterPodAffinity)
     action = Action.UPDATE_NODE_LABEL if old else Action.ADD
     before = old.obj() if old else None
     assert hint(plugin, NODE, action, incoming.obj(), before, new.obj()) is expected
@@ -513,6 +521,6 @@ def test_nodes_wake_those_that_they_may_help(
 
 def test_a_pod_that_no_term_is_about_is_skipped_at_both_points() -> None:
     made = cluster((pod("db").pod_anti_affinity(ZONE, WEB), "a1"))
-    plugin, bystander = made.plugin(InterPodAffinity), pod("other").obj()
+    plugin, bystander = made.make(InterPodAffinity), pod("other").obj()
     assert plugin.pre_filter(CycleState(), bystander, made.nodes) == SKIP
     assert plugin.pre_score(CycleState(), bystander, made.nodes, made.nodes.exists) == SKIP

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugins.clusters import (
     NAMESPACES,
-    Cluster,
     add_random_terms,
     answers,
     change_at_random,
@@ -18,6 +17,7 @@ from tests.plugins.clusters import (
     random_pod,
     scores,
 )
+from tests.plugins.harness import PluginWorld
 from tests.plugins.inter_pod_affinity import reference
 
 from bayplan.api.pod import Pod
@@ -27,7 +27,7 @@ from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 seeds = st.integers(0, 2**32)
 
 
-def world_of(cluster: Cluster) -> reference.World:
+def world_of(cluster: PluginWorld) -> reference.World:
     return reference.World(
         [info.node for info in cluster.nodes],
         cluster.placed(),
@@ -48,7 +48,7 @@ def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: in
     random = Random(seed)
     cluster = random_cluster(random)
     hard, ignore = random.choice([0, 1, 5]), random.random() < 0.3
-    plugin = cluster.plugin(
+    plugin = cluster.make(
         InterPodAffinity, hardPodAffinityWeight=hard, ignorePreferredTermsOfExistingPods=ignore
     )
     pods = [incoming(random, random.choice([0.0, 0.5])) for _ in range(3)]
@@ -71,7 +71,7 @@ def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: in
 def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
     random = Random(seed)
     cluster = random_cluster(random, likely_terms=0.3)
-    plugin = cluster.plugin(InterPodAffinity)
+    plugin = cluster.make(InterPodAffinity)
     pod = incoming(random)
     state = CycleState()
     if plugin.pre_filter(state, pod, cluster.nodes) is not None:

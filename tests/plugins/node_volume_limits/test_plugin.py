@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.plugins.harness import hint, pre_filtered
-from tests.plugins.storage_world import StorageWorld
+from tests.plugins.harness import PluginWorld, hint, pre_filtered
 
 from bayplan.api.kinds import CSI_NODE, KINDS, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.api.pod import Pod
@@ -40,26 +39,26 @@ def aws(volume_id: str) -> dict[str, dict[str, str]]:
     return {"awsElasticBlockStore": {"volumeID": volume_id}}
 
 
-def limited(driver: str = EBS, count: int | None = 2) -> StorageWorld:
+def limited(driver: str = EBS, count: int | None = 2) -> PluginWorld:
     """A node ``n`` that takes ``count`` volumes of ``driver``."""
-    return StorageWorld("n").store(make_csi_node("n").driver(driver, count))
+    return PluginWorld("n").add(make_csi_node("n").driver(driver, count))
 
 
-def bound(world: StorageWorld, *names: str, driver: str = EBS) -> StorageWorld:
+def bound(world: PluginWorld, *names: str, driver: str = EBS) -> PluginWorld:
     """Claims with a CSI volume of the same name each."""
     for name in names:
-        world.store(make_pvc(name).bound_to(name), make_pv(name).csi(driver))
+        world.add(make_pvc(name).bound_to(name), make_pv(name).csi(driver))
     return world
 
 
-def used(world: StorageWorld, *names: str) -> list[Pod]:
+def used(world: PluginWorld, *names: str) -> list[Pod]:
     """A placed Pod per claim."""
     return [world.place(make_pod(f"user-of-{name}").pvc(name), "n") for name in names]
 
 
-def answer(world: StorageWorld, pod: PodBuilder) -> Status:
+def answer(world: PluginWorld, pod: PodBuilder) -> Status:
     """The Filter status of node n."""
-    return world.filtered(world.plugin(NodeVolumeLimits), pod.obj())["n"]
+    return world.filtered(world.make(NodeVolumeLimits), pod.obj())["n"]
 
 
 def pod_of(*claims: str) -> PodBuilder:
@@ -89,14 +88,14 @@ def test_a_node_takes_no_more_than_its_limit(
 ) -> None:
     world = bound(limited(count=count), *"abxy")
     if plugin_comes_first:
-        world.plugin(NodeVolumeLimits)
+        world.make(NodeVolumeLimits)
     for i, name in enumerate(placed):
         world.place(make_pod(f"p{i}").pvc(name), "n")
     assert answer(world, pod_of(*wanted)) == (SUCCESS if fits else LIMIT_EXCEEDED)
 
 
 def test_drivers_are_counted_apart() -> None:
-    world = bound(limited(EBS, 1).store(make_csi_node("n").driver(EBS, 1).driver(GCE, 1)), "a")
+    world = bound(limited(EBS, 1).add(make_csi_node("n").driver(EBS, 1).driver(GCE, 1)), "a")
     bound(bound(world, "x"), "y", driver=GCE)
     used(world, "a")
     assert answer(world, pod_of("y")) == SUCCESS
@@ -104,33 +103,33 @@ def test_drivers_are_counted_apart() -> None:
 
 
 def test_a_node_without_csi_node_takes_everything() -> None:
-    world = bound(limited(count=0), "x").add_node(make_node("free"))
-    plugin = world.plugin(NodeVolumeLimits)
+    world = bound(limited(count=0), "x").add(make_node("free"))
+    plugin = world.make(NodeVolumeLimits)
     statuses = world.filtered(plugin, pod_of("x").obj())
     assert statuses == {"n": LIMIT_EXCEEDED, "free": SUCCESS}
 
 
 def test_a_removed_csi_node_limits_no_more() -> None:
     world = bound(limited(count=0), "x")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     world.remove(make_csi_node("n"))
     assert world.filtered(plugin, pod_of("x").obj()) == {"n": SUCCESS}
 
 
 def test_a_row_that_is_used_again_forgets_the_old_node() -> None:
     world = bound(limited(count=0), "x")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     world.nodes.remove_node("n")
-    world.add_node(make_node("m"))
+    world.add(make_node("m"))
     assert world.filtered(plugin, pod_of("x").obj()) == {"m": SUCCESS}
 
 
 def test_a_csi_node_may_come_before_its_node() -> None:
-    world = bound(StorageWorld("m").store(make_csi_node("n").driver(EBS, 0)), "x")
-    plugin = world.plugin(NodeVolumeLimits)
+    world = bound(PluginWorld("m").add(make_csi_node("n").driver(EBS, 0)), "x")
+    plugin = world.make(NodeVolumeLimits)
     for i in range(70):
-        world.add_node(make_node(f"more-{i}"))
-    world.add_node(make_node("n"))
+        world.add(make_node(f"more-{i}"))
+    world.add(make_node("n"))
     statuses = world.filtered(plugin, pod_of("x").obj())
     assert [node for node, status in statuses.items() if not status.ok] == ["n"]
 
@@ -154,14 +153,14 @@ UNCOUNTED = [
 
 @pytest.mark.parametrize(("fields", "claim"), UNCOUNTED)
 def test_what_is_no_csi_volume_does_not_count(fields: dict[str, str], claim: ClaimBuilder) -> None:
-    world = StorageWorld("n").store(claim)
+    world = PluginWorld("n").add(claim)
     node = make_csi_node("n")
     for driver in (EBS, AZURE, "", "kubernetes.io/vsphere-volume"):
         node.driver(driver, 0)
-    world.store(node, make_storage_class("k").top(**fields))
-    world.store(make_pv("local").spec(local={"path": "/mnt"}), make_pv("handleless").csi(EBS, ""))
+    world.add(node, make_storage_class("k").top(**fields))
+    world.add(make_pv("local").spec(local={"path": "/mnt"}), make_pv("handleless").csi(EBS, ""))
     disk = {"diskName": "d", "diskURI": "u", "kind": "Dedicated"}
-    world.store(make_pv("unmanaged").spec(azureDisk=disk))
+    world.add(make_pv("unmanaged").spec(azureDisk=disk))
     assert answer(world, pod_of("x")) == SUCCESS
 
 
@@ -183,19 +182,19 @@ COUNTED = [
 
 @pytest.mark.parametrize(("driver", "claim"), COUNTED)
 def test_volumes_to_be_made_and_migrated_ones_count(driver: str, claim: ClaimBuilder) -> None:
-    world = limited(driver, 0).store(claim, make_storage_class("k"))
-    world.store(make_storage_class("in-tree").provisioner("kubernetes.io/aws-ebs"))
-    world.store(make_pv("ebs").spec(**aws("aws://zone/vol-1")))
+    world = limited(driver, 0).add(claim, make_storage_class("k"))
+    world.add(make_storage_class("in-tree").provisioner("kubernetes.io/aws-ebs"))
+    world.add(make_pv("ebs").spec(**aws("aws://zone/vol-1")))
     disk = {"diskName": "d", "diskURI": "u", "kind": "Managed"}
-    world.store(make_pv("azure").spec(azureDisk=disk))
-    world.store(make_pv("gce").spec(gcePersistentDisk={"pdName": "d"}))
-    world.store(make_pv("cinder").spec(cinder={"volumeID": "v"}))
-    world.store(make_pv("portworx").spec(portworxVolume={"volumeID": "v"}))
+    world.add(make_pv("azure").spec(azureDisk=disk))
+    world.add(make_pv("gce").spec(gcePersistentDisk={"pdName": "d"}))
+    world.add(make_pv("cinder").spec(cinder={"volumeID": "v"}))
+    world.add(make_pv("portworx").spec(portworxVolume={"volumeID": "v"}))
     assert answer(world, pod_of("x")) == LIMIT_EXCEEDED
 
 
 def test_an_unbound_claim_counts_once_for_all_its_pods() -> None:
-    world = limited("csi.example.com", 1).store(
+    world = limited("csi.example.com", 1).add(
         make_storage_class("k"), make_pvc("x").storage_class("k")
     )
     used(world, "x")
@@ -203,16 +202,16 @@ def test_an_unbound_claim_counts_once_for_all_its_pods() -> None:
 
 
 def test_inline_and_bound_uses_of_one_migrated_disk_are_one_volume() -> None:
-    world = limited(EBS, 1).store(make_pvc("x").bound_to("pv"))
-    world.store(make_pv("pv").spec(**aws("aws://zone/vol-1")))
+    world = limited(EBS, 1).add(make_pvc("x").bound_to("pv"))
+    world.add(make_pv("pv").spec(**aws("aws://zone/vol-1")))
     used(world, "x")
     assert answer(world, make_pod().volume(**aws("vol-1"))) == SUCCESS
     assert answer(world, make_pod().volume(**aws("vol-2"))) == LIMIT_EXCEEDED
 
 
 def test_generic_ephemeral_volumes_count() -> None:
-    world = limited(count=0).store(make_pv("pv").csi(EBS))
-    world.store(make_pvc("new-v1").bound_to("pv").owned_by("me"))
+    world = limited(count=0).add(make_pv("pv").csi(EBS))
+    world.add(make_pvc("new-v1").bound_to("pv").owned_by("me"))
     pod = make_pod("new").uid("me").volume(ephemeral={})
     assert answer(world, pod) == LIMIT_EXCEEDED
 
@@ -271,8 +270,8 @@ SHARED_ERROR = (
 def test_what_is_wrong_with_the_pod_s_own_volumes(
     pod: PodBuilder, on_csi_node: Status, elsewhere: Status | None
 ) -> None:
-    world = StorageWorld("n", "other").store(make_csi_node("n"), make_pvc("new-v1"))
-    statuses = world.filtered(world.plugin(NodeVolumeLimits), pod.obj())
+    world = PluginWorld("n", "other").add(make_csi_node("n"), make_pvc("new-v1"))
+    statuses = world.filtered(world.make(NodeVolumeLimits), pod.obj())
     assert statuses == {"n": on_csi_node, "other": elsewhere or on_csi_node}
 
 
@@ -290,11 +289,11 @@ def test_what_is_wrong_with_the_pod_s_own_volumes(
 def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(
     broken: PodBuilder, message: Status
 ) -> None:
-    world = bound(limited(), "x").store(make_pvc("new-v1"))
-    world.add_node(make_node("m")).store(make_csi_node("m").driver(EBS, 2))
-    world.add_node(make_node("unlimited")).store(make_csi_node("unlimited").driver(EBS))
+    world = bound(limited(), "x").add(make_pvc("new-v1"))
+    world.add(make_node("m")).add(make_csi_node("m").driver(EBS, 2))
+    world.add(make_node("unlimited")).add(make_csi_node("unlimited").driver(EBS))
     world.place(broken, "unlimited")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     pod = world.place(broken.uid("again"), "n")
     statuses = world.filtered(plugin, pod_of("x").obj())
     assert statuses == {"n": message, "m": SUCCESS, "unlimited": SUCCESS}
@@ -309,16 +308,16 @@ def test_a_placed_pod_whose_volumes_cannot_be_told_is_an_error_on_its_node(
 
 def test_the_first_of_several_such_pods_is_named_whenever_its_claim_came() -> None:
     world = bound(limited(), "x")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     for name in ("first", "second"):
         world.place(make_pod(name).volume(ephemeral={}), "n")
     for name in ("second", "first"):
-        world.store(make_pvc(f"{name}-v1"))
+        world.add(make_pvc(f"{name}-v1"))
     assert "PVC default/first-v1" in world.messages(plugin, pod_of("x").obj())["n"]
 
 
 def test_a_pod_without_csi_volumes_does_not_care_what_others_have() -> None:
-    world = limited().store(make_pvc("plain").bound_to("local"), make_pv("local"))
+    world = limited().add(make_pvc("plain").bound_to("local"), make_pv("local"))
     world.place(make_pod("b").volume(**SHARED_DISK), "n")
     assert answer(world, pod_of("plain")) == SUCCESS
 
@@ -333,7 +332,7 @@ def test_a_pod_without_csi_volumes_does_not_care_what_others_have() -> None:
 )
 def test_pods_whose_volumes_never_count_are_skipped(pod: PodBuilder) -> None:
     world = limited(count=0)
-    assert pre_filtered(world.plugin(NodeVolumeLimits), pod.obj(), world.nodes) == SKIP
+    assert pre_filtered(world.make(NodeVolumeLimits), pod.obj(), world.nodes) == SKIP
 
 
 # VolumeAttachments
@@ -367,10 +366,10 @@ def test_attached_volumes_count(
     fits: bool,
     plugin_comes_first: bool,
 ) -> None:
-    world = bound(limited(count=1), "a", "x").store(make_pv("local"))
+    world = bound(limited(count=1), "a", "x").add(make_pv("local"))
     if plugin_comes_first:
-        world.plugin(NodeVolumeLimits)
-    world.store(attachment)
+        world.make(NodeVolumeLimits)
+    world.add(attachment)
     used(world, *placed)
     assert answer(world, pod_of(wanted)) == (SUCCESS if fits else LIMIT_EXCEEDED)
     world.remove(attachment)
@@ -382,34 +381,32 @@ def test_attached_volumes_count(
 
 
 def test_counts_follow_what_becomes_of_a_claim() -> None:
-    world = limited("csi.example.com", 1).store(
+    world = limited("csi.example.com", 1).add(
         make_storage_class("k"), make_pvc("a").storage_class("k")
     )
     bound(world, "x", driver="csi.example.com")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     used(world, "a")
     assert answer(world, pod_of("x")) == LIMIT_EXCEEDED
-    world.store(make_pvc("a").storage_class("k").bound_to("x"))
+    world.add(make_pvc("a").storage_class("k").bound_to("x"))
     assert answer(world, pod_of("x")) == SUCCESS
-    world.store(make_pvc("a").storage_class("k").bound_to("local"), make_pv("local"))
+    world.add(make_pvc("a").storage_class("k").bound_to("local"), make_pv("local"))
     assert plugin._attached.count("csi.example.com").sum() == 0
     world.remove(make_pv("local"))
     assert answer(world, pod_of("x")) == LIMIT_EXCEEDED
     world.remove(make_storage_class("k"))
     assert answer(world, pod_of("x")) == SUCCESS
-    world.store(make_storage_class("k"))
+    world.add(make_storage_class("k"))
     world.remove(make_pvc("a"))
     assert answer(world, pod_of("x")) == SUCCESS
 
 
 def test_incremental_counts_equal_a_recount() -> None:
     rng = random.Random(7)
-    world = StorageWorld(*(make_node(f"n{i}") for i in range(4)))
-    kept = world.plugin(NodeVolumeLimits)._attached
+    world = PluginWorld(*(make_node(f"n{i}") for i in range(4)))
+    kept = world.make(NodeVolumeLimits)._attached
     placed = []
-    world.store(
-        make_storage_class("k"), make_storage_class("l").provisioner("kubernetes.io/aws-ebs")
-    )
+    world.add(make_storage_class("k"), make_storage_class("l").provisioner("kubernetes.io/aws-ebs"))
     for step in range(400):
         name, node = f"c{rng.randrange(6)}", f"n{rng.randrange(4)}"
         volume = f"pv{rng.randrange(4)}"
@@ -421,15 +418,15 @@ def test_incremental_counts_equal_a_recount() -> None:
                 node, pod = placed.pop(rng.randrange(len(placed)))
                 world.nodes.remove_pod(world.row(node), pod)
             case 5:
-                world.store(rng.choice([make_pvc(name).bound_to(volume), make_pvc(name)]))
+                world.add(rng.choice([make_pvc(name).bound_to(volume), make_pvc(name)]))
             case 6:
-                world.store(make_pv(volume).csi(rng.choice([EBS, GCE]), rng.choice("hij")))
+                world.add(make_pv(volume).csi(rng.choice([EBS, GCE]), rng.choice("hij")))
             case 7:
                 world.remove(rng.choice([make_pv(volume), make_pvc(name)]))
             case 8:
-                world.store(attached(f"va{rng.randrange(3)}", volume, EBS, node))
+                world.add(attached(f"va{rng.randrange(3)}", volume, EBS, node))
             case 9:
-                world.add_node(make_node(node).label("step", str(step)))
+                world.add(make_node(node).label("step", str(step)))
         fresh = AttachedVolumes(world.nodes, copy_of(world.objects))
         for driver in (EBS, GCE, "csi.example.com"):
             assert kept.count(driver).tolist() == fresh.count(driver).tolist(), step
@@ -448,8 +445,8 @@ def copy_of(objects: ObjectStore) -> ObjectStore:
 
 def test_evicting_pods_frees_their_volumes_in_that_world_alone() -> None:
     world = bound(limited(count=2), *"abx")
-    world.add_node(make_node("m")).store(make_csi_node("m").driver(EBS, 1))
-    plugin = world.plugin(NodeVolumeLimits)
+    world.add(make_node("m")).add(make_csi_node("m").driver(EBS, 1))
+    plugin = world.make(NodeVolumeLimits)
     first, _ = used(world, "a", "b")
     plain = world.place(make_pod("plain"), "m")
     elsewhere = world.place(make_pod("elsewhere").pvc("a"), "m")
@@ -463,15 +460,15 @@ def test_evicting_pods_frees_their_volumes_in_that_world_alone() -> None:
 
 def test_a_pod_added_to_a_world_brings_its_volumes() -> None:
     world = bound(limited(count=1), *"ax")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     rival = pod_of("a").obj()
     assert world.what_if(plugin, pod_of("x").obj(), added={"n": [rival]}) == {"n": LIMIT_EXCEEDED}
     assert world.what_if(plugin, pod_of("a").obj(), added={"n": [rival]}) == {"n": SUCCESS}
 
 
 def test_a_part_of_a_what_if_table_keeps_its_worlds() -> None:
-    world = bound(limited(count=1), *"ax").add_node(make_node("m"))
-    plugin = world.plugin(NodeVolumeLimits)
+    world = bound(limited(count=1), *"ax").add(make_node("m"))
+    plugin = world.make(NodeVolumeLimits)
     (user,) = used(world, "a")
     pod = pod_of("x").obj()
     rows = np.array([world.row("m"), world.row("n")])
@@ -488,13 +485,13 @@ def test_a_part_of_a_what_if_table_keeps_its_worlds() -> None:
 
 def test_what_is_wrong_stays_wrong_in_every_world() -> None:
     world = limited()
-    status = world.what_if(world.plugin(NodeVolumeLimits), pod_of("gone").obj())["n"]
+    status = world.what_if(world.make(NodeVolumeLimits), pod_of("gone").obj())["n"]
     assert "not found" in status.message
 
 
 def test_what_if_changes_mean_nothing_to_a_pod_that_was_skipped() -> None:
     world = bound(limited(), "a")
-    plugin = world.plugin(NodeVolumeLimits)
+    plugin = world.make(NodeVolumeLimits)
     state = CycleState()
     plugin.add_pod(state, make_pod().obj(), pod_of("a").obj(), world.nodes, 0)
     assert state.get(plugin.name, object) is None
@@ -534,7 +531,7 @@ MISSING = Status.unschedulable(f"{EBS} CSI driver is not installed on the node")
 def test_a_driver_may_have_to_be_on_the_node(
     required: bool | None, claim: str, expected: dict[str, Status]
 ) -> None:
-    world = StorageWorld("with", "without", "bare").store(
+    world = PluginWorld("with", "without", "bare").add(
         make_csi_node("with").driver(EBS),
         make_csi_node("without").driver(GCE, 1),
         make_csi_driver(EBS).must_be_there(required),
@@ -546,11 +543,11 @@ def test_a_driver_may_have_to_be_on_the_node(
         make_pv("in-tree").spec(**aws("vol-1")),
     )
     bound(bound(world, "csi"), "other", driver=GCE)
-    assert world.filtered(world.plugin(NodeVolumeLimits), pod_of(claim).obj()) == expected
+    assert world.filtered(world.make(NodeVolumeLimits), pod_of(claim).obj()) == expected
 
 
 def test_without_its_feature_gate_no_driver_has_to_be_there() -> None:
-    world = StorageWorld("n").store(make_csi_node("n"), make_csi_driver(EBS).must_be_there(True))
+    world = PluginWorld("n").add(make_csi_node("n"), make_csi_driver(EBS).must_be_there(True))
     bound(world, "a")
     assert answer(world, pod_of("a")) == MISSING
     world.handle = replace(world.handle, gates=FeatureGates({VOLUME_LIMIT_SCALING: False}))
@@ -559,22 +556,22 @@ def test_without_its_feature_gate_no_driver_has_to_be_there() -> None:
 
 def test_a_missing_driver_is_told_before_limits_and_trouble_of_other_pods() -> None:
     world = bound(limited(driver=GCE, count=0), "a")
-    world.store(make_csi_driver(EBS).must_be_there())
+    world.add(make_csi_driver(EBS).must_be_there())
     world.place(make_pod("odd").volume(gcePersistentDisk={"pdName": ""}), "n")
     assert answer(world, pod_of("a")) == MISSING
 
 
 def test_trouble_with_the_pods_own_volumes_is_told_before_a_missing_driver() -> None:
     world = bound(limited(driver=GCE), "a")
-    world.store(make_csi_driver(EBS).must_be_there())
+    world.add(make_csi_driver(EBS).must_be_there())
     gone = answer(world, pod_of("a", "gone"))
     assert gone.reasons == ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
 
 
 def test_evicting_pods_installs_no_driver() -> None:
     world = bound(limited(driver=GCE), "a")
-    world.store(make_csi_driver(EBS).must_be_there())
-    plugin, pod, state = world.plugin(NodeVolumeLimits), pod_of("a").obj(), CycleState()
+    world.add(make_csi_driver(EBS).must_be_there())
+    plugin, pod, state = world.make(NodeVolumeLimits), pod_of("a").obj(), CycleState()
     assert plugin.pre_filter(state, pod, world.nodes) is None
     table = world.nodes.take(np.array([0]))
     changed = state.what_if(np.array([0]))
@@ -612,7 +609,7 @@ def test_a_csi_node_with_higher_limits_may_help(
             node.driver(driver, count)
         return node.obj()
 
-    plugin = limited().plugin(NodeVolumeLimits)
+    plugin = limited().make(NodeVolumeLimits)
     args = (NODE, Action.UPDATE_OTHER, pod_of("x").obj(), csi_node(old), csi_node(new))
     assert hint(plugin, *args) is expected
     assert hint(plugin, NODE, Action.ADD, pod_of("x").obj(), None, csi_node(new)) is Hint.QUEUE
@@ -632,7 +629,7 @@ def test_a_csi_node_with_higher_limits_may_help(
     ids=["claim", "ephemeral", "inline", "no-volumes", "other-volume", "nowhere", "nominated"],
 )
 def test_a_deleted_pod_may_free_volumes(deleted: PodBuilder, expected: Hint) -> None:
-    plugin, pod = limited().plugin(NodeVolumeLimits), pod_of("x").obj()
+    plugin, pod = limited().make(NodeVolumeLimits), pod_of("x").obj()
     answer = hint(plugin, Resource.ASSIGNED_POD, Action.DELETE, pod, deleted.obj(), None)
     assert answer is expected
 
@@ -648,7 +645,7 @@ def test_a_deleted_pod_may_free_volumes(deleted: PodBuilder, expected: Hint) -> 
     ids=["own", "ephemeral", "other", "other-namespace"],
 )
 def test_a_new_claim_may_be_the_missing_one(claim: ClaimBuilder, expected: Hint) -> None:
-    plugin, pod = limited().plugin(NodeVolumeLimits), pod_of("x").volume(ephemeral={})
+    plugin, pod = limited().make(NodeVolumeLimits), pod_of("x").volume(ephemeral={})
     assert hint(plugin, CLAIM, Action.ADD, pod.obj(), None, claim.obj()) is expected
 
 
@@ -664,11 +661,11 @@ def test_a_new_claim_may_be_the_missing_one(claim: ClaimBuilder, expected: Hint)
     ids=["claim", "inline-of-driver", "inline-of-other-driver", "inline-unknown", "other"],
 )
 def test_a_deleted_attachment_may_make_room(pod: PodBuilder, expected: Hint) -> None:
-    plugin = limited().plugin(NodeVolumeLimits)
+    plugin = limited().make(NodeVolumeLimits)
     assert hint(plugin, ATTACHMENT, Action.DELETE, pod.obj(), attached().obj(), None) is expected
 
 
 def test_counting_is_shared_by_all_profiles() -> None:
     world = limited()
-    plugins = [world.plugin(NodeVolumeLimits) for _ in range(2)]
+    plugins = [world.make(NodeVolumeLimits) for _ in range(2)]
     assert Counter(map(id, (p._attached for p in plugins))).most_common()[0][1] == 2

@@ -4,17 +4,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plugins.clusters import HOSTNAME, ZONE, Cluster, answers, filtered, named_object, scores
-from tests.plugins.harness import hint
+from tests.plugins.clusters import HOSTNAME, ZONE, answers, filtered, scores
+from tests.plugins.harness import PluginWorld, hint
 from tests.plugins.pod_topology_spread.reference import NO_LABEL, OK, UNEVEN
 
 from bayplan.api.kinds import KINDS, NODE, SERVICE
-from bayplan.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from bayplan.api.workloads import ReplicaSet, ReplicationController, StatefulSet
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import Status
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
-from bayplan.testing import NodeBuilder, PodBuilder, labels_are, make_node, make_pod, requirement
+from bayplan.testing import (
+    NodeBuilder,
+    PodBuilder,
+    labels_are,
+    make_node,
+    make_object,
+    make_pod,
+    requirement,
+)
 
 WEB = labels_are({"app": "web"})
 SOFT = "ScheduleAnyway"
@@ -30,13 +38,13 @@ def web(name: str = "p") -> PodBuilder:
     return make_pod(name).label("app", "web")
 
 
-def cluster(**pods: int) -> Cluster:
+def cluster(**pods: int) -> PluginWorld:
     """Two nodes in zone z1, one tainted SSD node in z2, one in no zone; so many Pods on each."""
     b1 = node("b1", "z2").label("disk", "ssd").taint("dedicated")
-    made = Cluster(node("a1", "z1"), node("a2", "z1"), b1, node("c1"))
+    made = PluginWorld(node("a1", "z1"), node("a2", "z1"), b1, node("c1"))
     for name, count in pods.items():
         for i in range(count):
-            made.put(web(f"{name}-{i}"), name)
+            made.place(web(f"{name}-{i}"), name)
     return made
 
 
@@ -159,19 +167,19 @@ def test_hard_constraints_decide_where_a_pod_may_go(
     incoming: PodBuilder, pods: dict[str, int], expected: Any
 ) -> None:
     made = cluster(**pods)
-    assert filtered(made.plugin(PodTopologySpread), incoming.obj(), made.nodes) == expected
+    assert filtered(made.make(PodTopologySpread), incoming.obj(), made.nodes) == expected
 
 
 def test_terminating_pods_and_other_namespaces_do_not_count() -> None:
     made = cluster()
-    made.put(web().terminating(), "a1")
-    made.put(web().namespace("other"), "a1")
-    found = filtered(made.plugin(PodTopologySpread), web().spread(ZONE, WEB).obj(), made.nodes)
+    made.place(web().terminating(), "a1")
+    made.place(web().namespace("other"), "a1")
+    found = filtered(made.make(PodTopologySpread), web().spread(ZONE, WEB).obj(), made.nodes)
     assert found == verdicts(OK, OK, OK, NO_LABEL)
 
 
-def what_if(made: Cluster, incoming: Any, names: list[str]) -> tuple[Any, CycleState, Any]:
-    plugin, state = made.plugin(PodTopologySpread), CycleState()
+def what_if(made: PluginWorld, incoming: Any, names: list[str]) -> tuple[Any, CycleState, Any]:
+    plugin, state = made.make(PodTopologySpread), CycleState()
     assert plugin.pre_filter(state, incoming, made.nodes) is None
     rows = np.array([made.row(name) for name in names])
     return plugin, state.what_if(rows), made.nodes.take(rows)
@@ -196,7 +204,7 @@ def test_a_domain_that_falls_below_all_others_lowers_the_least_count() -> None:
 def test_a_what_if_also_takes_away_pods_that_were_not_counted() -> None:
     # kube-scheduler asks neither for a deletion timestamp nor for an empty selector there.
     made = cluster(b1=1)
-    gone = made.put(web().terminating(), "a1")
+    gone = made.place(web().terminating(), "a1")
     incoming = web().spread(ZONE, WEB).obj()
     plugin, state, table = what_if(made, incoming, ["a1"])
     plugin.remove_pod(state, incoming, gone, table, 0)
@@ -216,7 +224,7 @@ WHY = '"Like" is not a valid label selector operator'
 
 def test_a_selector_that_cannot_be_read_is_an_error_where_it_is_needed() -> None:
     made = cluster()
-    plugin = made.plugin(PodTopologySpread)
+    plugin = made.make(PodTopologySpread)
     hard, soft = web().spread(ZONE, BAD).obj(), web().spread(ZONE, BAD, when=SOFT).obj()
     assert plugin.pre_filter(CycleState(), hard, made.nodes) == Status.error(
         f"get constraints from pod: obtaining pod's hard topology spread constraints: {WHY}"
@@ -313,16 +321,16 @@ def test_soft_constraints_prefer_domains_with_few_matching_pods(
     made = cluster(**pods)
     mask = np.zeros(len(made.nodes), np.bool_)
     mask[[made.row(name) for name in feasible]] = True
-    found = scores(made.plugin(PodTopologySpread), incoming.obj(), made.nodes, mask)
+    found = scores(made.make(PodTopologySpread), incoming.obj(), made.nodes, mask)
     assert (found and tuple([by[n] for n in feasible] for by in found)) == expected
 
 
-def add_service(made: Cluster, **selector: str) -> None:
-    made.objects.set(SERVICE, named_object(Service, "s", "default", selector=selector))
+def add_service(made: PluginWorld, **selector: str) -> None:
+    made.add(make_object(SERVICE, "s").spec(selector=selector))
 
 
-def add_owner(made: Cluster, kind: type, selector: Any) -> None:
-    made.objects.set(KINDS[kind.__name__], named_object(kind, "o", "default", selector=selector))
+def add_owner(made: PluginWorld, kind: type, selector: Any) -> None:
+    made.add(make_object(KINDS[kind.__name__], "o").spec(selector=selector))
 
 
 @pytest.mark.parametrize(
@@ -343,23 +351,23 @@ def test_owners_give_default_constraints_their_selector(
     made = cluster(a1=2)
     add_owner(made, kind, selector)
     incoming = web().owner(kind.__name__, "o", api_version).obj()
-    found = scores(made.plugin(PodTopologySpread), incoming, made.nodes)
+    found = scores(made.make(PodTopologySpread), incoming, made.nodes)
     assert (found is not None and found[1]["a1"] < found[1]["c1"]) == spread
 
 
 def test_an_owner_that_is_not_there_gives_no_selector() -> None:
     made = cluster(a1=2)
     incoming = web().owner("ReplicaSet", "gone").obj()
-    assert scores(made.plugin(PodTopologySpread), incoming, made.nodes) is None
+    assert scores(made.make(PodTopologySpread), incoming, made.nodes) is None
 
 
 def test_services_and_the_owner_are_asked_together() -> None:
     made = cluster(a1=2)
-    made.put(web().label("rev", "2"), "b1")
+    made.place(web().label("rev", "2"), "b1")
     add_service(made, app="web")
     add_owner(made, ReplicaSet, labels_are({"rev": "2"}))
     incoming = web().label("rev", "2").owner("ReplicaSet", "o").obj()
-    found = scores(made.plugin(PodTopologySpread), incoming, made.nodes)
+    found = scores(made.make(PodTopologySpread), incoming, made.nodes)
     # host: ln(4 + 2) = 1.79 a Pod + 2; zone: ln(3 + 2) = 1.61 a Pod + 4; two Pods match only one
     assert found is not None
     assert found[0] == {"a1": 6, "a2": 6, "b1": 9, "c1": 2}
@@ -367,7 +375,7 @@ def test_services_and_the_owner_are_asked_together() -> None:
 
 def test_default_constraints_follow_services_as_they_come_and_go() -> None:
     made = cluster(a1=2)
-    plugin, incoming = made.plugin(PodTopologySpread), web().obj()
+    plugin, incoming = made.make(PodTopologySpread), web().obj()
     seen = [scores(plugin, incoming, made.nodes)]
     for selector in ({"app": "db"}, {"app": "web"}, {"app": "web"}, {}):
         add_service(made, **selector)
@@ -384,7 +392,7 @@ def test_default_constraints_follow_services_as_they_come_and_go() -> None:
 def test_a_system_default_scores_nodes_without_a_zone_by_host() -> None:
     made = cluster(a1=2, c1=1)
     add_service(made, app="web")
-    found = scores(made.plugin(PodTopologySpread), web().obj(), made.nodes)
+    found = scores(made.make(PodTopologySpread), web().obj(), made.nodes)
     # host: ln(4 + 2) = 1.79 a Pod + 2; zone: ln(3 + 2) = 1.61 a Pod + 4, "no zone" is one of three
     assert found is not None
     assert found[0] == {"a1": 13, "a2": 9, "b1": 6, "c1": 4}
@@ -394,7 +402,7 @@ def test_listed_default_constraints_can_be_hard() -> None:
     made = cluster(a1=1)
     add_service(made, app="web")
     listed = [{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
-    plugin = made.plugin(PodTopologySpread, defaultingType="List", defaultConstraints=listed)
+    plugin = made.make(PodTopologySpread, defaultingType="List", defaultConstraints=listed)
     expected = verdicts(UNEVEN, UNEVEN, OK, NO_LABEL)
     assert filtered(plugin, web().obj(), made.nodes) == expected
     assert filtered(plugin, web().namespace("other").obj(), made.nodes) is None
@@ -403,7 +411,7 @@ def test_listed_default_constraints_can_be_hard() -> None:
 def test_an_empty_list_turns_default_constraints_off() -> None:
     made = cluster(a1=1)
     add_service(made, app="web")
-    plugin = made.plugin(PodTopologySpread, defaultingType="List")
+    plugin = made.make(PodTopologySpread, defaultingType="List")
     assert scores(plugin, web().obj(), made.nodes) is None
 
 
@@ -461,7 +469,7 @@ HARD = web().spread(ZONE, WEB)
 def test_pods_wake_those_that_they_may_help(
     incoming: PodBuilder, action: Action, old: Any, new: Any, expected: Hint
 ) -> None:
-    plugin = cluster().plugin(PodTopologySpread)
+    plugin = cluster().make(PodTopologySpread)
     assert hint(plugin, Resource.ASSIGNED_POD, action, incoming.obj(), old, new) is expected
 
 
@@ -498,7 +506,7 @@ def test_pods_wake_those_that_they_may_help(
 def test_a_pod_is_woken_by_changes_of_its_own(
     incoming: PodBuilder, action: Action, new: PodBuilder, expected: Hint
 ) -> None:
-    plugin = cluster().plugin(PodTopologySpread)
+    plugin = cluster().make(PodTopologySpread)
     answer = hint(plugin, Resource.TARGET_POD, action, incoming.obj(), incoming.obj(), new.obj())
     assert answer is expected
 
@@ -523,7 +531,7 @@ def test_a_pod_is_woken_by_changes_of_its_own(
 def test_nodes_wake_those_that_they_may_help(
     incoming: PodBuilder, old: NodeBuilder | None, new: NodeBuilder | None, expected: Hint
 ) -> None:
-    plugin = cluster().plugin(PodTopologySpread)
+    plugin = cluster().make(PodTopologySpread)
     before, after = (built.obj() if built else None for built in (old, new))
     action = Action.UPDATE_NODE_LABEL if old and new else Action.ADD if new else Action.DELETE
     assert hint(plugin, NODE, action, incoming.obj(), before, after) is expected

@@ -12,31 +12,29 @@ from tests.plugins.clusters import (
     HOSTNAME,
     NAMESPACES,
     ZONE,
-    Cluster,
     answers,
     change_at_random,
     filtered,
-    named_object,
     random_cluster,
     random_pod,
     random_selector,
     scores,
 )
+from tests.plugins.harness import PluginWorld
 from tests.plugins.inter_pod_affinity.reference import World
 from tests.plugins.pod_topology_spread import reference
 
 from bayplan.api.kinds import SERVICE
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import TopologySpreadConstraint
-from bayplan.api.workloads import Service
 from bayplan.framework.cycle_state import CycleState
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
-from bayplan.testing import Json, labels_are
+from bayplan.testing import Json, labels_are, make_object
 
 seeds = st.integers(0, 2**32)
 
 
-def world_of(cluster: Cluster) -> World:
+def world_of(cluster: PluginWorld) -> World:
     return World([info.node for info in cluster.nodes], cluster.placed(), {})
 
 
@@ -72,7 +70,7 @@ def expected_statuses(pod: Pod, world: World) -> dict[str, tuple[str, str]] | No
 def test_filter_and_scores_are_the_references_while_the_cluster_changes(seed: int) -> None:
     random = Random(seed)
     cluster = random_cluster(random, likely_terms=0.0)
-    plugin = cluster.plugin(PodTopologySpread)
+    plugin = cluster.make(PodTopologySpread)
     pods = [incoming(random) for _ in range(3)]
     for _ in range(4):
         world = world_of(cluster)
@@ -93,13 +91,13 @@ def test_default_constraints_follow_services(seed: int, system: bool) -> None:
     cluster = random_cluster(random, likely_terms=0.0)
     listed = [random_constraint(random) | {"labelSelector": None, "matchLabelKeys": []}]
     args = {} if system else {"defaultingType": "List", "defaultConstraints": listed}
-    plugin = cluster.plugin(PodTopologySpread, **args)
+    plugin = cluster.make(PodTopologySpread, **args)
     pod = random_pod(random, "incoming").obj()
     defaults = plugin._defaults
     for _ in range(3):
         service = {"app": random.choice("ab")}
         namespace = random.choice(NAMESPACES)
-        cluster.objects.set(SERVICE, named_object(Service, "s", namespace, selector=service))
+        cluster.add(make_object(SERVICE, "s").namespace(namespace).spec(selector=service))
         services = {s.namespace: s.spec.selector for s in cluster.objects.all(SERVICE)}
         selected = services.get(pod.namespace)
         if selected is not None and not selected.items() <= pod.labels.items():
@@ -119,7 +117,7 @@ def test_default_constraints_follow_services(seed: int, system: bool) -> None:
 def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
     random = Random(seed)
     cluster = random_cluster(random, likely_terms=0.0)
-    plugin = cluster.plugin(PodTopologySpread)
+    plugin = cluster.make(PodTopologySpread)
     pod = incoming(random, counting=True)
     state = CycleState()
     if plugin.pre_filter(state, pod, cluster.nodes) is not None:
@@ -153,7 +151,7 @@ def test_every_row_of_a_what_if_table_is_a_world_of_its_own(seed: int) -> None:
 
 
 def test_system_constraints_are_those_of_kube_scheduler() -> None:
-    plugin = Cluster().plugin(PodTopologySpread)
+    plugin = PluginWorld().make(PodTopologySpread)
     wanted = [
         {"topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 3},
         {"topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 5},

@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.plugins.harness import hint, pre_filtered
-from tests.plugins.storage_world import StorageWorld
+from tests.plugins.harness import PluginWorld, hint, pre_filtered
 
 from bayplan.api.kinds import (
     CSI_DRIVER,
@@ -57,10 +56,10 @@ def pod_of(*claims: str) -> PodBuilder:
     return pod
 
 
-def zones(*names: str) -> StorageWorld:
+def zones(*names: str) -> PluginWorld:
     """A world with a node in each of these zones, named after it."""
-    world = StorageWorld(*(make_node(name).label("zone", name) for name in names))
-    return world.store(make_storage_class("wait"), make_storage_class("now").mode("Immediate"))
+    world = PluginWorld(*(make_node(name).label("zone", name) for name in names))
+    return world.add(make_storage_class("wait"), make_storage_class("now").mode("Immediate"))
 
 
 def delayed(name: str = "c") -> ClaimBuilder:
@@ -74,16 +73,16 @@ def local(name: str, zone: str | None = None) -> VolumeBuilder:
     return volume.on("zone", zone) if zone else volume
 
 
-def verdicts(world: StorageWorld, pod: PodBuilder) -> dict[str, str]:
+def verdicts(world: PluginWorld, pod: PodBuilder) -> dict[str, str]:
     """Filter messages by node, and all of them unresolvable."""
-    statuses = world.filtered(world.plugin(VolumeBinding), pod.obj())
+    statuses = world.filtered(world.make(VolumeBinding), pod.obj())
     assert all(s == SUCCESS or s == Status.unresolvable(*s.reasons) for s in statuses.values())
     return {node: status.message for node, status in statuses.items()}
 
 
-def static_only(world: StorageWorld) -> StorageWorld:
+def static_only(world: PluginWorld) -> PluginWorld:
     """Let the class make no volumes, so that only existing ones are found."""
-    return world.store(make_storage_class("wait").provisioner("kubernetes.io/no-provisioner"))
+    return world.add(make_storage_class("wait").provisioner("kubernetes.io/no-provisioner"))
 
 
 # PreFilter
@@ -98,7 +97,7 @@ def static_only(world: StorageWorld) -> StorageWorld:
 )
 def test_pods_without_claims_are_skipped(pod: PodBuilder) -> None:
     world = zones("a")
-    assert pre_filtered(world.plugin(VolumeBinding), pod.obj(), world.nodes) == SKIP
+    assert pre_filtered(world.make(VolumeBinding), pod.obj(), world.nodes) == SKIP
 
 
 EPHEMERAL = make_pod("p").uid("me").volume(ephemeral={}).obj()
@@ -175,14 +174,14 @@ def test_all_claims_must_be_ready(
 ) -> None:
     world = zones("a")
     if claim is not None:
-        world.store(claim)
-    answer = pre_filtered(world.plugin(VolumeBinding), pod, world.nodes)
+        world.add(claim)
+    answer = pre_filtered(world.make(VolumeBinding), pod, world.nodes)
     assert answer == (None if expected is None else Status.unresolvable(expected))
 
 
 def test_a_class_without_a_mode_is_an_error() -> None:
-    world = zones("a").store(delayed(), make_storage_class("wait").mode(None))
-    answer = pre_filtered(world.plugin(VolumeBinding), pod_of("c").obj(), world.nodes)
+    world = zones("a").add(delayed(), make_storage_class("wait").mode(None))
+    answer = pre_filtered(world.make(VolumeBinding), pod_of("c").obj(), world.nodes)
     assert answer == Status.error('VolumeBindingMode not set for StorageClass "wait"')
 
 
@@ -218,8 +217,8 @@ def test_a_class_without_a_mode_is_an_error() -> None:
 def test_bound_volumes_must_exist_and_be_reachable(
     volumes: list[VolumeBuilder], expected: dict[str, str]
 ) -> None:
-    world = zones("a", "b").store(make_pvc("c1").bound_to("v1"), make_pvc("c2").bound_to("v2"))
-    world.store(*volumes)
+    world = zones("a", "b").add(make_pvc("c1").bound_to("v1"), make_pvc("c2").bound_to("v2"))
+    world.add(*volumes)
     assert verdicts(world, pod_of("c1", "c2")) == expected
 
 
@@ -227,12 +226,12 @@ ZONE = "topology.kubernetes.io/zone"
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 
 
-def migrating() -> StorageWorld:
+def migrating() -> PluginWorld:
     """Node ``csi`` has moved EBS volumes to the CSI driver, ``old`` has not."""
-    world = StorageWorld(make_node("csi").label(EBS_ZONE, "a"), make_node("old").label(ZONE, "a"))
-    return world.store(
+    world = PluginWorld(make_node("csi").label(EBS_ZONE, "a"), make_node("old").label(ZONE, "a"))
+    return world.add(
         make_csi_node("csi").migrated("kubernetes.io/aws-ebs"), make_csi_node("old")
-    ).store(make_pvc("c").bound_to("v"))
+    ).add(make_pvc("c").bound_to("v"))
 
 
 def ebs(volume_id: str = "vol-1") -> VolumeBuilder:
@@ -263,17 +262,17 @@ def ebs(volume_id: str = "vol-1") -> VolumeBuilder:
 def test_in_tree_volumes_are_reached_as_csi_volumes_where_the_node_says_so(
     volume: VolumeBuilder, expected: dict[str, str]
 ) -> None:
-    world = migrating().store(volume)
-    statuses = world.filtered(world.plugin(VolumeBinding), pod_of("c").obj())
+    world = migrating().add(volume)
+    statuses = world.filtered(world.make(VolumeBinding), pod_of("c").obj())
     assert {node: status.message for node, status in statuses.items()} == expected
     broken = {node for node, s in statuses.items() if s == Status.error(*s.reasons)}
     assert broken == {node for node, message in expected.items() if "translate" in message}
 
 
 def test_an_error_outweighs_other_reasons() -> None:
-    world = migrating().store(ebs("aws://a/x"), delayed("d"))
+    world = migrating().add(ebs("aws://a/x"), delayed("d"))
     static_only(world)
-    plugin = world.plugin(VolumeBinding)
+    plugin = world.make(VolumeBinding)
     statuses = world.filtered(plugin, pod_of("c", "d").obj())
     assert statuses["csi"].message.startswith("could not translate pv")
     assert statuses["old"] == Status.unresolvable(BIND_CONFLICT)
@@ -284,27 +283,27 @@ def test_an_error_outweighs_other_reasons() -> None:
 
 
 def test_an_unbound_claim_gets_a_volume_that_the_node_can_reach() -> None:
-    world = static_only(zones("a", "b", "c")).store(delayed())
-    world.store(local("va", "a"), local("vb", "b"))
+    world = static_only(zones("a", "b", "c")).add(delayed())
+    world.add(local("va", "a"), local("vb", "b"))
     assert verdicts(world, pod_of("c")) == {"a": "", "b": "", "c": BIND_CONFLICT}
 
 
 def test_two_claims_need_two_volumes() -> None:
-    world = static_only(zones("a", "b", "c")).store(delayed("c1"), delayed("c2"))
-    world.store(local("va1", "a"), local("va2", "a"), local("vb", "b"))
+    world = static_only(zones("a", "b", "c")).add(delayed("c1"), delayed("c2"))
+    world.add(local("va1", "a"), local("va2", "a"), local("vb", "b"))
     assert verdicts(world, pod_of("c1", "c2")) == {"a": "", "b": BIND_CONFLICT, "c": BIND_CONFLICT}
 
 
 def test_a_volume_anywhere_serves_where_there_is_no_local_one() -> None:
-    world = static_only(zones("a", "b")).store(delayed("c1"), delayed("c2"))
-    world.store(local("va", "a"), local("anywhere"))
+    world = static_only(zones("a", "b")).add(delayed("c1"), delayed("c2"))
+    world.add(local("va", "a"), local("anywhere"))
     assert verdicts(world, pod_of("c1", "c2")) == {"a": "", "b": BIND_CONFLICT}
 
 
 def test_two_claims_take_turns_among_volumes_of_every_kind() -> None:
-    world = static_only(zones("a", "b")).store(*(delayed(f"c{i}") for i in range(3)))
+    world = static_only(zones("a", "b")).add(*(delayed(f"c{i}") for i in range(3)))
     not_b = expressions(requirement("zone", "NotIn", "b"))
-    world.store(local("va", "a"), local("anywhere"), local("not-b").terms(not_b))
+    world.add(local("va", "a"), local("anywhere"), local("not-b").terms(not_b))
     assert verdicts(world, pod_of("c0", "c1", "c2")) == {"a": "", "b": BIND_CONFLICT}
 
 
@@ -379,7 +378,7 @@ def test_two_claims_take_turns_among_volumes_of_every_kind() -> None:
 def test_a_volume_must_offer_what_the_claim_asks_for(
     claim: ClaimBuilder, volume: VolumeBuilder, fits: bool
 ) -> None:
-    world = static_only(zones("a")).store(claim, volume)
+    world = static_only(zones("a")).add(claim, volume)
     assert verdicts(world, pod_of("c")) == {"a": "" if fits else BIND_CONFLICT}
 
 
@@ -394,39 +393,39 @@ def test_a_volume_must_offer_what_the_claim_asks_for(
     ],
 )
 def test_volumes_are_known_as_they_are_now(now: VolumeBuilder | None, fits: bool) -> None:
-    world = static_only(zones("a")).store(delayed(), local("v"))
-    plugin = world.plugin(VolumeBinding)
+    world = static_only(zones("a")).add(delayed(), local("v"))
+    plugin = world.make(VolumeBinding)
     if now is None:
         world.remove(local("v"))
     else:
-        world.store(now)
+        world.add(now)
     changed = {"a": "" if fits else BIND_CONFLICT}
     assert world.messages(plugin, pod_of("c").obj()) == changed
-    world.store(local("v"))
+    world.add(local("v"))
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
 
 
 def test_volumes_that_others_have_are_not_even_looked_at() -> None:
-    world = static_only(zones("a")).store(delayed())
-    world.store(*(local(f"v{i}").claimed_by(f"other{i}") for i in range(3)))
+    world = static_only(zones("a")).add(delayed())
+    world.add(*(local(f"v{i}").claimed_by(f"other{i}") for i in range(3)))
     volumes = Volumes(world.objects)
-    world.store(local("free"), local("mine").claimed_by("c"), local("other").claimed_by("c2"))
-    world.store(local("elsewhere").claimed_by("c", namespace="ns"))
+    world.add(local("free"), local("mine").claimed_by("c"), local("other").claimed_by("c2"))
+    world.add(local("elsewhere").claimed_by("c", namespace="ns"))
     found = volumes.candidates("wait", [delayed().obj()])
     assert [volume.name for volume in found] == ["free", "mine"]
 
 
 def test_a_volume_promised_to_the_claim_is_the_only_choice() -> None:
-    world = zones("a", "b").store(delayed(), local("other", "b"))
-    world.store(local("own", "a").claimed_by("c"))
+    world = zones("a", "b").add(delayed(), local("other", "b"))
+    world.add(local("own", "a").claimed_by("c"))
     static_only(world)
     assert verdicts(world, pod_of("c")) == {"a": "", "b": BIND_CONFLICT}
 
 
 def test_a_promised_volume_that_another_volume_of_the_pod_has_is_no_choice() -> None:
-    world = static_only(zones("a")).store(delayed(), local("own").claimed_by("c"))
+    world = static_only(zones("a")).add(delayed(), local("own").claimed_by("c"))
     assert verdicts(world, pod_of("c", "c")) == {"a": BIND_CONFLICT}
-    world.store(local("more"))
+    world.add(local("more"))
     assert verdicts(world, pod_of("c", "c")) == {"a": ""}
 
 
@@ -467,8 +466,8 @@ TERMS = [
 @pytest.mark.parametrize(("terms", "expected"), TERMS)
 def test_node_affinity_of_volumes(terms: list[dict[str, Any]], expected: str, bound: bool) -> None:
     nodes = (make_node(z).label("zone", z).label("n", str(i + 1)) for i, z in enumerate("abc"))
-    world = static_only(StorageWorld(*nodes))
-    world.store(delayed().bound_to("v") if bound else delayed(), local("v").terms(*terms))
+    world = static_only(PluginWorld(*nodes))
+    world.add(delayed().bound_to("v") if bound else delayed(), local("v").terms(*terms))
     fits = {node for node, message in verdicts(world, pod_of("c")).items() if not message}
     assert fits == set(expected)
 
@@ -520,13 +519,13 @@ def test_node_affinity_of_volumes(terms: list[dict[str, Any]], expected: str, bo
 def test_volumes_are_made_where_the_class_allows(
     storage_class: ClassBuilder, expected: dict[str, str]
 ) -> None:
-    world = zones("a", "b").store(delayed(), storage_class)
+    world = zones("a", "b").add(delayed(), storage_class)
     assert verdicts(world, pod_of("c")) == expected
 
 
 def test_only_claims_without_a_volume_need_provisioning() -> None:
-    world = zones("a", "b", "c").store(make_storage_class().topology(zone=["b"]), delayed())
-    world.store(local("va", "a"))
+    world = zones("a", "b", "c").add(make_storage_class().topology(zone=["b"]), delayed())
+    world.add(local("va", "a"))
     assert verdicts(world, pod_of("c")) == {"a": "", "b": "", "c": BIND_CONFLICT}
 
 
@@ -543,21 +542,19 @@ def test_a_volume_that_is_being_made_fixes_the_node(
 ) -> None:
     world = zones("a", "b")
     for i, node in enumerate(nodes):
-        world.store(delayed(f"c{i}").selected(node))
-    world.store(local("v"), delayed("free"))
+        world.add(delayed(f"c{i}").selected(node))
+    world.add(local("v"), delayed("free"))
     assert verdicts(world, pod_of(*(f"c{i}" for i in range(len(nodes))), "free")) == expected
 
 
 def test_a_selected_claim_must_still_be_provisionable() -> None:
-    world = zones("a", "b").store(
-        delayed().selected("a"), make_storage_class().topology(zone=["b"])
-    )
+    world = zones("a", "b").add(delayed().selected("a"), make_storage_class().topology(zone=["b"]))
     assert verdicts(world, pod_of("c")) == {"a": BIND_CONFLICT, "b": BIND_CONFLICT}
 
 
 def test_all_reasons_of_a_node_are_told_in_order() -> None:
-    world = static_only(zones("a", "b")).store(delayed("d"), make_pvc("c").bound_to("v"))
-    world.store(make_pv("v").on("zone", "b"))
+    world = static_only(zones("a", "b")).add(delayed("d"), make_pvc("c").bound_to("v"))
+    world.add(make_pv("v").on("zone", "b"))
     both = f"{NODE_CONFLICT}, {BIND_CONFLICT}"
     assert verdicts(world, pod_of("c", "d")) == {"a": both, "b": BIND_CONFLICT}
 
@@ -616,8 +613,8 @@ def capacity(value: str | None = None, **more: str) -> CapacityBuilder:
 def test_a_driver_that_publishes_capacity_must_have_enough(
     capacities: list[CapacityBuilder], expected: dict[str, str]
 ) -> None:
-    world = zones("a", "b").store(delayed(), make_csi_driver().storage_capacity())
-    world.store(*capacities)
+    world = zones("a", "b").add(delayed(), make_csi_driver().storage_capacity())
+    world.add(*capacities)
     assert verdicts(world, pod_of("c")) == expected
 
 
@@ -633,30 +630,30 @@ def test_a_driver_that_publishes_capacity_must_have_enough(
 def test_other_drivers_are_trusted_to_have_enough(
     driver: DriverBuilder | None, claim: ClaimBuilder
 ) -> None:
-    world = zones("a").store(claim)
+    world = zones("a").add(claim)
     if driver is not None:
-        world.store(driver)
+        world.add(driver)
     assert verdicts(world, pod_of("c")) == {"a": ""}
 
 
 def test_capacity_follows_its_objects() -> None:
-    world = zones("a").store(delayed(), make_csi_driver().storage_capacity(), capacity("1Gi").on())
-    plugin = world.plugin(VolumeBinding)
-    world.store(capacity("1Mi").on())
+    world = zones("a").add(delayed(), make_csi_driver().storage_capacity(), capacity("1Gi").on())
+    plugin = world.make(VolumeBinding)
+    world.add(capacity("1Mi").on())
     assert world.messages(plugin, pod_of("c").obj()) == {"a": NO_SPACE}
-    world.store(capacity("2Gi").on())
+    world.add(capacity("2Gi").on())
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
     world.remove(capacity())
     assert world.messages(plugin, pod_of("c").obj()) == {"a": NO_SPACE}
 
 
 def test_volumes_follow_their_objects() -> None:
-    world = static_only(zones("a")).store(delayed(), local("v"))
-    plugin = world.plugin(VolumeBinding)
+    world = static_only(zones("a")).add(delayed(), local("v"))
+    plugin = world.make(VolumeBinding)
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
-    world.store(make_pv("v").storage_class("other"))
+    world.add(make_pv("v").storage_class("other"))
     assert world.messages(plugin, pod_of("c").obj()) == {"a": BIND_CONFLICT}
-    world.store(local("v"))
+    world.add(local("v"))
     assert world.messages(plugin, pod_of("c").obj()) == {"a": ""}
     world.remove(local("v"))
     assert world.messages(plugin, pod_of("c").obj()) == {"a": BIND_CONFLICT}
@@ -723,7 +720,7 @@ ON = make_csi_driver("d").storage_capacity()
 )
 def test_hints(resource: Kind[Any], old: Any, new: Any, expected: Hint | None) -> None:
     pod = pod_of("c").volume(csi={"driver": "d"}).volume(ephemeral={}).obj()
-    plugin = zones("a").plugin(VolumeBinding)
+    plugin = zones("a").make(VolumeBinding)
     action = UPDATE if old is not None else ADD
     assert hint(plugin, resource, action, pod, old and old.obj(), new.obj()) is expected
 
@@ -734,5 +731,5 @@ def test_hints(resource: Kind[Any], old: Any, new: Any, expected: Hint | None) -
     ids=["new", "labels", "taints"],
 )
 def test_node_hints(action: Action, expected: Hint | None) -> None:
-    plugin = zones("a").plugin(VolumeBinding)
+    plugin = zones("a").make(VolumeBinding)
     assert hint(plugin, NODE, action, pod_of().obj(), None, make_node().obj()) is expected

@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.handles import RefusingWriter
-from tests.plugins.storage_world import StorageWorld
+from tests.plugins.harness import PluginWorld
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod
-from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import Conflict
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP, SUCCESS, Status
@@ -44,7 +43,7 @@ def available(version: int = 1) -> VolumeBuilder:
 class Server(RefusingWriter):
     """Stands in for the API server: applies merge patches, in a way the test decides on."""
 
-    def __init__(self, world: StorageWorld, error: Conflict | None = None) -> None:
+    def __init__(self, world: PluginWorld, error: Conflict | None = None) -> None:
         self._world = world
         self._error = error
         self.patches: list[tuple[str, Any]] = []
@@ -72,15 +71,15 @@ def merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def world() -> StorageWorld:
-    return StorageWorld(
-        make_node(NODE).label("zone", "a"), make_node("m").label("zone", "b")
-    ).store(make_storage_class("wait"))
+def world() -> PluginWorld:
+    return PluginWorld(make_node(NODE).label("zone", "a"), make_node("m").label("zone", "b")).add(
+        make_storage_class("wait")
+    )
 
 
 @pytest.fixture
-def plugin(world: StorageWorld) -> VolumeBinding:
-    made: VolumeBinding = world.plugin(VolumeBinding)
+def plugin(world: PluginWorld) -> VolumeBinding:
+    made: VolumeBinding = world.make(VolumeBinding)
     return made
 
 
@@ -88,7 +87,7 @@ POD = make_pod("p").pvc("c").obj()
 
 
 def reserved(
-    world: StorageWorld, plugin: VolumeBinding, pod: Pod = POD, node: str = NODE
+    world: PluginWorld, plugin: VolumeBinding, pod: Pod = POD, node: str = NODE
 ) -> CycleState:
     """The state of ``pod`` after Reserve on ``node``."""
     state = world.state(plugin, pod)
@@ -100,8 +99,8 @@ def reserved(
 # Reserve
 
 
-def test_nothing_is_to_be_done_for_bound_claims(world: StorageWorld, plugin: VolumeBinding) -> None:
-    world.store(make_pvc("c").bound_to("v"), available())
+def test_nothing_is_to_be_done_for_bound_claims(world: PluginWorld, plugin: VolumeBinding) -> None:
+    world.add(make_pvc("c").bound_to("v"), available())
     state = reserved(world, plugin)
     assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
     assert plugin.pre_bind(state, POD, NODE) is None
@@ -109,7 +108,7 @@ def test_nothing_is_to_be_done_for_bound_claims(world: StorageWorld, plugin: Vol
 
 
 def test_nothing_is_to_be_done_for_a_pod_without_claims(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
     state, pod = CycleState(), make_pod().obj()
     assert plugin.pre_filter(state, pod, world.nodes) == SKIP
@@ -120,42 +119,42 @@ def test_nothing_is_to_be_done_for_a_pod_without_claims(
 
 
 def test_a_reserved_volume_is_taken_for_other_pods_until_unreserved(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(make_storage_class("wait").provisioner(""), unbound(), available())
-    world.store(make_pvc("d").storage_class("wait"))
+    world.add(make_storage_class("wait").provisioner(""), unbound(), available())
+    world.add(make_pvc("d").storage_class("wait"))
     other = make_pod("q").pvc("d").obj()
     state = reserved(world, plugin)
     assert not any(s.ok for s in world.filtered(plugin, other).values())
-    profile_of_its_own = world.plugin(VolumeBinding)
+    profile_of_its_own = world.make(VolumeBinding)
     assert not any(s.ok for s in world.filtered(profile_of_its_own, other).values())
     plugin.unreserve(state, POD, NODE)
     assert all(s.ok for s in world.filtered(plugin, other).values())
 
 
 def test_the_smallest_volume_is_reserved_for_the_smallest_claim(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound().size("3Gi"), make_pvc("d").storage_class("wait").size("1Gi"))
+    world.add(unbound().size("3Gi"), make_pvc("d").storage_class("wait").size("1Gi"))
     for size in ("9Gi", "4Gi", "2Gi"):
-        world.store(make_pv(f"v-{size}".lower()).storage_class("wait").capacity(size))
+        world.add(make_pv(f"v-{size}".lower()).storage_class("wait").capacity(size))
     pod = make_pod("p").pvc("c").pvc("d").obj()
     mine: Any = reserved(world, plugin, pod).read(plugin.name, object)
     assert {c.name: v.name for c, v, _ in mine.task.static} == {"c": "v-4gi", "d": "v-2gi"}
 
 
 def test_equal_volumes_are_taken_in_the_order_in_which_they_came(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound().size("1Gi"), *(make_pv(n).storage_class("wait") for n in "zab"))
+    world.add(unbound().size("1Gi"), *(make_pv(n).storage_class("wait") for n in "zab"))
     mine: Any = reserved(world, plugin).read(plugin.name, object)
     assert [v.name for v in mine.task.volumes] == ["z"]
 
 
 def test_a_reserved_claim_is_provisioned_for_its_node_alone(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound())
+    world.add(unbound())
     state = reserved(world, plugin)
     statuses = world.filtered(plugin, make_pod("q").pvc("c").obj())
     assert statuses[NODE] == SUCCESS
@@ -167,36 +166,36 @@ def test_a_reserved_claim_is_provisioned_for_its_node_alone(
 @pytest.mark.parametrize(
     ("change", "still_assumed"),
     [
-        pytest.param(lambda w: w.store(unbound(1)), True, id="seen-again"),
-        pytest.param(lambda w: w.store(unbound(2)), False, id="changed"),
-        pytest.param(lambda w: w.store(make_pvc("other")), True, id="other-claim"),
-        pytest.param(lambda w: w.remove(unbound()).store(unbound(1)), False, id="deleted-and-made"),
+        pytest.param(lambda w: w.add(unbound(1)), True, id="seen-again"),
+        pytest.param(lambda w: w.add(unbound(2)), False, id="changed"),
+        pytest.param(lambda w: w.add(make_pvc("other")), True, id="other-claim"),
+        pytest.param(lambda w: w.remove(unbound()).add(unbound(1)), False, id="deleted-and-made"),
     ],
 )
 def test_what_is_assumed_holds_until_the_object_changes(
-    world: StorageWorld, plugin: VolumeBinding, change: Callable[..., Any], still_assumed: bool
+    world: PluginWorld, plugin: VolumeBinding, change: Callable[..., Any], still_assumed: bool
 ) -> None:
-    world.store(unbound(1))
+    world.add(unbound(1))
     reserved(world, plugin)
     change(world)
     assert world.filtered(plugin, POD)["m"].ok is not still_assumed
 
 
 def test_unreserve_leaves_alone_what_another_pod_assumed_since(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound())
+    world.add(unbound())
     first = reserved(world, plugin)
-    world.store(unbound(2))
+    world.add(unbound(2))
     reserved(world, plugin, make_pod("q").pvc("c").obj(), "m")
     plugin.unreserve(first, POD, NODE)
     assert not world.filtered(plugin, POD)[NODE].ok
 
 
 def test_reserve_refuses_a_node_that_does_not_fit(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(make_storage_class("wait").topology(zone=["b"]), unbound())
+    world.add(make_storage_class("wait").topology(zone=["b"]), unbound())
     state = world.state(plugin, POD)
     plugin.filter_nodes(state, POD, world.nodes)
     status = plugin.reserve(state, POD, NODE)
@@ -205,9 +204,9 @@ def test_reserve_refuses_a_node_that_does_not_fit(
 
 
 def test_nothing_is_reserved_where_the_profile_has_no_volume_binding_at_filter(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound())
+    world.add(unbound())
     state = world.state(plugin, POD)
     assert plugin.reserve(state, POD, NODE) is None
     assert plugin.pre_bind_pre_flight(state, POD, NODE) == SKIP
@@ -221,7 +220,7 @@ class PreBind:
 
     def __init__(
         self,
-        world: StorageWorld,
+        world: PluginWorld,
         plugin: VolumeBinding,
         error: Conflict | None = None,
         timeout: float = 60,
@@ -265,21 +264,21 @@ def failed(message: str) -> Status:
     return Status.error(f"binding volumes: {message}")
 
 
-def static(world: StorageWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
-    world.store(unbound(), available())
+def static(world: PluginWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
+    world.add(unbound(), available())
     return PreBind(world, plugin, **args)
 
 
-def dynamic(world: StorageWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
-    world.store(unbound())
+def dynamic(world: PluginWorld, plugin: VolumeBinding, **args: Any) -> PreBind:
+    world.add(unbound())
     return PreBind(world, plugin, **args)
 
 
 def test_the_claim_is_written_into_the_chosen_volume(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
     binding = static(world, plugin).wait_written()
-    world.store(bound_volume(), bound_claim())
+    world.add(bound_volume(), bound_claim())
     assert binding.status() is None
     claim_ref = {
         "kind": "PersistentVolumeClaim",
@@ -302,10 +301,10 @@ def test_the_claim_is_written_into_the_chosen_volume(
 
 
 def test_the_chosen_node_is_written_into_the_claim(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
     binding = dynamic(world, plugin).wait_written()
-    world.store(bound_volume(), bound_claim().selected(NODE))
+    world.add(bound_volume(), bound_claim().selected(NODE))
     assert binding.status() is None
     annotations = {"volume.kubernetes.io/selected-node": NODE}
     assert binding.server.patches == [
@@ -317,11 +316,11 @@ def test_the_chosen_node_is_written_into_the_claim(
 
 
 def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound(), make_pv("v").storage_class("wait").claimed_by("c"))
+    world.add(unbound(), make_pv("v").storage_class("wait").claimed_by("c"))
     binding = PreBind(world, plugin).wait_written()
-    world.store(bound_volume(), bound_claim())
+    world.add(bound_volume(), bound_claim())
     assert binding.status() is None
     ((_, patch),) = binding.server.patches
     assert patch["metadata"] == {"resourceVersion": "1"}
@@ -329,26 +328,26 @@ def test_a_volume_promised_by_its_owner_is_not_marked_as_bound_by_us(
 
 
 def test_a_volume_that_names_the_claim_already_is_not_written(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound(), bound_volume(version=1))
+    world.add(unbound(), bound_volume(version=1))
     binding = PreBind(world, plugin)
-    world.store(bound_claim())
+    world.add(bound_claim())
     assert binding.status() is None
     assert binding.server.patches == []
 
 
 def test_changes_that_arrive_before_our_own_answer_are_not_missed(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound(), available())
+    world.add(unbound(), available())
     server = Server(world)
     plugin.handle = replace(plugin.handle, writer=server)
     original = server.patch
 
     def answered_late(path: str, body: bytes, content_type: str) -> bytes:
         answer = original(path, body, content_type)
-        world.store(bound_volume(), bound_claim())
+        world.add(bound_volume(), bound_claim())
         return answer
 
     server.patch = answered_late  # type: ignore[method-assign]
@@ -366,12 +365,12 @@ def test_changes_that_arrive_before_our_own_answer_are_not_missed(
     ],
 )
 def test_static_binding_waits_for_the_pv_controller(
-    world: StorageWorld,
+    world: PluginWorld,
     plugin: VolumeBinding,
     seen: list[ClaimBuilder | CsiNodeBuilder | VolumeBuilder],
 ) -> None:
     binding = static(world, plugin, timeout=0.05).wait_written()
-    world.store(*seen)
+    world.add(*seen)
     assert binding.status() == failed("context deadline exceeded")
 
 
@@ -384,10 +383,10 @@ def test_static_binding_waits_for_the_pv_controller(
     ],
 )
 def test_provisioning_waits_for_the_provisioner(
-    world: StorageWorld, plugin: VolumeBinding, seen: list[ClaimBuilder | VolumeBuilder]
+    world: PluginWorld, plugin: VolumeBinding, seen: list[ClaimBuilder | VolumeBuilder]
 ) -> None:
     binding = dynamic(world, plugin, timeout=0.05).wait_written()
-    world.store(*seen)
+    world.add(*seen)
     assert binding.status() == failed("context deadline exceeded")
 
 
@@ -397,17 +396,13 @@ AFFINITY = 'pv "v" node affinity doesn\'t match node "n": no matching NodeSelect
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        pytest.param(lambda w: w.add(available(11)), 'ClaimRef got reset for pv "v"', id="unbound"),
         pytest.param(
-            lambda w: w.store(available(11)), 'ClaimRef got reset for pv "v"', id="unbound"
-        ),
-        pytest.param(
-            lambda w: w.store(available(11).claimed_by("c")),
+            lambda w: w.add(available(11).claimed_by("c")),
             'ClaimRef got reset for pv "v"',
             id="claim-uid-taken-away",
         ),
-        pytest.param(
-            lambda w: w.store(bound_volume().on("zone", "b")), AFFINITY, id="out-of-reach"
-        ),
+        pytest.param(lambda w: w.add(bound_volume().on("zone", "b")), AFFINITY, id="out-of-reach"),
         pytest.param(
             lambda w: w.remove(available()),
             'failed to check binding: persistentvolumes "v" not found',
@@ -426,7 +421,7 @@ AFFINITY = 'pv "v" node affinity doesn\'t match node "n": no matching NodeSelect
     ],
 )
 def test_static_binding_fails(
-    world: StorageWorld, plugin: VolumeBinding, change: Callable[..., Any], message: str
+    world: PluginWorld, plugin: VolumeBinding, change: Callable[..., Any], message: str
 ) -> None:
     binding = static(world, plugin).wait_written()
     change(world)
@@ -457,18 +452,18 @@ def test_static_binding_fails(
     ],
 )
 def test_provisioning_fails(
-    world: StorageWorld,
+    world: PluginWorld,
     plugin: VolumeBinding,
     changed: list[ClaimBuilder | VolumeBuilder],
     message: str,
 ) -> None:
     binding = dynamic(world, plugin).wait_written()
-    world.store(*changed)
+    world.add(*changed)
     assert binding.status() == failed(message)
 
 
 def test_a_claim_that_is_deleted_while_it_is_provisioned_fails(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
     binding = dynamic(world, plugin).wait_written()
     world.remove(unbound())
@@ -476,27 +471,27 @@ def test_a_claim_that_is_deleted_while_it_is_provisioned_fails(
     assert binding.status() == failed(f"failed to check provisioning pvc: {missing}")
 
 
-def test_a_relabelled_node_may_get_out_of_reach(world: StorageWorld, plugin: VolumeBinding) -> None:
-    world.store(unbound(), make_pv("v").storage_class("wait").on("zone", "a"))
+def test_a_relabelled_node_may_get_out_of_reach(world: PluginWorld, plugin: VolumeBinding) -> None:
+    world.add(unbound(), make_pv("v").storage_class("wait").on("zone", "a"))
     binding = PreBind(world, plugin).wait_written()
-    world.add_node(make_node("m").label("zone", "c"))
-    world.add_node(make_node(NODE).label("zone", "b"))
-    world.store(bound_volume().on("zone", "a"), bound_claim())
+    world.add(make_node("m").label("zone", "c"))
+    world.add(make_node(NODE).label("zone", "b"))
+    world.add(bound_volume().on("zone", "a"), bound_claim())
     assert binding.status() == failed(AFFINITY)
 
 
-def test_a_pod_that_is_gone_waits_no_longer(world: StorageWorld, plugin: VolumeBinding) -> None:
+def test_a_pod_that_is_gone_waits_no_longer(world: PluginWorld, plugin: VolumeBinding) -> None:
     binding = dynamic(world, plugin).wait_written()
     assumed = POD.on_node(NODE)
     world.nodes.add_pod(world.row(NODE), assumed)
-    world.add_node(make_node(NODE).label("zone", "c"))
+    world.add(make_node(NODE).label("zone", "c"))
     world.nodes.remove_pod(world.row(NODE), assumed)
     missing = 'pod "p" not found'
     assert binding.status() == failed(f"pod does not exist any more: {missing}")
 
 
 def test_a_pod_that_is_only_tried_out_as_gone_waits_on(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
     binding = dynamic(world, plugin).wait_written()
     assumed = POD.on_node(NODE)
@@ -505,15 +500,15 @@ def test_a_pod_that_is_only_tried_out_as_gone_waits_on(
     world.nodes.remove_pod(world.row(NODE), assumed)
     world.nodes.add_pod(world.row(NODE), assumed)
     world.nodes.tentative = False
-    world.store(bound_volume(), bound_claim().selected(NODE))
+    world.add(bound_volume(), bound_claim().selected(NODE))
     assert binding.status() is None
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before it writes", "while it waits"])
 def test_a_pod_that_is_called_back_waits_no_longer(
-    world: StorageWorld, plugin: VolumeBinding, early: bool
+    world: PluginWorld, plugin: VolumeBinding, early: bool
 ) -> None:
-    preparing = world.preparing[POD.uid] = PreparingPod()
+    preparing = world.preparing.begin(POD.uid)
     if early:
         preparing.cancel("preempted")
     binding = dynamic(world, plugin).wait_written()
@@ -522,19 +517,19 @@ def test_a_pod_that_is_called_back_waits_no_longer(
 
 
 def test_a_pod_that_is_called_back_when_its_volumes_are_bound_has_them(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    preparing = world.preparing[POD.uid] = PreparingPod()
+    preparing = world.preparing.begin(POD.uid)
     binding = static(world, plugin).wait_written()
-    world.store(bound_volume(), bound_claim())
+    world.add(bound_volume(), bound_claim())
     assert binding.status() is None
     assert preparing.cancel("preempted")
 
 
 def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(
-    world: StorageWorld, plugin: VolumeBinding
+    world: PluginWorld, plugin: VolumeBinding
 ) -> None:
-    world.store(unbound())
+    world.add(unbound())
     server = Server(world, Conflict("the object has been modified"))
     plugin.handle = replace(plugin.handle, writer=server)
     state = reserved(world, plugin)
@@ -545,9 +540,9 @@ def test_a_fault_of_the_server_is_told_and_nothing_stays_assumed(
 
 @pytest.mark.parametrize("start", [static, dynamic])
 def test_what_has_been_written_stays_assumed_until_it_is_seen(
-    world: StorageWorld, plugin: VolumeBinding, start: Callable[..., Any]
+    world: PluginWorld, plugin: VolumeBinding, start: Callable[..., Any]
 ) -> None:
-    world.store(make_pvc("d").storage_class("wait"))
+    world.add(make_pvc("d").storage_class("wait"))
     binding = start(world, plugin, timeout=0.01).wait_written()
     assert not binding.status().ok
     before: dict[str, Any] = dict(plugin._volumes.claims._assumed)
@@ -578,10 +573,10 @@ EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
     ],
 )
 def test_a_migrated_volume_must_be_reachable_as_a_csi_volume(
-    world: StorageWorld, plugin: VolumeBinding, volume: VolumeBuilder, message: str | None
+    world: PluginWorld, plugin: VolumeBinding, volume: VolumeBuilder, message: str | None
 ) -> None:
-    world.store(unbound())
+    world.add(unbound())
     binding = PreBind(world, plugin).wait_written()
-    world.store(make_csi_node("m"), make_csi_node(NODE).migrated("kubernetes.io/aws-ebs"))
-    world.store(volume, bound_claim().selected(NODE))
+    world.add(make_csi_node("m"), make_csi_node(NODE).migrated("kubernetes.io/aws-ebs"))
+    world.add(volume, bound_claim().selected(NODE))
     assert binding.status() == (failed(message) if message else None)
