@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import length
 
-from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray, fair_shares, fill, needs
+from bayplan.cache.kept_sums import UNLIMITED
+from bayplan.cache.node_table import IntArray
+from bayplan.cache.queue_tree.shares import fair_shares, fill, needs
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
@@ -10,8 +11,13 @@ from tests.core_harness import Cluster
 from tests.properties import length
 from tests.queues import demand, name_space, pod, queue, queue_cluster, used
 
-from bayplan.cache.queue_tree.shares import UNLIMITED
+from bayplan.api.meta import Condition
+from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
+from bayplan.cache.kept_sums import UNLIMITED
 from bayplan.testing import PodBuilder, make_node, make_pod
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TARGET = Condition(type=DISRUPTION_TARGET, status="True", reason=PREEMPTED)
 
 
 def cluster_with(*queues: object) -> Cluster:
@@ -141,6 +147,25 @@ def test_a_pod_that_changes_while_it_is_tried_counts_as_it_is_now() -> None:
     assert cluster.world.queues.recount() == {}
 
 
+def test_what_is_evicted_is_used_and_leaving_until_it_is_gone_or_stays() -> None:
+    cluster = cluster_with(queue("all"), queue("a", "x", parent="all"))
+    cluster.add(pod("p", "x"), pod("q", "x", "2"))
+    cluster.run()
+    evicted = next(p for p in cluster.cache.pods() if p.name == "q")
+    tree = cluster.world.queues
+    assert tree.sums.leaving.sum() == 0
+    cluster.cache.evict(evicted.uid, TARGET, NOW)
+    cpu = tree.structure.resources.index("cpu")
+    assert tree.sums.leaving[:, cpu].tolist() == [2000, 2000]
+    assert used(cluster, "a") == 3000
+    cluster.cache.keep(evicted.uid)
+    assert tree.sums.leaving.sum() == 0
+    cluster.cache.evict(evicted.uid, TARGET, NOW)
+    cluster.cache.remove(evicted.uid)
+    assert tree.sums.leaving.sum() == 0
+    assert used(cluster, "a") == 1000
+
+
 def test_sums_of_absurd_requests_stop_at_the_largest_number() -> None:
     cluster = cluster_with(queue("a", "x"))
     cluster.add(*(pod(name, "x").req(memory="8Ei") for name in "abc"))
@@ -176,6 +201,15 @@ class Sums(RuleBasedStateMachine):
         if self.pods:
             name = data.draw(st.sampled_from(sorted(self.pods)))
             self.cluster.remove(self.pods.pop(name))
+
+    @rule(data=st.data(), fails=st.booleans())
+    def evict(self, data: st.DataObject, fails: bool) -> None:
+        placed = sorted(self.cluster.cache.pods(), key=lambda pod: pod.name)
+        if placed:
+            uid = data.draw(st.sampled_from(placed)).uid
+            self.cluster.cache.evict(uid, TARGET, NOW)
+            if fails:
+                self.cluster.cache.keep(uid)
 
     @rule()
     def schedule(self) -> None:

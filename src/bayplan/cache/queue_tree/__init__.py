@@ -1,26 +1,6 @@
 """Queues: the tree of tenants, what each of them uses, waits for, and is entitled to."""
 
 from bayplan.cache.queue_tree.structure import QueueFault, Structure
-from bayplan.cache.queue_tree.tree import (
-    NO_QUEUE,
-    Charge,
-    Excess,
-    QueueTree,
-    Rows,
-    Sums,
-    Waiting,
-    add_amounts,
-)
+from bayplan.cache.queue_tree.tree import NO_QUEUE, Excess, QueueTree
 
-__all__ = [
-    "NO_QUEUE",
-    "Charge",
-    "Excess",
-    "QueueFault",
-    "QueueTree",
-    "Rows",
-    "Structure",
-    "Sums",
-    "Waiting",
-    "add_amounts",
-]
+__all__ = ["NO_QUEUE", "Excess", "QueueFault", "QueueTree", "Structure"]

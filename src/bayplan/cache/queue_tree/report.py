@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bayplan.cache.queue_tree.shares import UNLIMITED
-from bayplan.cache.queue_tree.tree import QueueTree, Sums
+from bayplan.cache.kept_sums import UNLIMITED, Sums
+from bayplan.cache.queue_tree.structure import Structure
+from bayplan.cache.queue_tree.tree import QueueTree
 
 
 class Amounts(NamedTuple):
@@ -72,7 +73,7 @@ def states(tree: QueueTree, now: float) -> list[QueueState]:
     ]
 
 
-def amounts(sums: Sums, row: int) -> Iterator[tuple[str, Amounts]]:
+def amounts(sums: Sums[Structure], row: int) -> Iterator[tuple[str, Amounts]]:
     """What there is to say about a queue, by resource."""
     structure = sums.structure
     for column, resource in enumerate(structure.resources):
@@ -89,7 +90,7 @@ def amounts(sums: Sums, row: int) -> Iterator[tuple[str, Amounts]]:
         )
 
 
-def _in_tree_order(sums: Sums, parent: int) -> Iterator[int]:
+def _in_tree_order(sums: Sums[Structure], parent: int) -> Iterator[int]:
     structure = sums.structure
     for row in (structure.parent == parent).nonzero()[0].tolist():
         if not structure.own[row]:

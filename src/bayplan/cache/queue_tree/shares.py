@@ -26,11 +26,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+from bayplan.cache.node_table import IntArray
 
-UNLIMITED = 2**62
-"""The limit of a resource that has none."""
+FloatArray = npt.NDArray[np.float64]
 
 
 def needs(
@@ -42,7 +40,7 @@ def needs(
         parent: (q,) the row of each queue's parent, -1 for none.
         levels: the rows by depth, roots first.
         demand: (q, r) of the queue's own Pods, running or waiting; 0 where it has children.
-        limit: (q, r), `UNLIMITED` for none.
+        limit: (q, r), `bayplan.cache.kept_sums.UNLIMITED` for none.
     """
     need = demand.copy()
     for rows in reversed(levels):

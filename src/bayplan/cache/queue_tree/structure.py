@@ -27,7 +27,8 @@ from bayplan.api.pod_spec import Resources
 from bayplan.api.queues import Queue
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 from bayplan.api.workloads import Namespace
-from bayplan.cache.queue_tree.shares import UNLIMITED, IntArray
+from bayplan.cache.kept_sums import UNLIMITED, Amounts, Limit
+from bayplan.cache.node_table import IntArray
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
@@ -52,7 +53,7 @@ class Structure:
         levels: the rows by depth, roots first.
         chains: of each row, itself and its ancestors.
         links: the same as tuples, which are faster where there are few.
-        limits: of each row, (row, column, amount) of all limits of its chain.
+        limits: of each row, all limits of its chain.
         leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
         guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
@@ -81,7 +82,7 @@ class Structure:
         limited = [np.flatnonzero(amounts < UNLIMITED).tolist() for amounts in self.limit]
         self.limits = [
             [
-                (row, column, int(self.limit[row, column]))
+                Limit(row, column, int(self.limit[row, column]))
                 for row in links
                 for column in limited[row]
             ]
@@ -101,6 +102,15 @@ class Structure:
     def name(self, row: int) -> str:
         """The name of the queue that ``row`` stands for."""
         return self.queues[row].name
+
+    def limits_on(
+        self, leaf: int, requests: Amounts, _named: Mapping[str, int] | None = None
+    ) -> list[Limit]:
+        """See `bayplan.cache.kept_sums.Structure`.
+
+        A resource that is not requested holds nothing back, however much of it is used.
+        """
+        return [limit for limit in self.limits[leaf] if requests[limit.column]]
 
     # Which queue is whose part
 

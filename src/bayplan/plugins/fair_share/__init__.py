@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
+from bayplan.cache.kept_sums import add_amounts
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.queue_tree import NO_QUEUE, QueueFault, add_amounts
+from bayplan.cache.queue_tree import NO_QUEUE, QueueFault
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,

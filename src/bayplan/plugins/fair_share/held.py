@@ -15,7 +15,8 @@ from collections import defaultdict
 from itertools import islice
 
 from bayplan.api.pod import Pod
-from bayplan.cache.queue_tree import NO_QUEUE, QueueTree, Rows, add_amounts
+from bayplan.cache.kept_sums import Rows, add_amounts
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.plugins.fair_share.promised import Promised
 
 _LEAST_SWEEP = 1024

@@ -141,7 +141,7 @@ class ReclaimRule:
         within, *_ = next(self._excesses(taker), (None,))
         if within == row:
             return False
-        return bool(self._givers(taker, row, self._used(taker, ()), within))
+        return bool(self._givers(taker, row, self._used(taker), within))
 
     def judge(self, taker: Taker, running: RunningPods, fit: MemberFit) -> Yielding | NoRoom:
         """See `YieldRule`."""
@@ -254,9 +254,7 @@ class ReclaimRule:
         row = queues.leaf(taker.pods[0])
         leaves = np.array([queues.leaf(pod) for pod in pods], np.int64)
         each = np.array([queues.requests(pod) for pod in pods])
-        gone = running.codes[running.leaving]
-        gone = gone[leaves[gone] != NO_QUEUE]
-        all_used = self._used(taker, zip(leaves[gone], each[gone], strict=True))
+        all_used = self._used(taker)
         givers = sorted(self._givers(taker, row, all_used), key=_deserves_least)
         used: Amounts = all_used[:, self._columns].tolist()
         return _Parties(row, leaves, each[:, self._columns], used, givers)
@@ -309,12 +307,10 @@ class ReclaimRule:
 
         return Yielding(classes, self._describe, ceilings, wider=wider)
 
-    def _used(self, taker: Taker, leaving: Iterable[tuple[int, IntArray]]) -> IntArray:
+    def _used(self, taker: Taker) -> IntArray:
         """What queues will use: less what is leaving, and what nominated Pods wait for."""
         sums, queues = self._queues.sums, self._queues
-        used, chains = sums.used.copy(), sums.structure.chains
-        for leaf, requests in leaving:
-            used[chains[leaf]] -= requests
+        used, chains = sums.used - sums.leaving, sums.structure.chains
         own = {pod.uid for pod in taker.pods}
         for node in self._nominator.nominated_nodes():
             for pod in self._nominator.nominated_pods(node):

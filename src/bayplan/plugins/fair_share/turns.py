@@ -27,8 +27,9 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
+from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
-from bayplan.cache.queue_tree.shares import FloatArray, IntArray
+from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.turns import Ranking
 
 LEAST_REFRESH = 256
