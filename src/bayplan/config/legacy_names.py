@@ -17,7 +17,7 @@ _LABEL = "NodeAffinity with addedAffinity"
 _SERVICE = "InterPodAffinity or PodTopologySpread in the Pods themselves"
 _SERVICE_SPREAD = "PodTopologySpread, which spreads the Pods of a Service or workload by default"
 
-# Predicates, priorities and plugins by the name that a configuration gave them.
+# What took the place of predicates, priorities and plugins, by the name of each.
 LEGACY_PLUGINS = MappingProxyType(
     {
         # predicates
@@ -107,8 +107,3 @@ LEGACY_FIELDS = MappingProxyType(
         "unreserve": "moved: reserve stands for both",
     }
 )
-
-
-def replacement(name: str) -> str:
-    """What took the place of the plugin, predicate or priority `name`; empty when it is none."""
-    return LEGACY_PLUGINS.get(name, "")

@@ -13,7 +13,7 @@ from bayplan.config import source
 from bayplan.config.decode import decode_what_fits
 from bayplan.config.errors import ConfigError, FieldError
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
-from bayplan.config.legacy_names import replacement
+from bayplan.config.legacy_names import LEGACY_PLUGINS
 from bayplan.config.points import Point
 from bayplan.config.profile import ResolvedProfile, resolve_profile
 from bayplan.config.types import (
@@ -200,7 +200,7 @@ def _policy(data: Mapping[str, Any]) -> Iterator[FieldError]:
         items = data.get(section)
         for i, item in enumerate(items if isinstance(items, list) else []):
             name = item.get("name") if isinstance(item, dict) else None
-            successor = replacement(str(name)) or "a plugin of the same or a similar name"
+            successor = LEGACY_PLUGINS.get(str(name), "a plugin of the same or a similar name")
             yield FieldError(f"{section}[{i}].name", f'"{name}" is replaced by {successor}')
 
 

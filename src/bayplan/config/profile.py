@@ -27,7 +27,7 @@ from bayplan.config.intree import (
     PREEMPTING,
     default_plugins,
 )
-from bayplan.config.legacy_names import REFUSED_IN_PLUGIN_CONFIG, replacement
+from bayplan.config.legacy_names import LEGACY_PLUGINS, REFUSED_IN_PLUGIN_CONFIG
 from bayplan.config.points import EXTENSION_POINTS, PLACEMENT_POINTS, SCORE_POINTS, Point
 from bayplan.config.types import GROUP_VERSION, Wire
 from bayplan.config.validation_args import validate_args
@@ -197,7 +197,7 @@ class _Resolution:
     def _unknown(self, name: str) -> str:
         if not name:
             return "required"
-        if successor := replacement(name):
+        if successor := LEGACY_PLUGINS.get(name):
             return f'unknown plugin "{name}" (replaced by {successor})'
         return f'unknown plugin "{name}"' + suggestion(name, tuple(self.known))
 

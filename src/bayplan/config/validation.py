@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bayplan.config import names
 from bayplan.config.errors import FieldError
+from bayplan.config.validation_args import in_range
 from bayplan.support.memory_file import MemoryFile
 
 if TYPE_CHECKING:
@@ -41,16 +42,11 @@ def _numbers(config: KubeSchedulerConfiguration) -> Iterator[FieldError]:
         yield FieldError("clientConnection.burst", "must not be negative")
     if config.parallelism <= 0:
         yield FieldError("parallelism", "must be greater than 0")
-    yield from _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    yield from in_range("percentageOfNodesToScore", config.percentage_of_nodes_to_score, 0, 100)
     if config.pod_initial_backoff_seconds <= 0:
         yield FieldError("podInitialBackoffSeconds", "must be greater than 0")
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
         yield FieldError("podMaxBackoffSeconds", "must not be less than podInitialBackoffSeconds")
-
-
-def _percentage(path: str, value: int | None) -> Iterator[FieldError]:
-    if value is not None and not 0 <= value <= 100:
-        yield FieldError(path, f"{value} is not in the range 0 to 100")
 
 
 def _leader_election(election: LeaderElectionConfiguration) -> Iterator[FieldError]:
@@ -80,9 +76,9 @@ def _profiles(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[FieldError]:
             yield FieldError(
                 f"{path}.schedulerName", f'"{name}" is the name of profiles[{first}] already'
             )
-        yield from _percentage(
-            f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score
-        )
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is not None:
+            yield from in_range(f"{path}.percentageOfNodesToScore", percentage, 0, 100)
         if _shape(profile.plugins.queue_sort) != _shape(profiles[0].plugins.queue_sort):
             yield FieldError(f"{path}.plugins.queueSort", "must be the same in all profiles")
 

@@ -34,7 +34,7 @@ def validate_args(_given: object, _path: str) -> Iterator[FieldError]:
 @validate_args.register(args.DefaultPreemptionArgs)
 def _(given: args.DefaultPreemptionArgs, path: str) -> Iterator[FieldError]:
     percentage, absolute = given.min_candidate_nodes_percentage, given.min_candidate_nodes_absolute
-    yield from _in_range(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
+    yield from in_range(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
     if absolute < 0:
         yield FieldError(f"{path}.minCandidateNodesAbsolute", "must not be negative")
     if percentage == 0 and absolute == 0:
@@ -47,7 +47,7 @@ def _(given: args.DefaultPreemptionArgs, path: str) -> Iterator[FieldError]:
 @validate_args.register(args.InterPodAffinityArgs)
 def _(given: args.InterPodAffinityArgs, path: str) -> Iterator[FieldError]:
     weight = given.hard_pod_affinity_weight
-    yield from _in_range(f"{path}.hardPodAffinityWeight", weight, 0, 100)
+    yield from in_range(f"{path}.hardPodAffinityWeight", weight, 0, 100)
 
 
 @validate_args.register(args.NodeAffinityArgs)
@@ -84,7 +84,7 @@ def _(given: args.NodeResourcesFitArgs, path: str) -> Iterator[FieldError]:
 def _scoring_strategy(path: str, strategy: args.ScoringStrategy) -> Iterator[FieldError]:
     yield from _one_of(f"{path}.type", strategy.type, _STRATEGIES)
     for i, resource in enumerate(strategy.resources):
-        yield from _in_range(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
+        yield from in_range(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
     where = f"{path}.requestedToCapacityRatio"
     param = strategy.requested_to_capacity_ratio
     if strategy.type != "RequestedToCapacityRatio":
@@ -200,8 +200,8 @@ def _shape(path: str, shape: Sequence[args.UtilizationShapePoint]) -> Iterator[F
     for i, point in enumerate(shape):
         if i and shape[i - 1].utilization >= point.utilization:
             yield FieldError(f"{path}[{i}].utilization", "must be greater than the one before")
-        yield from _in_range(f"{path}[{i}].utilization", point.utilization, 0, 100)
-        yield from _in_range(f"{path}[{i}].score", point.score, 0, 10)
+        yield from in_range(f"{path}[{i}].utilization", point.utilization, 0, 100)
+        yield from in_range(f"{path}[{i}].score", point.score, 0, 10)
 
 
 def _node_selector_term(path: str, term: args.NodeSelectorTerm) -> Iterator[FieldError]:
@@ -231,7 +231,8 @@ def _label_requirement(path: str, requirement: args.Requirement) -> Iterator[Fie
         yield from _errors(f"{path}.values[{i}]", names.label_value(value))
 
 
-def _in_range(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:
+def in_range(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:
+    """What is wrong with a number that must be from `low` to `high`."""
     if not low <= value <= high:
         yield FieldError(path, f"{value} is not in the range {low} to {high}")
 
