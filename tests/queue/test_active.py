@@ -6,7 +6,7 @@ from tests.queue.support import by_priority, pod
 
 from bayplan.framework import QueuedPod as AnyQueuedPod
 from bayplan.framework.points import QueueSort
-from bayplan.queue.active import ActiveQueue, sort_key
+from bayplan.queue.heap import PodHeap, sort_key
 from bayplan.queue.queued_pod import QueuedPod
 
 
@@ -25,7 +25,7 @@ class ByLess:
 
 
 def order(queue_sort: QueueSort, *names_and_priorities: tuple[str, int]) -> list[str]:
-    queue = ActiveQueue(sort_key(queue_sort))
+    queue = PodHeap(sort_key(queue_sort))
     for name, priority in names_and_priorities:
         queue.add(QueuedPod(pod(name, priority).obj(), 0.0))
     return [queued.uid for queued in iter(queue.pop, None)]

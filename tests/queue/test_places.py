@@ -2,25 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.queue import places
 from bayplan.queue.places import MOVES, Place
-
-
-def drawn_moves() -> dict[tuple[str, str], str]:
-    lines = (line for line in (places.__doc__ or "").splitlines() if "-->" in line)
-    moves = {}
-    for line in lines:
-        from_, rest = line.split("-->")
-        to, why = rest.split(":", 1)
-        moves[from_.strip(), to.strip()] = why.strip()
-    return moves
-
-
-def test_the_drawing_in_the_docstring_is_the_table() -> None:
-    table = {
-        (from_.value, to.value): why for from_, moves in MOVES.items() for to, why in moves.items()
-    }
-    assert drawn_moves() == table
 
 
 def test_every_place_has_its_moves_and_can_be_reached_from_outside() -> None:

@@ -46,8 +46,8 @@ from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import ActivatePods
 from bayplan.profiles import Profiles, close
-from bayplan.queue.active import sort_key
 from bayplan.queue.gate import PreEnqueue
+from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.settings import QueueSettings

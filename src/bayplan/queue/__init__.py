@@ -4,7 +4,7 @@ No I/O, no locks; the clock is a parameter. Only the scheduling thread uses it. 
 `bayplan.queue.scheduling_queue`; `bayplan.queue.places` shows where a Pod can be.
 """
 
-from bayplan.queue.active import sort_key
+from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod

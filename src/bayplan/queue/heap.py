@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from functools import cmp_to_key
 from itertools import count
 from typing import Any
 
+from bayplan.framework.points import QueueKey, QueueSort
 from bayplan.queue.queued_pod import QueuedPod
 
 Key = Callable[[QueuedPod], Any]
 """The value to order Pods by, smallest first."""
+
+
+def sort_key(queue_sort: QueueSort) -> Key:
+    """The key of a QueueSort plugin: ``sort_key(a)``, or ``less(a, b)`` as a key."""
+    if isinstance(queue_sort, QueueKey):
+        return queue_sort.sort_key
+    less = queue_sort.less
+    return cmp_to_key(lambda a, b: -1 if less(a, b) else int(less(b, a)))
+
 
 _Entry = tuple[Any, int, QueuedPod]
 _SPARE = 64

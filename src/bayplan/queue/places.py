@@ -3,42 +3,7 @@
 A Pod is in exactly one place: `QueuedPod.place` says which, and the part of the queue that stands
 for it holds the Pod. A group of Pods that are placed at once has an entry of its own, which moves
 like a Pod (gated means that it gathers), while its Pods are grouped. `MOVES` is the whole truth
-about how a Pod gets on; drawn from it::
-
-    outside       --> active        : added
-    outside       --> backoff       : a group, of Pods whose bindings failed
-    outside       --> gated         : added, held by a PreEnqueue plugin
-    outside       --> grouped       : added, waits with its group
-    active        --> in flight     : popped
-    active        --> gated         : held since a reload, or for a plugin that did not return
-    active        --> grouped       : waits with its group since a reload
-    active        --> outside       : deleted
-    backoff       --> active        : backoff completed, or activated
-    backoff       --> in flight     : popped while no Pod is active
-    backoff       --> gated         : held since a reload, or for a plugin that did not return
-    backoff       --> grouped       : waits with its group
-    backoff       --> outside       : deleted
-    unschedulable --> active        : woken, or activated
-    unschedulable --> backoff       : woken before its backoff completed
-    unschedulable --> gated         : woken, held by a PreEnqueue plugin
-    unschedulable --> grouped       : waits with its group
-    unschedulable --> outside       : deleted
-    gated         --> active        : let go
-    gated         --> backoff       : let go before its backoff completed
-    gated         --> gated         : asked again, still held
-    gated         --> grouped       : let go, waits with its group
-    gated         --> outside       : deleted
-    grouped       --> in flight     : popped with its group
-    grouped       --> active        : its group has begun, or there are no groups any more
-    grouped       --> gated         : held, since its group has begun or a plugin did not return
-    grouped       --> grouped       : changed
-    grouped       --> outside       : deleted
-    in flight     --> unschedulable : rejected
-    in flight     --> backoff       : failed by an error, or rejected and woken meanwhile
-    in flight     --> active        : rejected and woken meanwhile, no backoff left
-    in flight     --> gated         : came back, held by a PreEnqueue plugin
-    in flight     --> grouped       : came back to its group
-    in flight     --> outside       : bound, or deleted meanwhile
+about how a Pod gets on.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from typing import Protocol
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscribers
 from bayplan.framework.turns import Turns
-from bayplan.queue.active import ActiveQueue
 from bayplan.queue.backoff import BackoffQueue
-from bayplan.queue.heap import Key
+from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.in_flight import InFlightPods
 from bayplan.queue.places import MOVES, Place
 from bayplan.queue.queued_group import QueuedGroup
@@ -68,7 +67,7 @@ class PodPlaces:
         wait_keys: WaitKeys = by_plugin,
     ) -> None:
         self.pods: dict[str, QueuedPod] = {}
-        self.active: ActiveQueue | TurnQueue = ActiveQueue(sort_key)
+        self.active: PodHeap | TurnQueue = PodHeap(sort_key)
         self.backoff = BackoffQueue(clock, settings.initial_backoff, settings.max_backoff, sort_key)
         self.unschedulable = UnschedulablePods(rejectors, wait_keys)
         self.gated = UnschedulablePods(gating_plugin, wait_keys)
@@ -91,7 +90,7 @@ class PodPlaces:
         With ``turns``, tenants take turns.
         """
         pods = list(self.active)
-        self.active = ActiveQueue(sort_key) if turns is None else TurnQueue(sort_key, turns)
+        self.active = PodHeap(sort_key) if turns is None else TurnQueue(sort_key, turns)
         self.parts[Place.ACTIVE] = self.active
         for queued in pods:
             self.active.add(queued)

@@ -18,7 +18,7 @@ class QueuePolicy:
     """How Pods are ordered, held back, woken and tried again.
 
     Attributes:
-        sort_key: the order of QueueSort; see `bayplan.queue.active.sort_key`.
+        sort_key: the order of QueueSort; see `bayplan.queue.heap.sort_key`.
         hints: what wakes the Pods that a plugin rejected.
         pre_enqueue: PreEnqueue plugins by profile, in order.
         settings: times.

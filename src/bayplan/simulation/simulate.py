@@ -30,7 +30,7 @@ from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, r
 from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import condition_text, failures
-from bayplan.queue.active import ActiveQueue
+from bayplan.queue.heap import PodHeap
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.turns import TurnQueue
@@ -124,7 +124,7 @@ class _Simulation:
     def run(self, pods: list[Pod]) -> list[Result]:
         """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
         key, turns = self._core.profiles.policy.sort_key, self._core.profiles.policy.turns
-        line = ActiveQueue(key) if turns is None else TurnQueue(key, turns)
+        line = PodHeap(key) if turns is None else TurnQueue(key, turns)
         for entry in _entries(self._core, pods):
             line.add(entry)
         results = []
