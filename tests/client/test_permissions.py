@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.client.permissions import ELECTION, Permissions, cluster_wide
 
 from bayplan.api.kinds import (
     ELASTIC_QUOTA,
@@ -20,7 +21,6 @@ from bayplan.api.kinds import (
     QUEUE,
     TOPOLOGY,
 )
-from bayplan.client.permissions import ELECTION, Permissions, cluster_wide
 from bayplan.config import (
     default_configuration,
     load_config,

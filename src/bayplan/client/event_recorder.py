@@ -16,7 +16,7 @@ import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -147,10 +147,8 @@ class EventRecorder:
 
     def statistics(self) -> EventStatistics:
         """A copy of the counters."""
-        now = self._statistics
-        return EventStatistics(
-            len(self._waiting), now.recorded, now.dropped, now.sent, now.failed, len(self._series)
-        )
+        waiting, series = len(self._waiting), len(self._series)
+        return replace(self._statistics, waiting=waiting, series=series)
 
     def next_request(self) -> ApiRequest | None:
         """The next thing to send; for the dispatcher's thread alone."""

@@ -134,8 +134,9 @@ class Writer:
         moved = old is None or old.status != condition.status or old.last_transition_time is None
         since = self._now().replace(microsecond=0) if moved else old and old.last_transition_time
         # A field that is left out would keep what it was.
-        stamped = msgspec.structs.asdict(condition) | {"last_transition_time": since}
-        fields = {_camel(name): value for name, value in stamped.items()}
+        stamped = msgspec.structs.replace(condition, last_transition_time=since)
+        names = {f.encode_name: f.name for f in msgspec.structs.fields(Condition)}
+        fields = {wire: getattr(stamped, name) for wire, name in names.items()}
         body = {"metadata": {"uid": pod_group.uid}, "status": {"conditions": [fields]}}
         path = f"{KUBERNETES_POD_GROUP.path(pod_group.namespace, pod_group.name)}/status"
         self.patch_later(path, msgspec.json.encode(body), STRATEGIC_MERGE_PATCH, on_done)
@@ -251,11 +252,6 @@ def _with_transition(condition: Condition, old: Condition | None, now: datetime)
     return msgspec.structs.replace(
         condition, last_transition_time=since or now.replace(microsecond=0)
     )
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 class _BoundSpec(msgspec.Struct, rename="camel"):

@@ -13,7 +13,7 @@ from bayplan.client.errors import ApiError
 from bayplan.config.types import Extender as ExtenderConfig
 from bayplan.engine.extenders import ExtenderError
 from bayplan.extenders import wire
-from bayplan.extenders.webhook import Webhook, WebhookError, WebhookTls
+from bayplan.extenders.webhook import Webhook, WebhookError
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class HttpExtender:
         self.name = config.url_prefix
         self._objects = objects
         self._managed = {r.name for r in config.managed_resources}
-        self._webhook = Webhook(config.url_prefix, config.http_timeout, _tls(config))
+        self._webhook = Webhook(config)
 
     @property
     def ignorable(self) -> bool:
@@ -132,20 +132,3 @@ class HttpExtender:
             raise ExtenderError(str(exc)) from exc
         except msgspec.MsgspecError as exc:
             raise ExtenderError(f"extender {self.name}, {verb}: {exc}") from exc
-
-
-def _tls(config: ExtenderConfig) -> WebhookTls | None:
-    tls = config.tls_config
-    if tls is None:
-        return WebhookTls(verify=False) if config.enable_https else None
-    unknown_ca = config.enable_https and not (tls.ca_file or tls.ca_data)
-    return WebhookTls(
-        verify=not (tls.insecure or unknown_ca),
-        server_name=tls.server_name,
-        ca_file=tls.ca_file,
-        cert_file=tls.cert_file,
-        key_file=tls.key_file,
-        ca_data=tls.ca_data,
-        cert_data=tls.cert_data,
-        key_data=tls.key_data,
-    )

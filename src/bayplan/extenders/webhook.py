@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 import pycurl
 
 from bayplan.client.connection import named_address
+from bayplan.config.types import Extender, ExtenderTLSConfig
 
 
 class WebhookError(Exception):
     """The extender did not answer, or not with 200."""
 
 
-@dataclass(frozen=True)
-class WebhookTls:
-    """TLS towards the extender; contents win over files.
-
-    Attributes:
-        verify: whether the server's certificate is checked.
-    """
-
-    verify: bool = True
-    server_name: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_data: bytes = b""
-    cert_data: bytes = b""
-    key_data: bytes = b""
-
-
 class Webhook:
-    """One extender's URL. Safe to share between threads.
+    """One extender's URL, to which a verb is one more path element. Safe to share among threads."""
 
-    Args:
-        url: prefix; the verb is appended as one more path element.
-        timeout: seconds for a whole call.
-    """
-
-    def __init__(self, url: str, timeout: float, tls: WebhookTls | None) -> None:
-        self.url = url.rstrip("/")
-        server_name = tls.server_name if tls and url.startswith("https:") else None
+    def __init__(self, config: Extender) -> None:
+        self.url = config.url_prefix.rstrip("/")
+        tls = config.tls_config or (ExtenderTLSConfig() if config.enable_https else None)
+        server_name = tls.server_name if tls and self.url.startswith("https:") else None
         self._base, self._connect_to = named_address(self.url, server_name)
-        self._timeout_ms = max(1, int(timeout * 1000))
+        self._timeout_ms = max(1, int(config.http_timeout * 1000))
         self._tls = tls
+        self._enable_https = config.enable_https
         self._local = threading.local()
 
     def call(self, verb: str, body: bytes) -> bytes:
@@ -84,13 +63,15 @@ class Webhook:
         if self._connect_to:
             handle.setopt(pycurl.CONNECT_TO, [self._connect_to])
         if self._tls is not None:
-            _secure(handle, self._tls)
+            _secure(handle, self._tls, self._enable_https)
         return handle
 
 
-def _secure(handle: pycurl.Curl, tls: WebhookTls) -> None:
-    handle.setopt(pycurl.SSL_VERIFYPEER, int(tls.verify))
-    handle.setopt(pycurl.SSL_VERIFYHOST, 2 if tls.verify else 0)
+def _secure(handle: pycurl.Curl, tls: ExtenderTLSConfig, enable_https: bool) -> None:
+    unknown_ca = enable_https and not (tls.ca_file or tls.ca_data)
+    verify = not (tls.insecure or unknown_ca)
+    handle.setopt(pycurl.SSL_VERIFYPEER, int(verify))
+    handle.setopt(pycurl.SSL_VERIFYHOST, 2 if verify else 0)
     for content, blob, file, option in (
         (tls.ca_data, pycurl.CAINFO_BLOB, tls.ca_file, pycurl.CAINFO),
         (tls.cert_data, pycurl.SSLCERT_BLOB, tls.cert_file, pycurl.SSLCERT),
