@@ -197,7 +197,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     world = World(data)
     cluster, request = world.cluster, world.request()
     running = RunningPods(cluster.nodes)
-    classes = np.where(running.priorities < request.taker.priority, 0, -1)
+    classes = np.where(running.priorities < request.preemptor.priority, 0, -1)
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
     cache = cluster.cache

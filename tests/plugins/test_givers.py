@@ -110,10 +110,10 @@ def test_they_are_those_that_are_found_one_by_one(
 
 
 @pytest.mark.parametrize(
-    ("guaranteed_to_taker", "rules"), [(3, {"a": "guaranteed"}), (2, {"a": "share"})]
+    ("guaranteed_to_preemptor", "rules"), [(3, {"a": "guaranteed"}), (2, {"a": "share"})]
 )
-def test_a_taker_and_its_ancestors_stay_within_what_is_guaranteed(
-    guaranteed_to_taker: int, rules: dict[str, str]
+def test_a_preemptor_and_its_ancestors_stay_within_what_is_guaranteed(
+    guaranteed_to_preemptor: int, rules: dict[str, str]
 ) -> None:
     queues = [queue("a"), queue("p", created=1), queue("taker", parent="p", created=2)]
     structure = Structure(builder.obj() for builder in queues)
@@ -122,7 +122,7 @@ def test_a_taker_and_its_ancestors_stay_within_what_is_guaranteed(
     for name, amounts in {
         "a": (6, 2, 4),
         "p": (2, 9, 9),
-        "taker": (2, guaranteed_to_taker, 9),
+        "taker": (2, guaranteed_to_preemptor, 9),
     }.items():
         used[rows[name]], guaranteed[rows[name]], shares[rows[name]] = amounts
     givers, _ = find_givers(structure, rows["taker"], np.array([1]), used, guaranteed, shares)

@@ -319,7 +319,7 @@ def test_whoever_waits_gets_the_room_if_the_one_that_it_was_made_for_is_gone(sho
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_what_a_victim_leaves_beside_the_room_for_the_taker_is_for_who_waits(
+def test_what_a_victim_leaves_beside_the_room_for_the_preemptor_is_for_who_waits(
     restarted: bool,
 ) -> None:
     cluster = cluster_with(queue("a", "x", limit={"cpu": 2}))

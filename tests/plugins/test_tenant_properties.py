@@ -100,10 +100,10 @@ def known(cluster: Cluster) -> dict[str, str]:
     ),
     st.tuples(st.just("x"), st.integers(1, 4), st.sampled_from([0, 1, 2, 2])),
 )
-def test_whoever_is_evicted_makes_room_that_the_taker_gets(
+def test_whoever_is_evicted_makes_room_that_the_preemptor_gets(
     tree: dict[str, Json], asked: list[Any], last: Any
 ) -> None:
-    """On its node, or under a limit; without any one of them the taker would have to wait."""
+    """On its node, or under a limit; without any one of them the preemptor would have to wait."""
     cluster = world(queues_profile(), tree)
     cluster.add(*running(asked))
     where = known(cluster)
@@ -122,7 +122,7 @@ def test_whoever_is_evicted_makes_room_that_the_taker_gets(
 
 
 def has_room(tree: dict[str, Json], asked: list[Any], gone: set[str], last: Any) -> bool:
-    """Whether the taker gets a node beside these Pods, but for those who are gone."""
+    """Whether the preemptor gets a node beside these Pods, but for those who are gone."""
     cluster = world(queues_profile(), tree)
     cluster.add(*(one for one in running(asked) if one.json["metadata"]["name"] not in gone))
     cluster.add(waiting("taker", *last).spec(preemptionPolicy="Never"))
@@ -166,7 +166,7 @@ def test_the_bound_rules_out_nothing_that_a_search_finds(
     last: Any,
     size: int,
 ) -> None:
-    """Pods anywhere, some of them leaving; the taker is a Pod or a group."""
+    """Pods anywhere, some of them leaving; the preemptor is a Pod or a group."""
     namespace, cpu, priority = last
     for name, limit in limits.items():
         specs[name]["limit"] = {"cpu": limit}

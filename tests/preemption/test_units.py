@@ -94,7 +94,7 @@ def test_as_many_as_a_budget_allows_yield_like_others() -> None:
     assert order(units) == [["young"], ["bare"], ["old"]]
 
 
-def test_who_runs_where_the_taker_cannot_go_yields_last() -> None:
+def test_who_runs_where_the_preemptor_cannot_go_yields_last() -> None:
     assert order(units_of([pod("a", 0), pod("b", 5)], useless=["a"])) == [["b"], ["a"]]
 
 

@@ -11,7 +11,7 @@ has a lock, and post to the inbox.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
 
@@ -22,7 +22,7 @@ from bayplan.api.pod import DISRUPTION_TARGET, Pod
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.client.errors import NotFound
 from bayplan.framework.effects import Evict
-from bayplan.framework.evictions import Eviction, Evictions, Preemptor
+from bayplan.framework.evictions import Eviction, Evictions
 from bayplan.framework.handle import (
     ClusterWriter,
     Done,
@@ -31,6 +31,7 @@ from bayplan.framework.handle import (
     WaitingPods,
 )
 from bayplan.framework.in_tree_handle import PreparingPod
+from bayplan.framework.preemptor import Preemptor
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import ActivatePods, EvictionFailed
 from bayplan.telemetry.instrument import Instrument
@@ -99,8 +100,8 @@ class Executor:
             for victim in victims:
                 self._delete(victim, _disruption(victim, effect), partial(_log_failure, victim))
             return
-        self._clear_nominations(preemptor)
-        where = None if preemptor.anywhere else preemptor.nodes
+        self._clear_nominations(effect.nodes, preemptor.priority)
+        where = None if effect.anywhere else effect.nodes
         self._instrument.leaving(preemptor.pods, where, victims)
         eviction = self._evictions.begin(preemptor, effect.plugin, victims)
         began = perf_counter()
@@ -193,11 +194,11 @@ class Executor:
 
     # Lower nominations
 
-    def _clear_nominations(self, preemptor: Preemptor) -> None:
+    def _clear_nominations(self, nodes: Iterable[str], priority: int) -> None:
         """Pods of lower priority that count on these nodes will do better to look elsewhere."""
-        for node_name in preemptor.nodes:
+        for node_name in nodes:
             for pod in self._nominator.nominated_pods(node_name):
-                if pod.priority < preemptor.priority:
+                if pod.priority < priority:
                     self._writer.patch_pod_status(pod, None, "", _report(pod))
 
 

@@ -81,26 +81,26 @@ def _print(
     console.print(table)
     placed = sum(placement["node"] is not None for placement in placements)
     console.print(f"\n{placed} placed, {len(placements) - placed} not\n", style="bold")
-    if victims := _takers(placements):
+    if victims := _preemptors(placements):
         evicted = Table("would be evicted", "for", box=None, pad_edge=False)
-        for victim, takers in sorted(victims.items()):
-            evicted.add_row(victim, some(takers))
+        for victim, preemptors in sorted(victims.items()):
+            evicted.add_row(victim, some(preemptors))
         console.print(evicted)
         console.print()
     console.print(_usage(before, after))
 
 
-def _takers(placements: list[Placement]) -> dict[str, list[str]]:
+def _preemptors(placements: list[Placement]) -> dict[str, list[str]]:
     """For whom each Pod would be evicted: Pods and groups."""
-    takers: dict[str, list[str]] = {}
+    preemptors: dict[str, list[str]] = {}
     for placement in placements:
-        taker = placement.get("group") or placement["pod"]
+        preemptor = placement.get("group") or placement["pod"]
         victims = placement.get("victims") or placement.get("podGroup", {}).get("victims", ())
         for victim in victims:
-            names = takers.setdefault(victim, [])
-            if taker not in names:
-                names.append(taker)
-    return takers
+            names = preemptors.setdefault(victim, [])
+            if preemptor not in names:
+                names.append(preemptor)
+    return preemptors
 
 
 def _usage(before: list[ResourceUsage], after: list[ResourceUsage]) -> Table:

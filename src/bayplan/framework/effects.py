@@ -15,7 +15,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.api.pod import PREEMPTED, Pod
-from bayplan.framework.evictions import Preemptor
+from bayplan.framework.preemptor import Preemptor
 
 
 class Effect(msgspec.Struct, frozen=True, eq=False):
@@ -32,7 +32,7 @@ class CountSearch(Effect, frozen=True, eq=False):
     """Count a search for victims.
 
     Attributes:
-        kind: of the preemptor, see `bayplan.framework.evictions`.
+        kind: of the preemptor.
         code: the answer, as a status code.
         seconds: how long the search took; None where there was no need for one.
     """
@@ -50,6 +50,8 @@ class Evict(Effect, frozen=True, eq=False):
         message: of the condition DisruptionTarget.
         reason: of that condition.
         preemptor: for whom there will be room, and who waits for it; None for nobody.
+        nodes: where there will be room.
+        anywhere: see `bayplan.framework.room.Room`.
         groups: how many groups leave as a whole.
         violations: how many of the victims a PodDisruptionBudget protects.
     """
@@ -58,20 +60,7 @@ class Evict(Effect, frozen=True, eq=False):
     message: str
     reason: str = PREEMPTED
     preemptor: Preemptor | None = None
+    nodes: frozenset[str] = frozenset()
+    anywhere: bool = False
     groups: int = 0
     violations: int = 0
-
-
-def preempt(
-    plugin: str,
-    preemptor: Preemptor,
-    victims: tuple[Pod, ...],
-    *,
-    cause: str = "a higher priority {}",
-    groups: int = 0,
-    violations: int = 0,
-) -> Evict:
-    """Evict ``victims`` for a preemptor; ``cause`` gives the reason for a pod or a podgroup."""
-    scheduler = preemptor.pods[0].spec.scheduler_name
-    message = f"{scheduler}: preempting to accommodate {cause.format(preemptor.kind)}"
-    return Evict(plugin, victims, message, PREEMPTED, preemptor, groups, violations)

@@ -25,41 +25,15 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-import msgspec
-
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
+from bayplan.framework.preemptor import GROUP, SINGLE, Preemptor
 from bayplan.framework.status import Status
 
-POD, POD_GROUP = "pod", "podgroup"
-"""Kinds of preemptors, as in kube-scheduler's messages and metrics."""
 _LEAST_SWEEP = 256
 """Preemptors and victims that are kept before those are forgotten that are gone."""
-_WORDS = {POD: "pod", POD_GROUP: "pod group"}
-
-
-class Preemptor(msgspec.Struct, frozen=True, eq=False):
-    """For whom Pods are evicted.
-
-    Attributes:
-        uid: of the Pod or the group.
-        kind: `POD` or `POD_GROUP`.
-        pods: the Pod, or those of the group that wait for a node; at least one.
-        nodes: where there will be room.
-        anywhere: see `bayplan.framework.room.Room`.
-    """
-
-    uid: str
-    kind: str
-    pods: tuple[Pod, ...]
-    nodes: frozenset[str]
-    anywhere: bool = False
-
-    @property
-    def priority(self) -> int:
-        """The lowest of its Pods."""
-        return min(pod.priority for pod in self.pods)
+_WORDS = {SINGLE: "pod", GROUP: "pod group"}
 
 
 class Eviction:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from enum import Enum
 from typing import Protocol
 
 import msgspec
@@ -16,43 +15,12 @@ from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
+from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.status import Code, Status
 
 
-class Victims(Enum):
-    """How victims are chosen where room is made by priority."""
-
-    FEWEST = "as few Pods as possible, in an order of who yields"
-    REPRIEVED = "all of lower priority, less those that may stay: as kube-scheduler does"
-
-
-class Taker(msgspec.Struct, frozen=True, eq=False):
-    """Who needs room: a group of Pods, or one Pod.
-
-    Attributes:
-        uid: names it as long as it waits.
-        key: ``namespace/name``.
-        pods: those that wait for a node, in the order in which they are tried; at least one.
-        minimum: as many of them have to fit at once.
-        level: the node label of which they need nodes with one value; "" for none.
-        victims: how preemption by priority chooses victims for them.
-    """
-
-    uid: str
-    key: str
-    pods: tuple[Pod, ...]
-    minimum: int
-    level: str
-    victims: Victims
-
-    @property
-    def priority(self) -> int:
-        """The lowest priority of the Pods; all may take room from Pods of lower priority."""
-        return min(pod.priority for pod in self.pods)
-
-
 class RoomTrial(Protocol):
-    """A taker that was placed as if some Pods were gone."""
+    """A preemptor that was placed as if some Pods were gone."""
 
     @property
     def status(self) -> Status:
@@ -63,7 +31,7 @@ class RoomTrial(Protocol):
         """Node name by uid of the Pods with a node, in the order of the attempts."""
 
     def keeps(self, pods: Sequence[Pod], /) -> bool:
-        """Whether the taker fits on these nodes, too, if ``pods`` stay; if so, ``pods`` stay."""
+        """Whether the preemptor fits on these nodes even if ``pods`` stay; then ``pods`` stay."""
 
     def gives_up(self, pods: Sequence[Pod], /) -> None:
         """Let ``pods``, which were kept, be gone again."""
@@ -76,7 +44,7 @@ class RoomRequest(Protocol):
     """
 
     @property
-    def taker(self) -> Taker:
+    def preemptor(self) -> Preemptor:
         """Who needs room."""
 
     @property
@@ -90,7 +58,7 @@ class RoomRequest(Protocol):
         """One exact plan as if ``victims`` were gone: node name by uid; None where it falls."""
 
     def trial_without(self, victims: Sequence[Pod], /) -> AbstractContextManager[RoomTrial]:
-        """The taker, placed as if ``victims`` were gone, until the end of the ``with`` block."""
+        """The preemptor, placed as if ``victims`` were gone; undone at the end of ``with``."""
 
 
 class AsksForRoom(Protocol):
@@ -101,10 +69,10 @@ class AsksForRoom(Protocol):
 
 
 class Leaving(Protocol):
-    """The Pods evicted for a taker, while the taker waits. Scheduling thread only."""
+    """The Pods evicted for a preemptor, while the preemptor waits. Scheduling thread only."""
 
     def hold(self) -> Status | None:
-        """Why the taker is not to be tried yet; None once all of them are leaving or gone."""
+        """Why the preemptor is not to be tried yet; None once all of them are leaving or gone."""
 
     def outlasts(self, pod: Pod, /) -> bool:
         """Whether ``pod`` was a victim and is gone, while other victims are still there."""

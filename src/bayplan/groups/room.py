@@ -1,7 +1,7 @@
-"""RoomRequest: a taker that fits nowhere, tried as if some Pods were gone.
+"""RoomRequest: a preemptor that fits nowhere, tried as if some Pods were gone.
 
 There is one request for a Pod, for a Pod that a limit holds back, and for a group of any source.
-They differ in the taker and in how it is placed: ``place`` is called within a trial on the live
+They differ in the preemptor and in how it is placed: ``place`` is called within a trial on the live
 tables, and what it places is undone there, Reserve included.
 
 Example: nodes n1 and n2 are full, and a gang of two Pods needs one CPU each.
@@ -29,13 +29,14 @@ from bayplan.cache.pod_groups import Group
 from bayplan.engine.runtime import Framework
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
-from bayplan.framework.room import RoomTrial, Taker, Victims
+from bayplan.framework.preemptor import Preemptor, Victims
+from bayplan.framework.room import RoomTrial
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups.planner import Planner
 
 
 class Placing(NamedTuple):
-    """What came of placing a taker.
+    """What came of placing a preemptor.
 
     Attributes:
         status: Success, or why it was not placed.
@@ -51,18 +52,18 @@ class RoomRequest:
 
     Args:
         planner: whose cache, nominations and commit the trials change.
-        framework: the profile of the taker.
-        taker: who needs room.
-        place: places the Pods of the taker, as far as Reserve at least.
+        framework: the profile of the preemptor.
+        preemptor: who needs room.
+        place: places the Pods of the preemptor, as far as Reserve at least.
         effects: where plugins say what they want done.
-        domain: ``(n,)`` the rows that the taker may go to; None for all.
+        domain: ``(n,)`` the rows that the preemptor may go to; None for all.
     """
 
     def __init__(
         self,
         planner: Planner,
         framework: Framework,
-        taker: Taker,
+        preemptor: Preemptor,
         place: Callable[[], Placing],
         effects: list[Effect],
         domain: BoolArray | None = None,
@@ -70,7 +71,7 @@ class RoomRequest:
         self._planner, self._framework = planner, framework
         self._place, self._domain = place, domain
         self._row_local: dict[int, bool] = {}
-        self.taker, self.effects = taker, effects
+        self.preemptor, self.effects = preemptor, effects
 
     def rows_for(self, pod: Pod) -> BoolArray:
         """See `bayplan.framework.room.RoomRequest`."""
@@ -90,7 +91,7 @@ class RoomRequest:
     @contextmanager
     def trial_without(self, victims: Sequence[Pod]) -> Iterator[RoomTrial]:
         """See `bayplan.framework.room.RoomRequest`."""
-        planner, pods = self._planner, self.taker.pods
+        planner, pods = self._planner, self.preemptor.pods
         row_local = not planner.selector.asks_extenders and all(map(self._is_row_local, pods))
         with self._without(victims):
             trial = _Trial(planner, self._framework, pods, self._place(), row_local=row_local)
@@ -104,7 +105,7 @@ class RoomRequest:
         """A trial as if ``victims`` were gone."""
         planner = self._planner
         with (
-            planner.nominator.rehearsal(self.taker.pods),
+            planner.nominator.rehearsal(self.preemptor.pods),
             planner.selector.rehearsal(),
             planner.cache.trial(),
         ):
@@ -136,8 +137,8 @@ def of_pod(planner: Planner, framework: Framework, pod: Pod, state: CycleState) 
             return Placing(Status.unschedulable(member.message))
         return Placing(SUCCESS, [member])
 
-    taker = Taker(pod.uid, pod.key, (pod,), 1, "", Victims.FEWEST)
-    return RoomRequest(planner, framework, taker, place, state.effects, state.domain)
+    preemptor = Preemptor.single(pod)
+    return RoomRequest(planner, framework, preemptor, place, state.effects, state.domain)
 
 
 def of_group(
@@ -151,7 +152,7 @@ def of_group(
 
     by_placements = group.policy.search is Search.PLACEMENTS
     limited = not by_placements or framework.placements is not None
-    taker = Taker(
+    preemptor = Preemptor(
         group.uid,
         group.key,
         tuple(pods),
@@ -159,8 +160,8 @@ def of_group(
         group.required_level if limited else "",
         Victims.REPRIEVED if by_placements else Victims.FEWEST,
     )
-    domain = _begun(planner.cache.nodes, taker.level, planner.scheduled(group))
-    return RoomRequest(planner, framework, taker, place, [], domain)
+    domain = _begun(planner.cache.nodes, preemptor.level, planner.scheduled(group))
+    return RoomRequest(planner, framework, preemptor, place, [], domain)
 
 
 def _begun(nodes: NodeTable, level: str, scheduled: Sequence[Pod]) -> BoolArray | None:
@@ -247,5 +248,5 @@ class _Trial:
         self._commit.undo([self._placed.pop(uid) for uid in uids if uid in self._placed])
 
     def clear(self) -> None:
-        """No Pod of the taker counts on a node."""
+        """No Pod of the preemptor counts on a node."""
         self._take_back(list(self._placed))

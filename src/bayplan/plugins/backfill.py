@@ -70,7 +70,8 @@ from bayplan.framework.points import (
     PodGroupPostFilter,
     PreFilter,
 )
-from bayplan.framework.room import NoRoom, RoomRequest, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom, RoomRequest
 from bayplan.framework.status import SKIP, Status
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
 from bayplan.preemption.running_pods import RunningPods
@@ -121,11 +122,11 @@ class ReserveNodes(Effect, frozen=True, eq=False):
     """Keep nodes for a group.
 
     Attributes:
-        taker: the group.
+        preemptor: the group.
         reservation: the nodes; None where it gets none, and loses those that it had.
     """
 
-    taker: Taker
+    preemptor: Preemptor
     reservation: Reservation | None
 
 
@@ -187,33 +188,33 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
 
     def pod_group_post_filter(self, request: RoomRequest) -> NoRoom:
         """Reserve room for a group that has waited long. Later plugins may still make room."""
-        if self._waits_long(request.taker):
+        if self._waits_long(request.preemptor):
             reservation = self._plan(request)
-            request.effects.append(ReserveNodes(self.name, request.taker, reservation))
+            request.effects.append(ReserveNodes(self.name, request.preemptor, reservation))
         return NoRoom()
 
     def carry_out(self, effect: Effect) -> None:
         """Keep a reservation, in place of the one that the group had."""
         assert isinstance(effect, ReserveNodes)
-        taker, reservation = effect.taker, effect.reservation
-        previous = self._reservations.pop(taker.uid, None)
+        preemptor, reservation = effect.preemptor, effect.reservation
+        previous = self._reservations.pop(preemptor.uid, None)
         if reservation is not None:
-            self._reservations[taker.uid] = reservation
+            self._reservations[preemptor.uid] = reservation
             if previous is None or previous.nodes != reservation.nodes:
-                self._tell(taker, reservation)
+                self._tell(preemptor, reservation)
         self._count()
 
-    def _waits_long(self, taker: Taker) -> bool:
-        created = [pod.created.timestamp() for pod in taker.pods if pod.created is not None]
+    def _waits_long(self, preemptor: Preemptor) -> bool:
+        created = [pod.created.timestamp() for pod in preemptor.pods if pod.created is not None]
         return bool(created) and self._in_tree.now() - min(created) >= self._reserve_after
 
     def _plan(self, request: RoomRequest) -> Reservation | None:
         """The nodes with the earliest start for the group; None if no nodes are reserved."""
-        taker, nodes, now = request.taker, self._in_tree.nodes, self._in_tree.now()
+        preemptor, nodes, now = request.preemptor, self._in_tree.nodes, self._in_tree.now()
         self._end_those_over()
-        queue = self._queue_of(taker)
-        others = (r for uid, r in self._reservations.items() if uid != taker.uid)
-        if any(other.queue == queue for other in others) or self._is_held(taker, queue):
+        queue = self._queue_of(preemptor)
+        others = (r for uid, r in self._reservations.items() if uid != preemptor.uid)
+        if any(other.queue == queue for other in others) or self._is_held(preemptor, queue):
             return None
         needs = needs_of(request)
         useful = np.logical_or.reduce([need.rows for need in needs])
@@ -225,34 +226,34 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         order = order[useful[running.rows[order]] & ~np.array(stays, np.bool_)[order]]
         pods = [running.pods[index] for index in order.tolist()]
         units = Units(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
-        fit = MemberFit(nodes, needs, taker.minimum, nodes.domains(taker.level), ())
+        fit = MemberFit(nodes, needs, preemptor.minimum, nodes.domains(preemptor.level), ())
         capacity = FreedCapacity(fit, units)
         length = capacity.shortest()
         if not length:
             return None
         names = (nodes.names[row] for row, _ in capacity.fill(length))
-        members = frozenset(pod.uid for pod in taker.pods)
+        members = frozenset(pod.uid for pod in preemptor.pods)
         return Reservation(
-            taker.key,
+            preemptor.key,
             members,
-            taker.minimum,
-            taker.priority,
+            preemptor.minimum,
+            preemptor.priority,
             queue,
             frozenset(name for name in names if name is not None),
             float(ends[order[length - 1]]),
             set(filter(self._waits, members)),
         )
 
-    def _queue_of(self, taker: Taker) -> int:
+    def _queue_of(self, preemptor: Preemptor) -> int:
         queues = self._in_tree.queues
-        return queues.leaf(taker.pods[0]) if queues.active else NO_QUEUE
+        return queues.leaf(preemptor.pods[0]) if queues.active else NO_QUEUE
 
-    def _is_held(self, taker: Taker, queue: int) -> bool:
+    def _is_held(self, preemptor: Preemptor, queue: int) -> bool:
         """Whether the group waits for its queue's limit, and not for room."""
         queues = self._in_tree.queues
         if queue == NO_QUEUE:
             return False
-        return queues.excess(queue, queues.sum_of(taker.pods[: taker.minimum])) is not None
+        return queues.excess(queue, queues.sum_of(preemptor.pods[: preemptor.minimum])) is not None
 
     def _end_those_over(self) -> None:
         """Drop reservations that have ended; not in a trial, as placed members may be undone."""
@@ -289,17 +290,17 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         nodes = sum(len(reservation.nodes) for reservation in self._reservations.values())
         self._metrics.set("reserved_nodes", nodes)
 
-    def _tell(self, taker: Taker, reservation: Reservation) -> None:
+    def _tell(self, preemptor: Preemptor, reservation: Reservation) -> None:
         note = f"Reserved: {len(reservation.nodes)} nodes {reservation.text}"
-        about, profile = self._subject(taker), self.handle.profile
+        about, profile = self._subject(preemptor), self.handle.profile
         self.handle.events.event(about, None, "Normal", "Reserved", "Scheduling", note, profile)
 
-    def _subject(self, taker: Taker) -> ObjectReference | Pod:
+    def _subject(self, preemptor: Preemptor) -> ObjectReference | Pod:
         for kind in (POD_GROUP, KUBERNETES_POD_GROUP):
-            group = self._in_tree.objects.get(kind, taker.key)
+            group = self._in_tree.objects.get(kind, preemptor.key)
             if group is not None:
                 return kind.reference(group)
-        return taker.pods[0]
+        return preemptor.pods[0]
 
     # Who is tried again
 

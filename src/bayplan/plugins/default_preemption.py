@@ -10,7 +10,8 @@ from typing import ClassVar
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.points import PodGroupPostFilter
-from bayplan.framework.room import NoRoom, Room, RoomRequest, Victims
+from bayplan.framework.preemptor import Victims
+from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.preemption.group import Strategy
 from bayplan.preemption.plugin import PreemptionPlugin
 from bayplan.preemption.policy import LowerPriorityVictims
@@ -34,4 +35,4 @@ class DefaultPreemption(PreemptionPlugin, PodGroupPostFilter):
 
     def pod_group_post_filter(self, request: RoomRequest) -> Room | NoRoom:
         """Make room for a group, if that is possible."""
-        return self._groups.make_room(request, self._strategies[request.taker.victims])
+        return self._groups.make_room(request, self._strategies[request.preemptor.victims])

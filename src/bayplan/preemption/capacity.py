@@ -1,4 +1,4 @@
-"""Capacity: how many Pods of a taker the nodes could take if units were gone, by resources alone.
+"""Capacity: how many Pods of a preemptor nodes could take if units were gone, by resources alone.
 
 Three questions of `bayplan.preemption.shortest_prefix` are answered here, with arrays over all
 nodes. Filter plugins are not asked: they may say no where the answer is yes, never the reverse.
@@ -8,7 +8,7 @@ on each node, for each kind of Pod (`Need`); summed by domain, at most as many a
 the kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if each had
 the nodes for itself. A prefix of the units is enough where
 
-- in one domain as many Pods fit as the taker's minimum, and
+- in one domain as many Pods fit as the preemptor's minimum, and
 - for each ceiling (a limit, wherever its Pods are) the prefix frees at least its excess.
 
 Both sides only grow with the prefix, so the shortest one is found by halving; a prefix shorter than
@@ -59,7 +59,7 @@ _UNBOUNDED = np.iinfo(np.int64).max
 
 
 class Ceiling(NamedTuple):
-    """A limit independent of nodes, exceeded by the taker until enough Pods go.
+    """A limit independent of nodes, exceeded by the preemptor until enough Pods go.
 
     Attributes:
         excess: as much has to be freed.
@@ -98,10 +98,10 @@ class Need:
 
 
 def needs_of(request: RoomRequest) -> list[Need]:
-    """What the Pods of a taker need."""
+    """What the Pods of a preemptor need."""
     counts: Counter[tuple[SpecPart, SpecPart]] = Counter()
     examples: dict[tuple[SpecPart, SpecPart], Pod] = {}
-    for pod in request.taker.pods:
+    for pod in request.preemptor.pods:
         alike = pod.shape.constraints, pod.shape.requests
         counts[alike] += 1
         examples[alike] = pod
@@ -141,11 +141,11 @@ class Free:
 
 
 class MemberFit:
-    """How many Pods of a taker fit on the nodes, with so much free on each.
+    """How many Pods of a preemptor fit on the nodes, with so much free on each.
 
     Args:
         nodes: the full table; it is not changed.
-        needs: those of the taker.
+        needs: those of the preemptor.
         minimum: as many of its Pods have to fit in one domain.
         domains: (n,) the domain of each row; negative for rows that are in none.
         held: Pods that are not there yet, but whose room is kept for them.
@@ -210,10 +210,10 @@ class MemberFit:
 
 
 class _Anywhere:
-    """How many Pods of a taker fit while Pods are added, one unit after the other.
+    """How many Pods of a preemptor fit while Pods are added, one unit after the other.
 
     Args:
-        fit: the taker.
+        fit: the preemptor.
         free: what is free; changes before each call of `has_room`.
     """
 
@@ -240,7 +240,7 @@ class _Anywhere:
 
 
 class FreedCapacity:
-    """Room on all nodes for one taker when units are gone.
+    """Room on all nodes for one preemptor when units are gone.
 
     Args:
         fit: what fits, and what is free with nobody gone.

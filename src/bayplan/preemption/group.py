@@ -9,11 +9,11 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Protocol
 
-from bayplan.api.pod import Pod
-from bayplan.framework.effects import CountSearch, preempt
-from bayplan.framework.evictions import POD, POD_GROUP, Preemptor
+from bayplan.api.pod import PREEMPTED, Pod
+from bayplan.framework.effects import CountSearch, Evict
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import Code
 from bayplan.preemption.evaluator import NEVER
 
@@ -27,15 +27,33 @@ class Strategy(Protocol):
 
     under_way: str
 
-    def awaits(self, taker: Taker, leaving: Pod, /) -> bool:
-        """Whether the taker waits for a terminating Pod of its nominated node."""
+    def awaits(self, preemptor: Preemptor, leaving: Pod, /) -> bool:
+        """Whether the preemptor waits for a terminating Pod of its nominated node."""
 
     def find(self, request: RoomRequest, /) -> Room | NoRoom:
-        """Whom to evict for a taker that fits nowhere; changes nothing.
+        """Whom to evict for a preemptor that fits nowhere; changes nothing.
 
         Raises:
             AttemptFault: a plugin broke.
         """
+
+
+def preempt(
+    plugin: str, preemptor: Preemptor, room: Room, cause: str = "a higher priority {}"
+) -> Evict:
+    """Evict the victims of ``room``; ``cause`` gives the reason for a pod or a podgroup."""
+    scheduler = preemptor.pods[0].spec.scheduler_name
+    return Evict(
+        plugin,
+        room.victims,
+        f"{scheduler}: preempting to accommodate {cause.format(preemptor.kind)}",
+        PREEMPTED,
+        preemptor,
+        frozenset(room.nodes.values()),
+        room.anywhere,
+        room.groups,
+        room.violations,
+    )
 
 
 class GroupPreemption:
@@ -54,14 +72,14 @@ class GroupPreemption:
         self._evictions = handle.evictions
 
     def make_room(self, request: RoomRequest, strategy: Strategy) -> Room | NoRoom:
-        """Find room for a taker; the eviction of the victims is an effect of the request.
+        """Find room for a preemptor; the eviction of the victims is an effect of the request.
 
         Raises:
             AttemptFault: a plugin broke.
         """
-        taker, effects = request.taker, request.effects
-        kind = POD if taker.uid == taker.pods[0].uid else POD_GROUP
-        settled = self._settled(taker, strategy)
+        preemptor, effects = request.preemptor, request.effects
+        kind = preemptor.kind
+        settled = self._settled(preemptor, strategy)
         if settled is not None:
             effects.append(CountSearch(self._plugin, kind, str(settled.code), None))
             return settled
@@ -72,28 +90,17 @@ class GroupPreemption:
         finally:
             effects.append(CountSearch(self._plugin, kind, code, perf_counter() - started))
         if isinstance(answer, Room):
-            nodes = frozenset(answer.nodes.values())
-            preemptor = Preemptor(taker.uid, kind, taker.pods, nodes, answer.anywhere)
-            effects.append(
-                preempt(
-                    self._plugin,
-                    preemptor,
-                    answer.victims,
-                    cause=self._cause,
-                    groups=answer.groups,
-                    violations=answer.violations,
-                )
-            )
+            effects.append(preempt(self._plugin, preemptor, answer, self._cause))
         return answer
 
-    def _settled(self, taker: Taker, strategy: Strategy) -> Room | NoRoom | None:
+    def _settled(self, preemptor: Preemptor, strategy: Strategy) -> Room | NoRoom | None:
         """The answer where no victims have to be looked for."""
-        if any(pod.spec.preemption_policy == "Never" for pod in taker.pods):
+        if any(pod.spec.preemption_policy == "Never" for pod in preemptor.pods):
             return NoRoom(NEVER)
-        nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in taker.pods}
+        nodes = {pod.uid: self._nominator.nominated_node(pod.uid) for pod in preemptor.pods}
         rows = [self._nodes.row(name) for name in set(nodes.values()) - {""}]
         on_nodes = (pod for r in rows if r is not None for pod in self._nodes.pods[r].values())
-        waits = self._evictions.hold(taker.uid) is not None
-        if waits or any(strategy.awaits(taker, pod) for pod in on_nodes):
+        waits = self._evictions.hold(preemptor.uid) is not None
+        if waits or any(strategy.awaits(preemptor, pod) for pod in on_nodes):
             return Room(nodes, (), strategy.under_way)
         return None

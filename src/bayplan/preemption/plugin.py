@@ -20,14 +20,15 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.effects import CountSearch, Effect, preempt
-from bayplan.framework.evictions import POD, Preemptor
+from bayplan.framework.effects import CountSearch, Effect
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.points import CarriesOut, EnqueueExtensions, PostFilter, PreEnqueue
+from bayplan.framework.preemptor import SINGLE, Preemptor
+from bayplan.framework.room import Room
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
-from bayplan.preemption.group import GroupPreemption
+from bayplan.preemption.group import GroupPreemption, preempt
 from bayplan.preemption.policy import VictimPolicy
 
 
@@ -78,14 +79,12 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         code, seconds = str(analysis.result.status.code), perf_counter() - started
         state.effects += (
             Remember(self.name, pod, analysis),
-            CountSearch(self.name, POD, code, seconds),
+            CountSearch(self.name, SINGLE, code, seconds),
         )
         best = analysis.best
         if best is not None:
-            preemptor = Preemptor(pod.uid, POD, (pod,), frozenset({best.node_name}))
-            state.effects.append(
-                preempt(self.name, preemptor, best.victims, violations=best.violations)
-            )
+            room = Room({pod.uid: best.node_name}, best.victims, "", violations=best.violations)
+            state.effects.append(preempt(self.name, Preemptor.single(pod), room))
         return analysis.result
 
     def carry_out(self, effect: Effect) -> None:

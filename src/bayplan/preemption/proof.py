@@ -69,7 +69,7 @@ class Proof:
         """Spare units that need not go."""
         self._spare(sorted(self._capacity.spared(self.gone, self._members())))
         self._spare(sorted(self._capacity.spared_anywhere(self.gone)))
-        if self._capacity.ceilings and len(self._request.taker.pods) == 1:
+        if self._capacity.ceilings and len(self._request.preemptor.pods) == 1:
             tried: set[int] = set()
             while others := self._on_account_of_nodes() - tried:
                 tried.add(max(others))
@@ -94,6 +94,6 @@ class Proof:
 
     def _members(self) -> list[Placed]:
         """As many as are needed: nobody is evicted for one more."""
-        taker = self._request.taker
-        rows = ((self._nodes.row(self.plan.get(pod.uid, "")), pod) for pod in taker.pods)
-        return [(row, pod) for row, pod in rows if row is not None][: taker.minimum]
+        preemptor = self._request.preemptor
+        rows = ((self._nodes.row(self.plan.get(pod.uid, "")), pod) for pod in preemptor.pods)
+        return [(row, pod) for row, pod in rows if row is not None][: preemptor.minimum]

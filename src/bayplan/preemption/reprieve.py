@@ -29,7 +29,8 @@ from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.room import NoRoom, Room, RoomRequest, RoomTrial, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom, Room, RoomRequest, RoomTrial
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import gangs_of
@@ -80,12 +81,12 @@ class Reprieve:
         self._budgets = handle.objects.shared(Budgets, handle.objects)
         self._evictions = handle.evictions
 
-    def awaits(self, taker: Taker, leaving: Pod) -> bool:
+    def awaits(self, preemptor: Preemptor, leaving: Pod) -> bool:
         """See `Strategy`."""
         if not leaving.is_preempted:
             return False
         group = self._group_of(leaving)
-        return (leaving if group is None else group).priority < taker.priority
+        return (leaving if group is None else group).priority < preemptor.priority
 
     def find(self, request: RoomRequest) -> Room | NoRoom:
         """See `Strategy`.
@@ -93,7 +94,7 @@ class Reprieve:
         Raises:
             AttemptFault: also where the attempt without any victims ends in an error.
         """
-        units = sorted(self._units(request.taker.priority), key=lambda unit: unit.importance)
+        units = sorted(self._units(request.preemptor.priority), key=lambda unit: unit.importance)
         if not units:
             return NOBODY
         protected = self._budgets.violations(pod for unit in units for pod in unit.pods)

@@ -1,4 +1,4 @@
-"""Rules: which Pods may be evicted for a taker."""
+"""Rules: which Pods may be evicted for a preemptor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import IntArray
-from bayplan.framework.room import NoRoom, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom
 from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
@@ -24,7 +25,7 @@ def _accept(_victims: Sequence[Pod]) -> str:
 
 @dataclass(frozen=True)
 class Yielding:
-    """A rule's judgement: which Pods may be evicted for one taker.
+    """A rule's judgement: which Pods may be evicted for one preemptor.
 
     Attributes:
         classes: ``(p,)`` by Pod: negative for a Pod that stays, else lower classes yield first.
@@ -42,12 +43,14 @@ class Yielding:
 
 
 class YieldRule(Protocol):
-    """Says who may be evicted for a taker; `ShortestPrefix` finds out who has to be."""
+    """Says who may be evicted for a preemptor; `ShortestPrefix` finds out who has to be."""
 
-    def has_victims(self, taker: Taker) -> bool:
+    def has_victims(self, preemptor: Preemptor) -> bool:
         """Whether any Pod may yield; a quick look that saves the columns of all Pods."""
 
-    def judge(self, taker: Taker, running: RunningPods, fit: MemberFit) -> Yielding | NoRoom:
+    def judge(
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
+    ) -> Yielding | NoRoom:
         """The Pods of ``running`` that may yield; `NoRoom` if, by bounds, no search finds room.
 
         The bounds must never rule out what a search, also among `Yielding.wider`, would find.
@@ -60,13 +63,13 @@ class LowerPriority:
     def __init__(self, counters: DomainCounters) -> None:
         self._counters = counters
 
-    def has_victims(self, taker: Taker) -> bool:
+    def has_victims(self, preemptor: Preemptor) -> bool:
         """See `YieldRule`."""
-        return self._counters.any_below(taker.priority)
+        return self._counters.any_below(preemptor.priority)
 
-    def judge(self, taker: Taker, running: RunningPods, _fit: MemberFit) -> Yielding:
+    def judge(self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit) -> Yielding:
         """See `YieldRule`."""
-        return Yielding(np.where(running.priorities < taker.priority, 0, -1), _described)
+        return Yielding(np.where(running.priorities < preemptor.priority, 0, -1), _described)
 
 
 def _described(victims: Sequence[Pod]) -> str:

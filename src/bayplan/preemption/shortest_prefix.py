@@ -50,7 +50,8 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.framework.in_tree_handle import InTreeHandle
-from bayplan.framework.room import NoRoom, Room, RoomRequest, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_of
 from bayplan.preemption.gangs import gangs_of
@@ -75,17 +76,17 @@ class ShortestPrefix:
         self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
 
-    def awaits(self, _taker: Taker, leaving: Pod) -> bool:
+    def awaits(self, _preemptor: Preemptor, leaving: Pod) -> bool:
         """See `Strategy`."""
         return leaving.is_preempted
 
     def find(self, request: RoomRequest) -> Room | NoRoom:
         """See `Strategy`."""
-        if not self._rule.has_victims(request.taker):
+        if not self._rule.has_victims(request.preemptor):
             return NoRoom()
         # 1. Who may yield
         running, fit = RunningPods(self._nodes), self._fit(request)
-        yielding = self._rule.judge(request.taker, running, fit)
+        yielding = self._rule.judge(request.preemptor, running, fit)
         if isinstance(yielding, NoRoom):
             return yielding
         room = self._find_among(request, yielding, running, fit)
@@ -124,17 +125,19 @@ class ShortestPrefix:
         )
 
     def _fit(self, request: RoomRequest) -> MemberFit:
-        taker, domains = request.taker, self._nodes.domains(request.taker.level)
-        return MemberFit(self._nodes, needs_of(request), taker.minimum, domains, self._held(taker))
+        preemptor, domains = request.preemptor, self._nodes.domains(request.preemptor.level)
+        return MemberFit(
+            self._nodes, needs_of(request), preemptor.minimum, domains, self._held(preemptor)
+        )
 
-    def _held(self, taker: Taker) -> Iterator[Placed]:
-        """Nominated Pods whose room is not for the taker."""
-        own = {pod.uid for pod in taker.pods}
+    def _held(self, preemptor: Preemptor) -> Iterator[Placed]:
+        """Nominated Pods whose room is not for the preemptor."""
+        own = {pod.uid for pod in preemptor.pods}
         for name in self._nominator.nominated_nodes():
             row = self._nodes.row(name)
             if row is not None:
                 for pod in self._nominator.nominated_pods(name):
-                    if pod.priority >= taker.priority and pod.uid not in own:
+                    if pod.priority >= preemptor.priority and pod.uid not in own:
                         yield row, pod
 
 

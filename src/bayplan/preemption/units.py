@@ -15,8 +15,8 @@ group is left running with fewer Pods than its minimum. The order:
 5. Members above the minimum of their group, then Pods alone, then what ends a group.
 6. The youngest: least work is lost.
 
-Units that have no Pod on a node that the taker can use come after all others. Where Pods of a unit
-differ, the most protected one counts. A group some of whose members may not yield keeps its
+Units that have no Pod on a node that the preemptor can use come after all others. Where Pods of a
+unit differ, the most protected one counts. A group some of whose members may not yield keeps its
 minimum: only the members above it are units then.
 """
 
@@ -93,7 +93,7 @@ def make_units(
     Args:
         running: all Pods.
         classes: (p,) what the rule says of each: lower classes yield first, negative ones do not.
-        useful: (p,) whether its node is one that the taker can use.
+        useful: (p,) whether its node is one that the preemptor can use.
         gangs: the groups of the Pods.
         budgets: the PodDisruptionBudgets.
     """

@@ -17,7 +17,7 @@ from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.handle import PodNominator
-from bayplan.framework.room import Taker
+from bayplan.framework.preemptor import Preemptor
 from bayplan.plugins.capacity_scheduling.amounts import add, request
 from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
 from bayplan.preemption.capacity import MemberFit
@@ -32,36 +32,36 @@ class QuotaRule:
     def __init__(self, quotas: Quotas, counters: DomainCounters, nominator: PodNominator) -> None:
         self._quotas, self._counters, self._nominator = quotas, counters, nominator
 
-    def has_victims(self, taker: Taker) -> bool:
+    def has_victims(self, preemptor: Preemptor) -> bool:
         """See `YieldRule`."""
-        quota = self._quotas.by_namespace.get(taker.pods[0].namespace)
-        if quota is None or quota.exceeds_minimum_with(self._needed(taker)):
-            return self._counters.any_below(taker.priority)
+        quota = self._quotas.by_namespace.get(preemptor.pods[0].namespace)
+        if quota is None or quota.exceeds_minimum_with(self._needed(preemptor)):
+            return self._counters.any_below(preemptor.priority)
         return any(
             other.exceeds_minimum(other.used) for other in self._quotas.by_namespace.values()
         )
 
-    def judge(self, taker: Taker, running: RunningPods, _fit: MemberFit) -> Yielding:
+    def judge(self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit) -> Yielding:
         """See `YieldRule`."""
-        quotas, namespace = self._quotas.by_namespace, taker.pods[0].namespace
-        lower = running.priorities < taker.priority
+        quotas, namespace = self._quotas.by_namespace, preemptor.pods[0].namespace
+        lower = running.priorities < preemptor.priority
         quota = quotas.get(namespace)
         if quota is None:
             victims = lower & (running.by_shape(lambda shape: shape.namespace in quotas) == 0)
-        elif quota.exceeds_minimum_with(self._needed(taker)):
+        elif quota.exceeds_minimum_with(self._needed(preemptor)):
             victims = lower & (running.by_shape(lambda shape: shape.namespace == namespace) == 1)
         else:
             victims = self._borrowers(running, quota)
         return Yielding(np.where(victims, 0, -1), _described)
 
-    def _needed(self, taker: Taker) -> dict[str, int]:
+    def _needed(self, preemptor: Preemptor) -> dict[str, int]:
         total: dict[str, int] = {}
-        for pod in taker.pods[: taker.minimum]:
+        for pod in preemptor.pods[: preemptor.minimum]:
             add(total, request(pod))
-        own, namespace = {pod.uid for pod in taker.pods}, taker.pods[0].namespace
+        own, namespace = {pod.uid for pod in preemptor.pods}, preemptor.pods[0].namespace
         for node in self._nominator.nominated_nodes():
             for pod in self._nominator.nominated_pods(node):
-                important = pod.priority >= taker.priority and pod.uid not in own
+                important = pod.priority >= preemptor.priority and pod.uid not in own
                 if important and pod.namespace == namespace:
                     add(total, request(pod))
         return total

@@ -33,7 +33,6 @@ from bayplan.framework.cluster_events import (
 )
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import CountSearch, Effect
-from bayplan.framework.evictions import POD
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, Plugin, PostFilterResult
 from bayplan.framework.points import (
@@ -45,6 +44,7 @@ from bayplan.framework.points import (
     PreEnqueue,
     PreFilter,
 )
+from bayplan.framework.preemptor import SINGLE
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.services import ObjectFault
 from bayplan.framework.status import SKIP, Code, Status
@@ -187,7 +187,7 @@ class FairShare(
         now = self._monotonic()
         if verdict is not None and verdict.seen == self._seen() and now < verdict.until:
             # An attempt like one that searches, so that it does not matter what is still cached.
-            state.effects.append(CountSearch(self.name, POD, str(Code.UNSCHEDULABLE), None))
+            state.effects.append(CountSearch(self.name, SINGLE, str(Code.UNSCHEDULABLE), None))
             return verdict.answer
         answer = self._take(request)
         if isinstance(answer, NoRoom):
@@ -203,13 +203,13 @@ class FairShare(
         """The same for a group; not for one whose Pods belong to several queues."""
         if not self._queues.active:
             return NoRoom()
-        rows = {self._queues.leaf(pod) for pod in request.taker.pods}
+        rows = {self._queues.leaf(pod) for pod in request.preemptor.pods}
         if rows == {NO_QUEUE}:
             return NoRoom()
         several = NoRoom("its Pods belong to several queues", final=True)
         answer = self._take(request) if len(rows) == 1 else several
         if isinstance(answer, NoRoom):
-            request.effects.append(PassOn(self.name, request.taker.pods[0]))
+            request.effects.append(PassOn(self.name, request.preemptor.pods[0]))
         return answer
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:

@@ -29,7 +29,7 @@ class Bound:
     """See the module's docstring.
 
     Args:
-        fit: what the taker needs.
+        fit: what the preemptor needs.
         running: all Pods.
         queues: (p,) of each; -1 for none.
         requests: (p,) of each, by resource.

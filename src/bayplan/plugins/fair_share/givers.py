@@ -1,8 +1,8 @@
-"""Givers: the queues that may give to a taker, and how much; found for all queues at once.
+"""Givers: the queues that may give to a preemptor, and how much; found for all queues at once.
 
-A giver and the taker are compared where they part: the two children of their lowest common ancestor
-are the giver's *branch* and its *rival*, the taker's queue itself or an ancestor of it. There are
-as many rivals as the taker's queue has ancestors, and one more.
+A giver and the preemptor are compared where they part: the two children of their lowest common
+ancestor are the giver's *branch* and its *rival*, the preemptor's queue itself or an ancestor of
+it. There are as many rivals as the preemptor's queue has ancestors, and one more.
 
 What has to stay in use of a queue is its *floor*: what is guaranteed to it (rule GUARANTEED), or
 its share (rule SHARE); at the branch the share times how saturated the rival will be, where that is
@@ -30,7 +30,7 @@ MOST_OVER = 1e6
 _UNBOUNDED = 2**62
 
 Amounts = Sequence[list[int]]
-"""(q, c) of the resources that the taker needs; lists, as there are few of them."""
+"""(q, c) of the resources that the preemptor needs; lists, as there are few of them."""
 
 
 class Giver(NamedTuple):
@@ -72,7 +72,7 @@ def find_givers(
 
     Args:
         structure: the queues.
-        row: that of the taker.
+        row: that of the preemptor.
         needed: (c,)
         used: (q, c) what queues will use.
         guaranteed: (q, c)

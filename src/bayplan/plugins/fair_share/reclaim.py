@@ -1,13 +1,13 @@
 """Reclaim: the Pods to evict for a queue below its share.
 
-The taker is a Pod or a group of one queue, the givers are the other queues. Both are compared where
-they part: as children of their lowest common ancestor, and only by the resources that the taker
-needs. Who may yield, in this order:
+The preemptor is a Pod or a group of one queue, the givers are the other queues. Both are compared
+where they part: as children of their lowest common ancestor, and only by the resources that the
+preemptor needs. Who may yield, in this order:
 
-0. Pods of the taker's own queue with a lower priority.
-1. Pods of queues that use more than is guaranteed to them, while the taker stays within what is
+0. Pods of the preemptor's own queue with a lower priority.
+1. Pods of queues that use more than is guaranteed to them, while the preemptor stays within what is
    guaranteed to it.
-2. Pods of queues that use more than their share, while the taker, after the move, is no more
+2. Pods of queues that use more than their share, while the preemptor, after the move, is no more
    saturated (used / share) than the giver.
 
 Within 1 and 2 Pods come first whose queue is furthest above its share, without those that come
@@ -15,16 +15,17 @@ before (to a tenth of the share), so several givers pay in turn. Never: Pods of 
 are not reclaimable, that run for less than their queue's minRuntimeSeconds, that have no queue; and
 no Pod without which its queue, or an ancestor up to the common one, would be below what is
 guaranteed to it (1) or below its share (2). So what is taken cannot be taken back by the same rule:
-the giver would have to be less saturated than the taker is, and it is not. The tests count moves.
+the giver would have to be less saturated than the preemptor is, and it is not. The tests count
+moves.
 
 Which of its Pods a queue gives is open as long as that holds. The first of them by age may be on
 many nodes, and none of these has room then. So where they are not enough, all Pods of the givers
 may yield, and the victims are judged together (`Yielding.wider`, `Yielding.refusal`). That not even
 these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
 
-Where a limit holds the taker back, the rules are the same. What has to go counts for that limit, on
-whichever nodes it is (`Yielding.ceilings`); where the limit is that of the taker's own queue,
-these are Pods of rule 0.
+Where a limit holds the preemptor back, the rules are the same. What has to go counts for that
+limit, on whichever nodes it is (`Yielding.ceilings`); where the limit is that of the preemptor's
+own queue, these are Pods of rule 0.
 
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
@@ -35,9 +36,9 @@ the youngest of the lowest priority first. A then has 4 / 4, B has 8 / 8.
 
 `ReclaimRule.judge`, in steps:
 
-1. Find the parties: the taker's queue, and the givers with what each may give.
-2. Rule the taker out by sums: of limits, then of what is free at most on each node.
-3. Give rule 0 its class: the taker's own Pods of lower priority, and Pods that are leaving.
+1. Find the parties: the preemptor's queue, and the givers with what each may give.
+2. Rule the preemptor out by sums: of limits, then of what is free at most on each node.
+3. Give rule 0 its class: the preemptor's own Pods of lower priority, and Pods that are leaving.
 4. Giver by giver, the one that deserves least first, choose Pods one after the other while the
    giver stays above what it keeps; what is chosen counts for the next giver.
 5. Sort the chosen Pods into classes: guarantees before shares, then the most oversaturated first.
@@ -59,7 +60,8 @@ from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
-from bayplan.framework.room import NoRoom, Taker
+from bayplan.framework.preemptor import Preemptor
+from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
 from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, find_givers
 from bayplan.plugins.fair_share.promised import Promised
@@ -80,7 +82,7 @@ class _Parties(NamedTuple):
     """Who takes and who may give, and what Pods of each shape are to that.
 
     Attributes:
-        row: the taker's queue.
+        row: the preemptor's queue.
         leaves: (s,) the queue of each shape.
         requests: (s, c) of each shape.
         used: (q, c) what queues will use.
@@ -112,7 +114,7 @@ class ReclaimRule:
     """See the module's docstring, and `bayplan.preemption.rule.YieldRule`.
 
     Attributes:
-        refusals: why Pods of queues above their share may not yield, by queue; of the last taker.
+        refusals: why Pods of queues above their share may not yield, by queue; of the last search.
     """
 
     def __init__(
@@ -125,51 +127,53 @@ class ReclaimRule:
     ) -> None:
         self._counters = counters
         self._columns: IntArray = np.zeros(0, np.int64)
-        """The resources that the last taker needs."""
+        """The resources that the last preemptor needs."""
         self._queues, self._nominator, self._promised = queues, nominator, promised
         self._now = now
         self._rules: dict[str, str] = {}
         self.refusals: dict[str, str] = {}
 
-    def has_victims(self, taker: Taker) -> bool:
+    def has_victims(self, preemptor: Preemptor) -> bool:
         """See `YieldRule`: what queues use says whether there is a giver."""
         self.refusals = {}
-        row = self._queues.leaf(taker.pods[0])
+        row = self._queues.leaf(preemptor.pods[0])
         namespaces = self._queues.namespaces(row)
-        if self._counters.any_leaving or self._counters.any_below(taker.priority, namespaces):
+        if self._counters.any_leaving or self._counters.any_below(preemptor.priority, namespaces):
             return True
-        within, *_ = next(self._excesses(taker), (None,))
+        within, *_ = next(self._excesses(preemptor), (None,))
         if within == row:
             return False
-        return bool(self._givers(taker, row, self._used(taker), within))
+        return bool(self._givers(preemptor, row, self._used(preemptor), within))
 
-    def judge(self, taker: Taker, running: RunningPods, fit: MemberFit) -> Yielding | NoRoom:
+    def judge(
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
+    ) -> Yielding | NoRoom:
         """See `YieldRule`."""
         if not len(running):
             return Yielding(np.zeros(0, np.int64), self._describe)
         # 1. The parties
-        parties = self._ask(taker, running)
+        parties = self._ask(preemptor, running)
         # 2. Bounds
-        impossible = self._rules_out(taker, running, fit, parties)
+        impossible = self._rules_out(preemptor, running, fit, parties)
         if impossible is not None:
             return impossible
         # 3. to 6. Classes
-        return self._yielding(taker, running, parties)
+        return self._yielding(preemptor, running, parties)
 
     def _rules_out(
-        self, taker: Taker, running: RunningPods, fit: MemberFit, parties: _Parties
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, parties: _Parties
     ) -> NoRoom | None:
         structure = self._queues.structure
         names = [structure.resources[column] for column in self._columns.tolist()]
         leaves = parties.leaves[running.codes]
-        own = (leaves == parties.row) & (running.priorities < taker.priority)
+        own = (leaves == parties.row) & (running.priorities < preemptor.priority)
         yields = running.leaving | own
         if not names or not (parties.givers or yields.any()):
             return None
         most = np.full((len(structure), len(names)), -1)
         for giver in parties.givers:
             most[giver.leaf] = giver.most
-        if self._is_held(taker, running, parties, yields, most):
+        if self._is_held(preemptor, running, parties, yields, most):
             return NOT_ENOUGH
         bound = Bound(
             fit,
@@ -189,16 +193,16 @@ class ReclaimRule:
 
     def _is_held(
         self,
-        taker: Taker,
+        preemptor: Preemptor,
         running: RunningPods,
         parties: _Parties,
         yields: BoolArray,
         most: IntArray,
     ) -> bool:
-        """Whether a limit holds the taker back even if all possible victims go.
+        """Whether a limit holds the preemptor back even if all possible victims go.
 
         Args:
-            taker: who needs room.
+            preemptor: who needs room.
             running: all Pods.
             parties: who takes and gives.
             yields: (p,) who may go, whatever its queue may give.
@@ -207,7 +211,7 @@ class ReclaimRule:
         sums = self._queues.sums
         structure, columns = sums.structure, self._columns.tolist()
         leaves = parties.leaves[running.codes]
-        for link, column, excess in self._excesses(taker):
+        for link, column, excess in self._excesses(preemptor):
             index = columns.index(column)
             amounts = parties.requests[running.codes, index]
             below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
@@ -219,27 +223,27 @@ class ReclaimRule:
                 return True
         return False
 
-    def _excesses(self, taker: Taker) -> Iterator[tuple[int, int, int]]:
-        """Row and column of each limit that the taker would exceed, and by how much; leaf first.
+    def _excesses(self, preemptor: Preemptor) -> Iterator[tuple[int, int, int]]:
+        """Row and column of each limit the preemptor would exceed, and by how much; leaf first.
 
         Any of its Pods may be those of its minimum, so the smallest count.
         """
         queues = self._queues
-        asked = np.sort([queues.requests(pod) for pod in taker.pods], axis=0)
-        needed: list[int] = asked[: taker.minimum].sum(axis=0).tolist()
-        promised, sums = self._promised.besides(taker.pods), queues.sums
-        for link, column, limit in sums.structure.limits[queues.leaf(taker.pods[0])]:
+        asked = np.sort([queues.requests(pod) for pod in preemptor.pods], axis=0)
+        needed: list[int] = asked[: preemptor.minimum].sum(axis=0).tolist()
+        promised, sums = self._promised.besides(preemptor.pods), queues.sums
+        for link, column, limit in sums.structure.limits[queues.leaf(preemptor.pods[0])]:
             excess = sums.used_rows[link][column] + needed[column] - limit
             if promised is not None:
                 excess += promised[link][column]
             if needed[column] and excess > 0:
                 yield link, column, excess
 
-    def _ceilings(self, taker: Taker) -> Sequence[Ceiling]:
-        """The usage below each limit that the taker would exceed."""
+    def _ceilings(self, preemptor: Preemptor) -> Sequence[Ceiling]:
+        """The usage below each limit that the preemptor would exceed."""
         return [
             Ceiling(excess, partial(self._freed, link, column))
-            for link, column, excess in self._excesses(taker)
+            for link, column, excess in self._excesses(preemptor)
         ]
 
     def _freed(self, link: int, column: int, pod: Pod) -> int:
@@ -248,23 +252,23 @@ class ReclaimRule:
         inside = leaf != NO_QUEUE and link in self._queues.structure.links[leaf]
         return self._queues.requests(pod)[column] if inside else 0
 
-    def _ask(self, taker: Taker, running: RunningPods) -> _Parties:
+    def _ask(self, preemptor: Preemptor, running: RunningPods) -> _Parties:
         self._rules, self.refusals = {}, {}
         queues, pods = self._queues, running.examples
-        row = queues.leaf(taker.pods[0])
+        row = queues.leaf(preemptor.pods[0])
         leaves = np.array([queues.leaf(pod) for pod in pods], np.int64)
         each = np.array([queues.requests(pod) for pod in pods])
-        all_used = self._used(taker)
-        givers = sorted(self._givers(taker, row, all_used), key=_deserves_least)
+        all_used = self._used(preemptor)
+        givers = sorted(self._givers(preemptor, row, all_used), key=_deserves_least)
         used: Amounts = all_used[:, self._columns].tolist()
         return _Parties(row, leaves, each[:, self._columns], used, givers)
 
-    def _yielding(self, taker: Taker, running: RunningPods, parties: _Parties) -> Yielding:
+    def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
         givers, used = parties.givers, list(parties.used)
         leaves: IntArray = parties.leaves[running.codes]
         requests: IntArray = parties.requests[running.codes]
-        # 3. The taker's own Pods
-        own = (leaves == parties.row) & (running.priorities < taker.priority)
+        # 3. The preemptor's own Pods
+        own = (leaves == parties.row) & (running.priorities < preemptor.priority)
         classes: IntArray = np.where(own, 0, -1)
         classes[running.leaving] = 0
         # 4. Giver by giver
@@ -299,7 +303,7 @@ class ReclaimRule:
         order = np.unique(np.stack([by_share[given], steps]), axis=1, return_inverse=True)[1]
         classes[given] = order.ravel() + 1
         # 6. More, judged together
-        ceilings = self._ceilings(taker)
+        ceilings = self._ceilings(preemptor)
 
         def wider() -> Yielding:
             more = np.where(alone & ~given, len(running), classes)
@@ -307,11 +311,11 @@ class ReclaimRule:
 
         return Yielding(classes, self._describe, ceilings, wider=wider)
 
-    def _used(self, taker: Taker) -> IntArray:
+    def _used(self, preemptor: Preemptor) -> IntArray:
         """What queues will use: less what is leaving, and what nominated Pods wait for."""
         sums, queues = self._queues.sums, self._queues
         used, chains = sums.used - sums.leaving, sums.structure.chains
-        own = {pod.uid for pod in taker.pods}
+        own = {pod.uid for pod in preemptor.pods}
         for node in self._nominator.nominated_nodes():
             for pod in self._nominator.nominated_pods(node):
                 leaf = queues.leaf(pod)
@@ -319,22 +323,22 @@ class ReclaimRule:
                     used[chains[leaf]] += queues.requests(pod)
         return used
 
-    def _needed(self, taker: Taker) -> IntArray:
-        pods = taker.pods[: taker.minimum]
+    def _needed(self, preemptor: Preemptor) -> IntArray:
+        pods = preemptor.pods[: preemptor.minimum]
         needed: IntArray = np.array([self._queues.requests(pod) for pod in pods]).sum(axis=0)
         return needed
 
     # Queues
 
     def _givers(
-        self, taker: Taker, row: int, all_used: IntArray, within: int | None = None
+        self, preemptor: Preemptor, row: int, all_used: IntArray, within: int | None = None
     ) -> list[Giver]:
-        """The givers for a taker of the queue at ``row``, while queues use ``(q, r)``.
+        """The givers for a preemptor of the queue at ``row``, while queues use ``(q, r)``.
 
         ``within``: only those that are part of the queue at that row, None for all.
         """
         structure, shares = self._queues.structure, self._queues.refresh_shares().share
-        needed = self._needed(taker)
+        needed = self._needed(preemptor)
         columns = self._columns = np.flatnonzero(needed)
         givers, undone = find_givers(
             structure,
@@ -392,7 +396,7 @@ class ReclaimRule:
         return " and ".join([*texts, *others])
 
     def by_rule(self, victims: Sequence[Pod]) -> Counter[tuple[str, str]]:
-        """How many are evicted, by queue ("" for the taker's own) and rule."""
+        """How many are evicted, by queue ("" for the preemptor's own) and rule."""
         counts: Counter[tuple[str, str]] = Counter()
         for victim in victims:
             row = self._queues.leaf(victim)
