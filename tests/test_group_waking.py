@@ -24,7 +24,7 @@ from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE, POD_GROUP, TOPOLOGY
 from bayplan.framework.cluster_events import Action, ClusterEvent, Hint, Resource
 from bayplan.plugins.coscheduling import Coscheduling
 from bayplan.plugins.gang_scheduling import GangScheduling
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder
 
 ROOM = {"minResources": {"cpu": "5"}}
@@ -36,7 +36,7 @@ def is_tried_in_vain(cluster: Cluster) -> set[str]:
     cluster.wait(11)
     cluster.run()
     (entry,) = cluster.queue.groups
-    assert entry.place is Place.UNSCHEDULABLE
+    assert entry.state is QueueState.UNSCHEDULABLE
     return set(entry.rejectors)
 
 

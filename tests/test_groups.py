@@ -18,7 +18,7 @@ from tests.scripted import scripted
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.client.errors import ServerError
 from bayplan.framework import Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import make_pod
 from bayplan.testing.builder import Json
 
@@ -39,7 +39,7 @@ def test_a_group_that_fits_is_bound_as_a_whole() -> None:
     cluster.add(*pods[:2])
     cluster.run()
     assert cluster.bound == []
-    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED, Place.GROUPED]
+    assert [cluster.state(pod) for pod in pods[:2]] == [QueueState.GROUPED, QueueState.GROUPED]
 
     cluster.add(pods[2])
     cluster.run()
@@ -87,7 +87,7 @@ def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> 
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
     left = [pod for pod in pods if not cluster.counted_on(pod)]
-    assert [cluster.place(pod) for pod in left] == [Place.UNSCHEDULABLE] * 2
+    assert [cluster.state(pod) for pod in left] == [QueueState.UNSCHEDULABLE] * 2
     cluster.add(*nodes(2))
     settle(cluster, 2)
     assert len(names_of(cluster, "g")) == 6
@@ -98,11 +98,11 @@ def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None
     cluster.add(pod_group("g", minMember=2))
     pods = members("g", 3)
     cluster.add(*nodes(1, cpu="2"), *(pod.node("n0") for pod in pods[:2]), pods[2])
-    assert cluster.place(pods[2]) is Place.ACTIVE
+    assert cluster.state(pods[2]) is QueueState.ACTIVE
     cluster.remove(*pods[:2])
     cluster.run()
     assert cluster.bound == []
-    assert cluster.place(pods[2]) is Place.GROUPED
+    assert cluster.state(pods[2]) is QueueState.GROUPED
     (new,) = members("g", 1, first=7)
     cluster.add(new)
     cluster.run()
@@ -115,7 +115,7 @@ def test_a_group_begins_with_a_running_pod_that_gets_its_label() -> None:
     other, (mine,) = make_pod("other").req(cpu="2").node("n0"), members("g", 1)
     cluster.add(*nodes(1, cpu="2"), other, mine)
     cluster.run()
-    assert cluster.place(mine) is Place.GROUPED
+    assert cluster.state(mine) is QueueState.GROUPED
     cluster.add(other.label(POD_GROUP_LABEL, "g"))
     settle(cluster, 2)
     assert len(cluster.queue.groups) == 0
@@ -133,11 +133,11 @@ def test_a_group_whose_bindings_fail_after_it_has_begun_goes_on_singly() -> None
     cluster.add(*nodes(1, cpu="2"), other, pods[0])
     cluster.run()
     cluster.add(pods[1], other.label(POD_GROUP_LABEL, "g"))
-    assert cluster.place(pods[1]) is Place.GROUPED
+    assert cluster.state(pods[1]) is QueueState.GROUPED
     for _ in range(2):
         cluster.writer.answer(ServerError("no", status=500))
         cluster.take_in()
-    assert cluster.place(pods[1]) is Place.ACTIVE
+    assert cluster.state(pods[1]) is QueueState.ACTIVE
     cluster.add(make_pod("filler").req(cpu="1").node("n0"))
     settle(cluster, 2)
     assert len(cluster.queue.groups) == 0
@@ -176,7 +176,7 @@ def test_after_its_end_a_group_of_the_same_name_gathers_again() -> None:
     (new,) = members("g", 1, first=7)
     cluster.add(new)
     cluster.run()
-    assert cluster.place(new) is Place.GROUPED
+    assert cluster.state(new) is QueueState.GROUPED
 
 
 def test_a_group_that_comes_after_its_pods_wakes_them() -> None:
@@ -279,7 +279,7 @@ def test_gated_members_do_not_count_until_they_are_let_go() -> None:
     cluster.add(*nodes(1), *pods)
     cluster.run()
     assert cluster.bound == []
-    assert cluster.place(pods[1]) is Place.GATED
+    assert cluster.state(pods[1]) is QueueState.GATED
     cluster.add(pods[1].spec(schedulingGates=[]))
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
@@ -341,7 +341,7 @@ def test_a_member_whose_preparation_fails_keeps_all_others_from_being_bound() ->
     cluster.take_in()
     assert cluster.bound == []
     assert all(cluster.counted_on(pod) == "" for pod in pods)
-    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 3
+    assert [cluster.state(pod) for pod in pods] == [QueueState.GROUPED] * 3
     assert "disk" in cluster.notes[-1][1]
     assert cluster.is_at_rest()
 
@@ -369,7 +369,7 @@ def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
     cluster.writer.outcome = OSError("down")
     cluster.cycle()
     cluster.take_in()
-    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in pods] == [QueueState.GROUPED] * 2
     assert cluster.is_at_rest()
     cluster.writer.outcome = None
     cluster.bound.clear()
@@ -389,7 +389,7 @@ def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:
     cluster.take_in()
     assert cluster.bound == []
     assert "not ready to be bound within 30s" in cluster.notes[-1][1]
-    assert [cluster.place(pod) for pod in pods] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in pods] == [QueueState.GROUPED] * 2
 
 
 @pytest.mark.parametrize("minimum", [3, 2])

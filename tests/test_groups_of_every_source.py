@@ -24,7 +24,7 @@ from tests.scripted import scripted
 
 from bayplan.client.errors import ServerError
 from bayplan.framework import Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_pod
 
 
@@ -50,7 +50,7 @@ def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
     cluster.add(*pods[:2])
     cluster.run()
     assert cluster.bound == []
-    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in pods[:2]] == [QueueState.GROUPED] * 2
     cluster.add(pods[2])
     cluster.run()
     assert len(names_of(cluster, "g")) == 3
@@ -106,8 +106,8 @@ def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
     cluster.add(*pods, *nodes(1, cpu="4"))
     settle(cluster)
     assert len(names_of(cluster, "g")) == 4
-    place = Place.UNSCHEDULABLE if source.later_ones_go_singly else Place.GROUPED
-    assert [cluster.place(pod) for pod in pods if not cluster.counted_on(pod)] == [place] * 2
+    place = QueueState.UNSCHEDULABLE if source.later_ones_go_singly else QueueState.GROUPED
+    assert [cluster.state(pod) for pod in pods if not cluster.counted_on(pod)] == [place] * 2
     cluster.add(*nodes(2))
     settle(cluster)
     assert len(names_of(cluster, "g")) == 6
@@ -267,10 +267,10 @@ def test_a_late_pod_gathers_from_the_moment_in_which_its_group_is_evicted(source
     cluster.add(make_pod("high").req(cpu="4").priority(1), late)
     cluster.run()
     assert cluster.counted_on(late) == ""
-    assert cluster.place(late) is Place.GROUPED
+    assert cluster.state(late) is QueueState.GROUPED
     cluster.writer.answer(ServerError("no", status=500))
     cluster.take_in()
-    assert cluster.place(late) is not Place.GROUPED
+    assert cluster.state(late) is not QueueState.GROUPED
 
 
 @every_source

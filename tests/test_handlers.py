@@ -12,7 +12,7 @@ from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.framework import Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Resource
 from bayplan.inbox.messages import Changed, Removed, Replaced
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod, make_pvc
 
 
@@ -55,9 +55,9 @@ def test_a_pod_made_anew_under_the_same_name_replaces_its_predecessor(
     cluster.add(second)
     if removal == "late":
         cluster.remove(first)
-    assert cluster.place(first) is Place.OUTSIDE
+    assert cluster.state(first) is QueueState.OUTSIDE
     assert cluster.counted_on(first) == ""
-    assert cluster.place(second) is Place.ACTIVE
+    assert cluster.state(second) is QueueState.ACTIVE
     cluster.run()
     assert cluster.bound == [("p", "n1")]
     assert requested(cluster) == 1000
@@ -93,10 +93,10 @@ def test_a_pod_that_has_ended_holds_nothing(phase: str) -> None:
     waits = make_pod("waits").req(cpu="2")
     cluster = cluster_with(node(), pod, waits)
     cluster.run()
-    assert cluster.place(waits) is Place.UNSCHEDULABLE
+    assert cluster.state(waits) is QueueState.UNSCHEDULABLE
     cluster.add(pod.phase(phase))
     assert requested(cluster) == 0
-    assert cluster.place(waits) is Place.BACKOFF
+    assert cluster.state(waits) is QueueState.BACKOFF
     cluster.remove(pod)
     assert cluster.is_at_rest()
 
@@ -107,7 +107,7 @@ def test_a_pod_that_had_ended_before_it_was_seen_is_no_news() -> None:
     cluster.run()
     cluster.add(make_pod("p").req(cpu="1").node("n1").phase("Failed"))
     cluster.remove(make_pod("unknown").node("n1"))
-    assert cluster.place(waits) is Place.UNSCHEDULABLE
+    assert cluster.state(waits) is QueueState.UNSCHEDULABLE
 
 
 def test_a_pod_that_is_resized_in_place_counts_with_what_it_has_now() -> None:
@@ -119,10 +119,10 @@ def test_a_pod_that_is_resized_in_place_counts_with_what_it_has_now() -> None:
     held = {"name": "c1", "resources": {"requests": {"cpu": "3"}}}
     cluster.add(pod.status(containerStatuses=[held]))
     assert requested(cluster) == 3000, "the kubelet has not given it up yet"
-    assert cluster.place(waits) is Place.UNSCHEDULABLE
+    assert cluster.state(waits) is QueueState.UNSCHEDULABLE
     cluster.add(pod.status(containerStatuses=[held | {"resources": {"requests": {"cpu": "1"}}}]))
     assert requested(cluster) == 1000
-    assert cluster.place(waits) is Place.BACKOFF
+    assert cluster.state(waits) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -181,7 +181,7 @@ def test_a_waiting_pod_that_is_bound_by_somebody_else_leaves_the_queue() -> None
     cluster = cluster_with(node(), pod)
     cluster.run()
     cluster.add(pod.node("n1"))
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.counted_on(pod) == "n1"
 
 
@@ -190,7 +190,7 @@ def test_a_waiting_pod_that_is_deleted_leaves_the_queue() -> None:
     cluster = cluster_with(node(), pod)
     cluster.run()
     cluster.remove(pod)
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.is_at_rest()
 
 
@@ -201,20 +201,20 @@ def test_the_end_of_a_nomination_wakes_pods_of_no_higher_priority(end: str) -> N
     higher = make_pod("higher").priority(6).req(cpu="9")
     cluster = cluster_with(node(), nominated, same, higher)
     cluster.run()
-    assert cluster.place(same) is cluster.place(higher) is Place.UNSCHEDULABLE
+    assert cluster.state(same) is cluster.state(higher) is QueueState.UNSCHEDULABLE
     if end == "deleted":
         cluster.remove(nominated)
     else:
         cluster.add(nominated.nominated("n2"))
-    assert cluster.place(same) is Place.BACKOFF
-    assert cluster.place(higher) is Place.UNSCHEDULABLE
+    assert cluster.state(same) is QueueState.BACKOFF
+    assert cluster.state(higher) is QueueState.UNSCHEDULABLE
 
 
 def test_a_gate_that_is_removed_lets_the_pod_in() -> None:
     pod = make_pod("p").req(cpu="1").gate("a")
     cluster = cluster_with(node(), pod)
     cluster.run()
-    assert cluster.place(pod) is Place.GATED
+    assert cluster.state(pod) is QueueState.GATED
     cluster.add(pod.spec(schedulingGates=[]))
     cluster.run()
     assert cluster.bound == [("p", "n1")]
@@ -232,7 +232,7 @@ def test_the_same_version_twice_is_said_once() -> None:
     row_moves = cluster.cache.nodes.node_journal.position
     cluster.tell(Changed(POD, seen), Changed(NODE, seen_node))
     cluster.tell(Replaced(POD, [seen]), Replaced(NODE, [seen_node]))
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     assert cluster.cache.nodes.node_journal.position == row_moves
 
 
@@ -254,9 +254,9 @@ def test_a_fresh_list_says_what_is_gone_what_is_new_and_what_changed() -> None:
     changes.json["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
     new = make_pod("new").req(cpu="1")
     cluster.tell(Replaced(POD, [kept, shown(changes), shown(new)]))
-    assert cluster.place(gone) is Place.OUTSIDE
-    assert cluster.place(changes) is Place.BACKOFF
-    assert cluster.place(new) is Place.ACTIVE
+    assert cluster.state(gone) is QueueState.OUTSIDE
+    assert cluster.state(changes) is QueueState.BACKOFF
+    assert cluster.state(new) is QueueState.ACTIVE
     assert cluster.counted_on(assigned) == ""
     assert sorted(cluster.handlers.pods) == ["default/changes", "default/new", "default/stays"]
     assert cluster.is_at_rest()
@@ -268,7 +268,7 @@ def test_a_fresh_list_with_a_pod_made_anew_drops_its_predecessor() -> None:
     second = again(first)
     cluster.tell(Replaced(POD, [shown(second)]))
     assert requested(cluster) == 0
-    assert cluster.place(second) is Place.ACTIVE
+    assert cluster.state(second) is QueueState.ACTIVE
 
 
 def test_a_fresh_list_of_nodes_makes_room_for_all_and_drops_the_rest() -> None:
@@ -293,7 +293,7 @@ def waiting_for(*patterns: tuple[Resource | Kind[Any], Action]) -> tuple[Cluster
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     return cluster, pod
 
 
@@ -314,16 +314,16 @@ def test_a_change_of_a_node_wakes_who_waits_for_that_change(action: Action, chan
     other = Action.ALL & ~action
     sleeps, pod = waiting_for((NODE, other & ~Action.ADD & ~Action.UPDATE_NODE_TAINT))
     change(sleeps)
-    assert sleeps.place(pod) is Place.UNSCHEDULABLE
+    assert sleeps.state(pod) is QueueState.UNSCHEDULABLE
     wakes, pod = waiting_for((NODE, action))
     change(wakes)
-    assert wakes.place(pod) is Place.BACKOFF
+    assert wakes.state(pod) is QueueState.BACKOFF
 
 
 def test_an_unknown_node_that_goes_is_no_news() -> None:
     cluster, pod = waiting_for((NODE, Action.DELETE))
     cluster.remove(node("unknown"))
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize("action", [Action.ADD, Action.UPDATE, Action.DELETE])
@@ -335,14 +335,14 @@ def test_a_change_of_any_other_object_wakes_who_waits_for_it(action: Action) -> 
     if action is not Action.ADD:
         cluster.tell(Changed(kind, before))
         cluster.tell(Changed(kind, before))
-        assert cluster.place(pod) is Place.UNSCHEDULABLE
+        assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     if action is Action.ADD:
         cluster.tell(Replaced(kind, [before]))
     elif action is Action.UPDATE:
         cluster.tell(Changed(kind, after))
     else:
         cluster.tell(Replaced(kind, []))
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     expected = {Action.ADD: before, Action.UPDATE: after}.get(action)
     assert cluster.cache.objects.get(kind, "default/c") == expected
 
@@ -351,4 +351,4 @@ def test_an_unknown_object_that_goes_is_no_news() -> None:
     kind = PERSISTENT_VOLUME_CLAIM
     cluster, pod = waiting_for((kind, Action.DELETE))
     cluster.tell(Removed(kind, make_pvc("c").obj()))
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE

@@ -22,7 +22,7 @@ from bayplan.app.assembly import make_profiles
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
 from bayplan.config import ConfigError, parse_config
 from bayplan.engine.registry import Registry
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_pod
 
 
@@ -95,7 +95,7 @@ def test_the_last_wave_of_a_job_needs_no_more_pods_than_are_left() -> None:
     cluster.remove(*first)
     cluster.add(*last)
     cluster.run()
-    assert [cluster.place(pod) for pod in last] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in last] == [QueueState.GROUPED] * 2
     cluster.add(job.status(succeeded=4))
     cluster.run()
     assert nodes_of(cluster, last) == ["n0"] * 2
@@ -257,14 +257,14 @@ def test_a_reload_begins_and_ends_to_infer_groups() -> None:
     blocker = make_pod("blocker").req(cpu="3").node("n0")
     cluster.add(*nodes(1), begun, waits, blocker, first[0].node("n0"), *second[:1])
     cluster.run()
-    assert cluster.place(second[0]) is Place.UNSCHEDULABLE
+    assert cluster.state(second[0]) is QueueState.UNSCHEDULABLE
 
     reload(cluster, inferGroups=["Job"])
-    assert cluster.place(second[0]) is Place.GROUPED
+    assert cluster.state(second[0]) is QueueState.GROUPED
     cluster.add(first[1], second[1])
     cluster.run()
     # The group of which a Pod ran before the reload has begun.
-    assert cluster.place(first[1]) is Place.UNSCHEDULABLE
+    assert cluster.state(first[1]) is QueueState.UNSCHEDULABLE
     assert cluster.world.cache.groups.nodes_of("default/Job/begun") == {"n0": 1}
 
     reload(cluster)

@@ -24,7 +24,7 @@ from tests.scripted import scripted
 from bayplan.client.errors import ServerError
 from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.framework import CycleState, Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
 
 NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -51,7 +51,7 @@ def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
     cluster.add(*pods[:2])
     cluster.run()
     assert cluster.bound == []
-    assert [cluster.place(pod) for pod in pods[:2]] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in pods[:2]] == [QueueState.GROUPED] * 2
     cluster.add(pods[2])
     cluster.run()
     assert names_of(cluster, "g") == {"g-0", "g-1", "g-2"}
@@ -110,7 +110,7 @@ def test_more_than_the_minimum_come_along_and_the_rest_waits_as_a_group() -> Non
     cluster.run()
     assert len(names_of(cluster, "g")) == 4
     left = [pod for pod in pods if not cluster.counted_on(pod)]
-    assert [cluster.place(pod) for pod in left] == [Place.GROUPED] * 2
+    assert [cluster.state(pod) for pod in left] == [QueueState.GROUPED] * 2
     assert conditions(cluster)[0] == ("g", "True", "Scheduled", "")
     cluster.add(*nodes(2))
     cluster.wait(11)
@@ -150,7 +150,7 @@ def test_a_replacement_waits_with_its_group_and_counts_those_with_nodes() -> Non
     cluster.add(new)
     cluster.run()
     assert conditions(cluster) == [("g", "True", "Scheduled", ""), *conditions(cluster)[1:]]
-    assert cluster.place(new) is Place.GROUPED
+    assert cluster.state(new) is QueueState.GROUPED
     cluster.remove(pods[0])
     cluster.wait(11)
     cluster.run()
@@ -166,7 +166,7 @@ def test_a_gate_of_one_pod_holds_the_whole_group() -> None:
     cluster.add(*nodes(1), *pods, gated)
     cluster.run()
     assert cluster.bound == []
-    assert cluster.place(gated) is Place.GATED
+    assert cluster.state(gated) is QueueState.GATED
     gated.spec(schedulingGates=[])
     cluster.add(gated)
     cluster.run()

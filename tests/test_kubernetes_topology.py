@@ -28,7 +28,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework import CycleState, PlacementProgress, Plugin, PodGroupInfo, Status
 from bayplan.framework.placements import GroupPlacement
 from bayplan.plugins.backfill import Backfill
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.simulation.simulate import simulate
 from bayplan.testing import NodeBuilder, make_node, make_pod
 
@@ -167,7 +167,7 @@ def test_a_replacement_goes_to_the_rack_of_the_others_and_waits_while_it_is_full
     cluster.add(new)
     cluster.run()
     assert messages(cluster)["g-7"] == "0/2 nodes are available: 2 Insufficient cpu."
-    assert cluster.place(new) is Place.GROUPED
+    assert cluster.state(new) is QueueState.GROUPED
     cluster.remove(pods[0])
     cluster.wait(11)
     cluster.run()

@@ -9,7 +9,7 @@ from tests.core_harness import Cluster, only, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import make_node, make_pod
 
 OOM = RuntimeError("out of luck")
@@ -46,7 +46,7 @@ def test_a_plugin_that_raises_costs_its_pod_the_attempt(method: str) -> None:
     assert cluster.notes == [("FailedScheduling", text)]
     assert cluster.metric("bayplan_plugin_failures_total", plugin="Bad", extension_point=point) == 1
     assert cluster.metric("scheduler_schedule_attempts_total", result="error", profile="bayplan")
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.counted_on(pod) == ""
     assert not cluster.bound
     assert cluster.is_at_rest()
@@ -90,7 +90,7 @@ def test_a_plugin_that_answers_nonsense_costs_its_pod_the_attempt(
     cluster.run()
     assert cluster.verdict[0] == "SchedulerError"
     assert cluster.verdict[1].startswith(f'running {point} plugin "Bad": ')
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert not cluster.bound
     assert cluster.is_at_rest()
 
@@ -112,7 +112,7 @@ def test_a_post_filter_plugin_that_breaks_costs_its_pod_the_attempt(answer: Any)
     cluster.run()
     assert cluster.verdict[0] == "SchedulerError"
     assert cluster.verdict[1].startswith('running PostFilter plugin "Bad": ')
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -136,7 +136,7 @@ def test_a_pre_enqueue_plugin_that_breaks_holds_the_pod_back(answer: Any) -> Non
     pod = make_pod("p")
     cluster.add(node(), pod)
     cluster.run()
-    assert cluster.place(pod) is Place.GATED
+    assert cluster.state(pod) is QueueState.GATED
     cluster.plugin(bad).script = {}
     cluster.add(pod.label("a", "b"))
     cluster.run()
@@ -227,7 +227,7 @@ def test_a_state_that_breaks_when_it_is_tried_out_costs_its_pod_the_attempt() ->
     cluster.add(node(), pod)
     cluster.run()
     assert cluster.verdict == ("SchedulerError", "RuntimeError: out of luck")
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -268,7 +268,7 @@ def test_a_filter_error_on_one_node_ends_the_attempt_though_others_fit() -> None
     cluster.run()
     text = 'running "Disk" filter plugin: disk unreadable'
     assert cluster.verdict == ("SchedulerError", text)
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     cluster.add(node("n2").unschedulable())
     cluster.wait(2)
     cluster.run()

@@ -11,7 +11,7 @@ from tests.scripted import scripted
 
 from bayplan import scheduler
 from bayplan.framework import Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_node, make_pod
 
 
@@ -29,7 +29,7 @@ def test_a_pod_that_fits_is_bound_and_told_so() -> None:
     assert cluster.recorder.events[0].type == "Normal"
     assert cluster.recorder.events[0].action == "Binding"
     assert cluster.counted_on(pod) == "n1"
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.cache.is_assumed(uid_of(pod))
     assert cluster.metric(
         "scheduler_schedule_attempts_total", result="scheduled", profile="bayplan"
@@ -55,7 +55,7 @@ def test_a_pod_that_fits_nowhere_waits_and_is_told_why() -> None:
     condition = cluster.recorder.conditions[0][1]
     assert (condition.type, condition.status) == ("PodScheduled", "False")
     assert condition.observed_generation == 3
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     assert cluster.rejectors(pod) == {"NodeResourcesFit"}
     assert cluster.is_at_rest()
 
@@ -71,7 +71,7 @@ def test_without_any_node_a_pod_is_tried_again_after_a_backoff() -> None:
     cluster.add(pod)
     cluster.run()
     assert cluster.verdict == ("Unschedulable", "no nodes available to schedule pods")
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.recorder.nominated == [("p", "")]
 
 
@@ -89,7 +89,7 @@ def test_a_pod_that_is_being_deleted_is_not_tried() -> None:
     cluster.run()
     assert cluster.notes == [("FailedScheduling", "skip schedule deleting pod: default/p")]
     assert not cluster.bound
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.is_at_rest()
 
 
@@ -100,7 +100,7 @@ def test_pods_of_other_schedulers_are_left_alone_but_count_once_they_have_a_node
     cluster.add(node(), foreign)
     cluster.run()
     assert not cluster.bound
-    assert cluster.place(foreign) is Place.OUTSIDE
+    assert cluster.state(foreign) is QueueState.OUTSIDE
 
     cluster.add(foreign.node("n1"), ours)
     cluster.run()

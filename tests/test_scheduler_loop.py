@@ -11,7 +11,7 @@ from tests.scripted import scripted
 
 from bayplan.framework import WAIT
 from bayplan.inbox.messages import Message
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.scheduler import DRAIN_SECONDS
 from bayplan.testing import make_node, make_pod
 
@@ -84,7 +84,7 @@ def test_while_it_does_not_lead_it_schedules_nothing_and_keeps_up() -> None:
     cluster.inbox.post(Call(cluster.scheduler.stop))
     cluster.scheduler.run()
     assert not cluster.bound
-    assert cluster.place(pod) is Place.ACTIVE
+    assert cluster.state(pod) is QueueState.ACTIVE
 
 
 def test_the_loop_sleeps_no_longer_than_until_something_is_due(

@@ -25,7 +25,7 @@ from tests.scripted import scripted
 
 from bayplan.cache.sub_groups import MOST_PARTS, SUB_GROUP_LABEL
 from bayplan.framework import Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import NodeBuilder, PodBuilder, make_pod
 from bayplan.testing.builder import Json
 
@@ -74,7 +74,7 @@ def test_each_sub_group_gets_a_domain_of_its_own_within_that_of_the_group() -> N
     cluster.add(*pods[:-1])
     run(cluster)
     assert cluster.bound == []
-    assert [cluster.place(pod) for pod in pods[:-1]] == [Place.GROUPED] * 7
+    assert [cluster.state(pod) for pod in pods[:-1]] == [QueueState.GROUPED] * 7
     assert notes(cluster) == ["WaitingForMembers 7/8, b 3/4"]
 
     cluster.add(pods[-1])
@@ -278,7 +278,7 @@ def test_a_sub_group_that_has_lost_its_pods_is_placed_anew_as_a_whole() -> None:
     first, second = members("g", 2, first=2, sub_group="a")
     cluster.add(first)
     run(cluster)
-    assert cluster.place(first) is Place.GROUPED
+    assert cluster.state(first) is QueueState.GROUPED
     assert notes(cluster)[-1] == "WaitingForMembers 1/2, a 1/2"
 
     cluster.add(second)
@@ -309,7 +309,7 @@ def test_a_pod_that_waits_singly_joins_its_sub_group_when_that_has_lost_all_othe
     first, second = members("g", 2, first=2, sub_group="a")
     cluster.add(first)
     run(cluster)
-    assert cluster.place(first) is Place.UNSCHEDULABLE  # the rack of its sub-group is full
+    assert cluster.state(first) is QueueState.UNSCHEDULABLE  # the rack of its sub-group is full
     cluster.add(make_pod("late").req(cpu="1").node("r0n1"))
     cluster.remove(lost[1])
     cluster.add(second)
@@ -328,7 +328,7 @@ def test_what_a_lost_sub_group_lacks_comes_before_what_others_have_beyond_their_
     cluster.add(*surplus, *members("g", 2, first=2, sub_group="a"))
     run(cluster)
     assert racks_of(cluster, "a").total() == 2
-    assert cluster.place(surplus[0]) is Place.UNSCHEDULABLE
+    assert cluster.state(surplus[0]) is QueueState.UNSCHEDULABLE
 
 
 def test_pods_of_a_group_below_their_sub_groups_minimum_do_not_yield_one_by_one() -> None:

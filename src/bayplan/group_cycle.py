@@ -39,10 +39,10 @@ from bayplan.framework.status import Code, Status
 from bayplan.groups import words_label
 from bayplan.groups.decision import GroupDecision, GroupRejection
 from bayplan.groups.placers import Placers
-from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.states import QueueState
 from bayplan.report.kubernetes_groups import KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.pods import Report
@@ -156,8 +156,8 @@ class GroupCycle:
         leaving = None
         if decision.room is not None:
             leaving = self._evictions.eviction(decision.group.uid)
-        place = self._queue.group_rejected(entry, decision.samples, plugins, leaving)
-        if place is not Place.OUTSIDE:
+        state = self._queue.group_rejected(entry, decision.samples, plugins, leaving)
+        if state is not QueueState.OUTSIDE:
             report.tell(entry, framework, decision)
 
     def _take_off(

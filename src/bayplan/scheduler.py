@@ -52,9 +52,9 @@ from bayplan.inbox.messages import (
 )
 from bayplan.profiles import Profiles
 from bayplan.queue import update_events
-from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.states import QueueState
 from bayplan.report.kubernetes_groups import KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.objects import ObjectReport
@@ -362,13 +362,13 @@ class Scheduler:
         elif logs.enabled(2):
             text = "Unable to schedule pod; no fit; waiting"
             log.info(text, v=2, pod=queued.pod.key, err=rejection.message, **where)
-        place = self._queue.add_unschedulable_if_not_present(
+        state = self._queue.add_unschedulable_if_not_present(
             queued,
             rejection.unschedulable_plugins,
             rejection.pending_plugins,
             full_backoff=rejection.timed_out,
         )
-        if place is Place.OUTSIDE:
+        if state is QueueState.OUTSIDE:
             return
         if rejection.nominated is not None:
             self._queue.nominator.nominate(queued.pod, rejection.nominated)

@@ -21,7 +21,7 @@ from bayplan.app.stuck_pods import StuckPods
 from bayplan.client.http import Http
 from bayplan.framework import Plugin, Status
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.report.pods import Report
 from bayplan.support.text import text_of
 from bayplan.testing import make_node, make_pod
@@ -165,13 +165,13 @@ def test_a_hint_that_does_not_return_is_asked_no_more() -> None:
     pod = make_pod("p").uid("p")
     cluster.add(make_node("n").capacity(cpu="1", pods=9), pod)
     cluster.run()
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     for name in ("new", "newer"):
         cluster.wait(60)
         cluster.scheduler.pulse.step()
         watched.deadline.rearm()
         cluster.add(make_node(name).capacity(cpu="1", pods=9))
-        assert cluster.place(pod) is Place.ACTIVE, "the event counts as Queue"
+        assert cluster.state(pod) is QueueState.ACTIVE, "the event counts as Queue"
         cluster.run()
     assert asked == ["new"]
 
@@ -200,7 +200,7 @@ def test_a_group_goes_on_without_the_member_that_a_plugin_does_not_return_for() 
     assert culprit.pod.name == "g-0"
     pods.ended(culprit)
     cluster.take_in()
-    assert cluster.place("g-0") is Place.GATED
+    assert cluster.state("g-0") is QueueState.GATED
     cluster.wait(60)
     cluster.run()
     assert sorted(pod for pod, _ in cluster.bound) == ["g-1", "g-2"]

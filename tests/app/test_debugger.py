@@ -72,7 +72,7 @@ def test_a_dump_shows_nodes_pods_and_that_all_is_well(monkeypatch: pytest.Monkey
         ("n2", []),
     ]
     (waiting,) = said["Pod in queue"]
-    assert (waiting["pod"], waiting["place"], waiting["attempts"]) == (
+    assert (waiting["pod"], waiting["state"], waiting["attempts"]) == (
         "default/b",
         "unschedulable",
         1,
@@ -129,7 +129,7 @@ def test_who_waits_in_permit_and_who_is_held_is_dumped(monkeypatch: pytest.Monke
     (waits,) = said["Pod waits in Permit"]
     assert (waits["pod"], waits["node"], waits["plugins"]) == ("default/waits", "n1", ["Wait"])
     (held,) = [line for line in said["Pod in queue"] if line["pod"] == "default/held"]
-    assert (held["place"], held["held_by"]) == ("gated", "Hold: not today")
+    assert (held["state"], held["held_by"]) == ("gated", "Hold: not today")
 
 
 def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
@@ -142,7 +142,7 @@ def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
     debugger = Debugger(cluster.core, Lists(None, {}), cluster.inbox)  # type: ignore[arg-type]
     said = dumped(cluster, debugger, monkeypatch)
     (line,) = said["Group in queue"]
-    assert (line["group"], line["place"]) == ("default/g", "unschedulable")
+    assert (line["group"], line["state"]) == ("default/g", "unschedulable")
     assert line["members"] == [f"default/g-{i}" for i in range(5)]
     assert line["told"].startswith("NoRoom: at most 4 of 5 fit")
-    assert {pod["place"] for pod in said["Pod in queue"]} == {"grouped"}
+    assert {pod["state"] for pod in said["Pod in queue"]} == {"grouped"}

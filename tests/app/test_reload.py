@@ -27,7 +27,7 @@ from bayplan.engine.registry import PluginLoadError, Registry
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.inbox.messages import Replaced
 from bayplan.informers.factory import Informers
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
 
 
@@ -61,9 +61,9 @@ def test_the_new_plugin_decides_about_the_next_pod() -> None:
     waits, later = make_pod("waits").uid("waits"), make_pod("later").uid("later")
     cluster.add(node("n1"), waits)
     cluster.run()
-    assert cluster.place(waits) is Place.UNSCHEDULABLE
+    assert cluster.state(waits) is QueueState.UNSCHEDULABLE
     swap(cluster, scripted("Easy", filter=None))
-    assert cluster.place(waits) is Place.BACKOFF, "whoever was rejected before is tried again"
+    assert cluster.state(waits) is QueueState.BACKOFF, "whoever was rejected before is tried again"
     cluster.add(later)
     cluster.run()
     assert cluster.bound == [("later", "n1"), ("waits", "n1")]
@@ -73,7 +73,7 @@ def test_a_pod_that_nobody_holds_any_more_is_let_go() -> None:
     cluster = Cluster(scripted("Hold", pre_enqueue=Status.unschedulable("later")), bare=True)
     pod = make_pod("p").uid("p")
     cluster.add(node("n1"), pod)
-    assert cluster.place(pod) is Place.GATED
+    assert cluster.state(pod) is QueueState.GATED
     swap(cluster)
     cluster.run()
     assert cluster.bound == [("p", "n1")]
@@ -86,11 +86,11 @@ def test_a_pod_that_a_new_plugin_holds_is_not_tried() -> None:
     cluster.add(node("n1"), backing_off)
     cluster.run()
     cluster.add(active)
-    assert cluster.place(active) is Place.ACTIVE
-    assert cluster.place(backing_off) is Place.BACKOFF
+    assert cluster.state(active) is QueueState.ACTIVE
+    assert cluster.state(backing_off) is QueueState.BACKOFF
     swap(cluster, scripted("Hold", pre_enqueue=Status.unschedulable("later")))
-    assert cluster.place(active) is Place.GATED
-    assert cluster.place(backing_off) is Place.GATED
+    assert cluster.state(active) is QueueState.GATED
+    assert cluster.state(backing_off) is QueueState.GATED
     assert cluster.is_at_rest()
 
 
@@ -131,7 +131,7 @@ def test_a_binding_in_flight_ends_with_the_plugins_it_began_with() -> None:
     assert calls == ["unreserve", "close"]
     retiring: bool = cluster.scheduler.retiring
     assert not retiring
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -154,9 +154,9 @@ def test_pods_of_a_new_profile_are_ours_and_those_of_a_removed_one_are_not() -> 
     cluster.add(ours, theirs)
     second = profile(bare=True, scheduler_name="second")
     swap(cluster, profiles=[second])
-    assert (cluster.place(ours), cluster.place(theirs)) == (Place.OUTSIDE, Place.ACTIVE)
+    assert (cluster.state(ours), cluster.state(theirs)) == (QueueState.OUTSIDE, QueueState.ACTIVE)
     swap(cluster)
-    assert (cluster.place(ours), cluster.place(theirs)) == (Place.ACTIVE, Place.OUTSIDE)
+    assert (cluster.state(ours), cluster.state(theirs)) == (QueueState.ACTIVE, QueueState.OUTSIDE)
 
 
 def test_a_bound_pod_of_a_removed_profile_that_is_gone_counts_no_more() -> None:

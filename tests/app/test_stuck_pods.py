@@ -14,7 +14,7 @@ from bayplan.client.errors import Unreachable
 from bayplan.client.http import Http
 from bayplan.config.points import Point
 from bayplan.engine.faults import PLUGIN_TIMEOUT
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.report.pods import Report
 from bayplan.testing import make_node, make_pod
 
@@ -72,6 +72,6 @@ def test_a_pod_that_a_pre_enqueue_plugin_did_not_return_for_is_told() -> None:
     text = 'running PreEnqueue plugin "Endless": has not returned for 30 s'
     assert cluster.verdict == (PLUGIN_TIMEOUT, text)
     assert cluster.notes[-1] == ("FailedScheduling", text)
-    assert cluster.place("poison") is Place.GATED
+    assert cluster.state("poison") is QueueState.GATED
     cluster.run()
     assert cluster.bound == []

@@ -20,7 +20,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.effects import Effect
 from bayplan.queue import scheduling_queue
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PROFILE, make_node, make_pod
 
 
@@ -46,7 +46,7 @@ def test_a_rejection_of_the_chosen_node_is_undone_and_told(method: str) -> None:
     text = "0/1 nodes are available: 1 not now, 1 try later."
     assert cluster.verdict == ("Unschedulable", text)
     assert calls == ["Second", "First"]
-    assert cluster.place(pod) is Place.UNSCHEDULABLE
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE
     assert cluster.rejectors(pod) == {"No"}
     assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
@@ -99,14 +99,16 @@ def test_a_rejected_wait_frees_the_node_and_does_not_wake_the_pod_itself() -> No
     cluster.plugin(hold).script["permit"] = None
     cluster.add(other)
     cluster.run()
-    assert cluster.place(other) is Place.UNSCHEDULABLE
+    assert cluster.state(other) is QueueState.UNSCHEDULABLE
     waiting = cluster.core.world.waiting.get(uid_of(pod))
     assert waiting is not None
     waiting.reject("Hold", "changed my mind")
     cluster.take_in()
     assert cluster.verdict == ("Unschedulable", "0/1 nodes are available: 1 changed my mind.")
-    assert cluster.place(pod) is Place.UNSCHEDULABLE, "its own leaving is no reason to try again"
-    assert cluster.place(other) is Place.BACKOFF, "but for others it is"
+    assert cluster.state(pod) is QueueState.UNSCHEDULABLE, (
+        "its own leaving is no reason to try again"
+    )
+    assert cluster.state(other) is QueueState.BACKOFF, "but for others it is"
     assert cluster.is_at_rest()
 
 
@@ -137,7 +139,7 @@ def test_a_waiting_pod_that_is_preempted_is_tried_again_after_a_backoff() -> Non
     assert not waiting.preempt("Preemptor", "preempted")
     cluster.take_in()
     assert cluster.verdict == ("SchedulerError", "waiting on permit for pod: preempted")
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -155,10 +157,10 @@ def test_a_waiting_pod_that_is_deleted_frees_its_node_and_writes_nothing(gone: b
     assert cluster.counted_on(pod) == ""
     assert not cluster.bound
     if gone:
-        assert cluster.place(pod) is Place.OUTSIDE
+        assert cluster.state(pod) is QueueState.OUTSIDE
         assert cluster.recorder.conditions == []
     cluster.remove(pod)
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.is_at_rest()
 
 
@@ -182,7 +184,7 @@ def test_a_rejection_that_is_no_time_out_may_be_tried_before_its_backoff_ends() 
     cluster.add(node(), pod)
     cluster.run()
     cluster.add(node("n2"))
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.queue.pop() is not None
 
 
@@ -194,7 +196,7 @@ def test_a_wait_in_permit_needs_a_positive_time(answer: Any) -> None:
     cluster.run()
     assert cluster.verdict[0] == "SchedulerError"
     assert cluster.verdict[1].startswith('running Permit plugin "Hold": ')
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.counted_on(pod) == ""
 
 

@@ -9,7 +9,7 @@ from tests.core_harness import Cluster, only, uid_of
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, Status
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import make_node, make_pod
 
 
@@ -36,7 +36,7 @@ def test_a_pre_bind_failure_is_tried_again_after_a_backoff(
     cluster.add(node(), pod)
     cluster.run()
     assert cluster.verdict == verdict
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.rejectors(pod) == set()
     assert cluster.counted_on(pod) == ""
     assert cluster.recorder.nominated == [("p", "n1"), ("p", "")]
@@ -84,7 +84,7 @@ def test_a_pre_flight_failure_undoes_the_assumption(flight: Status, text: str) -
     cluster.run()
     assert cluster.verdict == ("SchedulerError", text)
     assert cluster.counted_on(pod) == ""
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.is_at_rest()
 
 
@@ -96,7 +96,7 @@ def test_a_bind_that_fails_is_undone_and_tried_again_after_a_backoff() -> None:
     cluster.run()
     text = 'running Bind plugin "DefaultBinder": the object has been modified'
     assert cluster.verdict == ("SchedulerError", text)
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
     assert cluster.counted_on(pod) == ""
     assert cluster.is_at_rest()
     cluster.writer.outcome = None
@@ -112,11 +112,11 @@ def test_a_pod_counts_while_its_binding_is_on_its_way() -> None:
     cluster.add(node(), pod, other)
     cluster.run()
     assert cluster.bound == [("p", "n1")]
-    assert cluster.place(pod) is Place.IN_FLIGHT
+    assert cluster.state(pod) is QueueState.IN_FLIGHT
     assert cluster.verdict[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
     cluster.writer.answer(RuntimeError("no"))
     cluster.take_in()
-    assert cluster.place(other) is Place.BACKOFF, "woken by the room that is free again"
+    assert cluster.state(other) is QueueState.BACKOFF, "woken by the room that is free again"
     assert cluster.is_at_rest()
 
 
@@ -128,11 +128,11 @@ def test_a_pod_deleted_while_it_is_bound_frees_its_node_at_once() -> None:
     cluster.run()
     cluster.remove(pod)
     assert cluster.counted_on(pod) == ""
-    assert cluster.place(other) is Place.BACKOFF
+    assert cluster.state(other) is QueueState.BACKOFF
     conditions = len(cluster.recorder.conditions)
     cluster.writer.answer(RuntimeError("not found"))
     cluster.take_in()
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert len(cluster.recorder.conditions) == conditions, "there is no Pod to write it on"
     assert cluster.is_at_rest()
 
@@ -148,7 +148,7 @@ def test_a_pod_bound_by_somebody_else_meanwhile_stays_where_it_is() -> None:
     cluster.writer.answer(RuntimeError("conflict"))
     cluster.take_in()
     assert cluster.counted_on(pod) == "n2"
-    assert cluster.place(pod) is Place.OUTSIDE
+    assert cluster.state(pod) is QueueState.OUTSIDE
     assert cluster.recorder.conditions == []
     assert cluster.is_at_rest()
 
@@ -206,7 +206,7 @@ def test_bind_plugins_are_asked_until_one_does_not_skip() -> None:
     cluster.add(pod)
     cluster.run()
     assert cluster.verdict == ("Unschedulable", "taken")
-    assert cluster.place(pod) is Place.BACKOFF
+    assert cluster.state(pod) is QueueState.BACKOFF
 
 
 def test_a_profile_in_which_every_bind_plugin_skips_says_so() -> None:

@@ -14,7 +14,7 @@ from bayplan.api.kinds import NAMESPACE
 from bayplan.explain.explanation import explain
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.status import SKIP
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import (
     PROFILE,
     Cluster,
@@ -109,7 +109,7 @@ def test_team_first_holds_a_pod_until_it_has_the_label(tmp_path: Path) -> None:
     held = pod()
     cluster.add(node("a"))
     assert where(cluster, held) == ""
-    assert cluster.place(held) is Place.GATED
+    assert cluster.state(held) is QueueState.GATED
     assert where(cluster, held.label("team", "ml")) == "a"
 
 
@@ -301,7 +301,7 @@ def test_only_signed_wakes_its_pods_for_signed_nodes_alone(tmp_path: Path) -> No
     cluster.add(node("a"))
     assert where(cluster, pod()) == ""
     cluster.add(node("b"))
-    assert cluster.place("p") is Place.UNSCHEDULABLE
+    assert cluster.state("p") is QueueState.UNSCHEDULABLE
     cluster.add(node("c", signed="true"))
     cluster.run()
     assert cluster.node_of("p") == "c"
@@ -314,7 +314,7 @@ def test_no_maintenance_follows_objects_of_a_kind_of_its_own(tmp_path: Path) -> 
     cluster.add(node("a", **{"topology.kubernetes.io/zone": "z"}), maintenance)
     assert where(cluster, pod()) == ""
     cluster.add(maintenance.label("touched"))
-    assert cluster.place("p") is Place.UNSCHEDULABLE
+    assert cluster.state("p") is QueueState.UNSCHEDULABLE
     cluster.add(maintenance.spec(zone="y"))
     cluster.run()
     assert cluster.node_of("p") == "a"

@@ -10,7 +10,7 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.framework.cluster_events import Action, Hint, Resource
 from bayplan.inbox.messages import Changed, Removed
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder
 
 
@@ -41,11 +41,11 @@ class Pipeline(World):
         assert queued is not None
         self.scheduler.schedule_one(queued)
 
-    def place(self, pod: Pod) -> Place:
+    def state(self, pod: Pod) -> QueueState:
         """Where ``pod`` is."""
         queued = self.core.world.queue.get(pod.uid)
         assert queued is not None
-        return queued.place
+        return queued.state
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -61,20 +61,20 @@ def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
     world.cycle()
     assert world.patches.nominated == [("preemptor", "n1")]
     assert world.core.world.queue.nominator.nominated_node(pod.uid) == "n1"
-    assert world.place(pod) is Place.UNSCHEDULABLE
+    assert world.state(pod) is QueueState.UNSCHEDULABLE
 
     # The first victim is gone, the second has not even been asked to go: held back.
     world.see(asks.nominated("n1"))
     world.wait(60)
     world.gone(a)
-    assert world.place(pod) is Place.GATED
+    assert world.state(pod) is QueueState.GATED
     world.client.answer()
     world.client.answer()
 
     # All calls are done. What wakes the Pod is the second victim's end.
-    assert world.place(pod) is Place.GATED
+    assert world.state(pod) is QueueState.GATED
     world.gone(b)
-    assert world.place(pod) is Place.ACTIVE
+    assert world.state(pod) is QueueState.ACTIVE
     world.cycle()
     assert world.client.bound == [("preemptor", "n1")]
 
@@ -87,7 +87,7 @@ def test_a_victim_seen_to_leave_before_the_answer_came_frees_the_preemptor() -> 
     world.client.answer()
     world.wait(60)
     world.gone(a)
-    assert world.place(pod) is Place.ACTIVE, "the deletion itself is not answered yet"
+    assert world.state(pod) is QueueState.ACTIVE, "the deletion itself is not answered yet"
 
 
 def test_while_its_victims_are_leaving_the_preemptor_takes_no_others() -> None:
@@ -105,7 +105,7 @@ def test_while_its_victims_are_leaving_the_preemptor_takes_no_others() -> None:
     world.gone(b)
     world.cycle()
     assert world.client.calls == []
-    assert world.place(pod) is Place.UNSCHEDULABLE
+    assert world.state(pod) is QueueState.UNSCHEDULABLE
     note = world.events.told[-1][5]
     assert note.endswith("not eligible due to a terminating pod on the nominated node.")
     assert world.core.world.queue.nominator.nominated_node(pod.uid) == "n1"

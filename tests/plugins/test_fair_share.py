@@ -14,7 +14,7 @@ from tests.properties import length
 from tests.queues import name_space, pod, pods, queue, queue_cluster, queues_profile, used
 from tests.scripted import scripted
 
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import make_node
 
 
@@ -85,7 +85,7 @@ def test_a_held_pod_wakes_when_the_limit_is(change: str) -> None:
     waiting = pod("p", "x", "2")
     cluster.add(waiting)
     cluster.run()
-    assert cluster.place(waiting) is Place.UNSCHEDULABLE
+    assert cluster.state(waiting) is QueueState.UNSCHEDULABLE
     if change == "raised":
         spec = {"matchLabels": {"team": "a"}}
         cluster.add(queue("a", namespaceSelector=spec, limit={"cpu": 2}))
@@ -104,7 +104,7 @@ def test_room_in_another_queue_wakes_nobody() -> None:
     cluster.add(other, waiting)
     cluster.run()
     cluster.remove(other)
-    assert cluster.place(waiting) is Place.UNSCHEDULABLE
+    assert cluster.state(waiting) is QueueState.UNSCHEDULABLE
 
 
 def test_of_many_held_pods_as_many_are_woken_as_there_is_room_for() -> None:

@@ -14,7 +14,7 @@ from tests.queues import pod, pods, queue, queues_profile, used
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.preemption.shortest_prefix import ShortestPrefix
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_node, make_object
 
 PREEMPTED = {"reason": "PreemptionByScheduler"}
@@ -310,7 +310,7 @@ def test_whoever_waits_gets_the_room_if_the_one_that_it_was_made_for_is_gone(sho
     (leaving,) = terminating(cluster, *low(2))
     cluster.remove(leaving)
     cluster.take_in()
-    assert cluster.place(waiting) is Place.UNSCHEDULABLE
+    assert cluster.state(waiting) is QueueState.UNSCHEDULABLE
     if shown:
         cluster.add(taker.nominated("n0"))
     cluster.remove(taker)

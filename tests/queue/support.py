@@ -11,7 +11,7 @@ from bayplan.api.pod import Pod
 from bayplan.framework import QueuedPod as AnyQueuedPod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
-from bayplan.queue import HintTable, Place, QueuedPod, QueueSettings, SchedulingQueue
+from bayplan.queue import HintTable, QueuedPod, QueueSettings, QueueState, SchedulingQueue
 from bayplan.queue.policy import QueuePolicy
 from bayplan.telemetry.instrument import Instrument
 from bayplan.testing import PodBuilder, make_pod
@@ -99,10 +99,10 @@ class Bench:
             instrument=self.recorder,
         )
 
-    def place(self, uid: str) -> Place:
+    def state(self, uid: str) -> QueueState:
         """Where the Pod is."""
         queued = self.queue.get(uid)
-        return queued.place if queued else Place.OUTSIDE
+        return queued.state if queued else QueueState.OUTSIDE
 
     def pop(self) -> QueuedPod:
         """The next Pod; there must be one."""

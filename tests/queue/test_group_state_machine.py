@@ -16,8 +16,8 @@ from tests.properties import length
 
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.client.errors import ServerError
-from bayplan.queue.places import Place
 from bayplan.queue.queued_group import QueuedGroup
+from bayplan.queue.states import QueueState
 
 NODES = ["n0", "n1"]
 LABELLED = [name for name, source in GROUPS.items() if source.kind == LABEL]
@@ -158,13 +158,13 @@ class GroupsMachine(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
-    def every_pod_is_in_exactly_one_place(self) -> None:
+    def every_pod_is_in_exactly_one_state(self) -> None:
         parts = self.queue.pending_pods()
         there = Counter(queued.uid for part in parts.values() for queued in part)
         assert not there or max(there.values()) == 1
-        for place, part in parts.items():
+        for state, part in parts.items():
             for queued in part:
-                assert queued.place is place
+                assert queued.state is state
                 assert self.queue.get(queued.uid) is queued
         pods = {pod.uid for pod in self.queue.waiting_pods()}
         assert set(there) == pods | {entry.uid for entry in self.queue.groups}
@@ -179,26 +179,29 @@ class GroupsMachine(RuleBasedStateMachine):
         for pod in self.queue.waiting_pods():
             queued = self.queue.get(pod.uid)
             assert queued is not None
-            if queued.place is not Place.IN_FLIGHT:
+            if queued.state is not QueueState.IN_FLIGHT:
                 assert pod is shown[pod.uid]
                 assert not pod.node_name
 
     @invariant()
     def members_agree_with_the_entry_of_their_group(self) -> None:
-        grouped = {queued.uid: queued for queued in self.queue.pending_pods()[Place.GROUPED]}
+        grouped = {queued.uid: queued for queued in self.queue.pending_pods()[QueueState.GROUPED]}
         members = Counter(uid for entry in self.queue.groups for uid in entry.members)
         assert members == Counter(grouped.keys())
         for entry in self.queue.groups:
             for uid, queued in entry.members.items():
                 assert queued is grouped[uid]
-                if entry.place is not Place.IN_FLIGHT:
+                if entry.state is not QueueState.IN_FLIGHT:
                     assert self.queue.groups.entry_of_pod(queued.pod) is entry
-            assert entry.members or entry.place is Place.IN_FLIGHT
+            assert entry.members or entry.state is QueueState.IN_FLIGHT
             gathering = entry.gathering()
             for queued in list(entry.members.values()):
                 entry.add_member(queued)  # counted anew
             assert entry.gathering() == gathering
-            if entry.place not in (Place.IN_FLIGHT, Place.GATED) and gathering is not None:
+            if (
+                entry.state not in (QueueState.IN_FLIGHT, QueueState.GATED)
+                and gathering is not None
+            ):
                 assert "UnequalPriorities" not in gathering.message
 
     @invariant()
@@ -216,7 +219,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @invariant()
     def in_flight_are_those_whose_bindings_have_not_come_back(self) -> None:
-        in_flight = self.queue.pending_pods()[Place.IN_FLIGHT]
+        in_flight = self.queue.pending_pods()[QueueState.IN_FLIGHT]
         pods = [queued for queued in in_flight if not isinstance(queued, QueuedGroup)]
         assert len(pods) == self.world.cluster.in_flight
         # A group is in flight only as long as Pods of it are.
@@ -225,21 +228,21 @@ class GroupsMachine(RuleBasedStateMachine):
             assert self.queue.statistics().in_flight_events == 0
 
     @invariant()
-    def the_counts_are_those_of_the_places(self) -> None:
+    def the_counts_are_those_of_the_states(self) -> None:
         entities: Counter[tuple[str, str]] = Counter()
         pods: Counter[str] = Counter()
-        for place, part in self.queue.pending_pods().items():
-            if place in (Place.IN_FLIGHT, Place.GROUPED):
+        for state, part in self.queue.pending_pods().items():
+            if state in (QueueState.IN_FLIGHT, QueueState.GROUPED):
                 continue
             for queued in part:
                 is_group = isinstance(queued, QueuedGroup)
-                entities[place.value, "podgroup" if is_group else "pod"] += 1
-                pods[place.value] += not is_group
+                entities[state.value, "podgroup" if is_group else "pod"] += 1
+                pods[state.value] += not is_group
         for entry in self.queue.groups:
-            if entry.place is Place.IN_FLIGHT:
+            if entry.state is QueueState.IN_FLIGHT:
                 pods["pending"] += len(entry.members)
             else:
-                where = "incomplete" if entry.group is None else entry.place.value
+                where = "incomplete" if entry.group is None else entry.state.value
                 pods[where] += len(entry.members)
         assert +Counter(self.queue.entity_counts()) == +entities
         assert +Counter(self.queue.counts()) == +pods
@@ -248,8 +251,8 @@ class GroupsMachine(RuleBasedStateMachine):
     def rejections_are_those_of_who_waits(self) -> None:
         waiting = [
             queued
-            for place, part in self.queue.pending_pods().items()
-            if place is not Place.IN_FLIGHT
+            for state, part in self.queue.pending_pods().items()
+            if state is not QueueState.IN_FLIGHT
             for queued in part
         ]
         rejections = Counter(plugin for queued in waiting for plugin in queued.rejectors)
@@ -273,7 +276,9 @@ class GroupsMachine(RuleBasedStateMachine):
     @invariant()
     def who_waits_for_time_has_a_timer(self) -> None:
         parts = self.queue.pending_pods()
-        waits = parts[Place.BACKOFF] or parts[Place.UNSCHEDULABLE] or parts[Place.GATED]
+        waits = (
+            parts[QueueState.BACKOFF] or parts[QueueState.UNSCHEDULABLE] or parts[QueueState.GATED]
+        )
         assert (self.queue.next_timer() is not None) is bool(waits)
 
     # Choices

@@ -8,7 +8,7 @@ import pytest
 from tests.queue.support import Bench, pod
 
 from bayplan.engine.faults import PLUGIN_TIMEOUT
-from bayplan.queue import Place
+from bayplan.queue import QueueState
 from bayplan.queue.holds import HOLD_SECONDS
 from bayplan.testing import PodBuilder
 
@@ -34,7 +34,7 @@ def test_a_held_pod_lets_all_others_pass() -> None:
     assert bench.names() == ["p"]
     queued = bench.queue.get("poison")
     assert queued is not None
-    assert (queued.place, queued.gating_reason) == (Place.GATED, WHY)
+    assert (queued.state, queued.gating_reason) == (QueueState.GATED, WHY)
 
 
 def test_it_is_tried_again_when_its_time_is_up() -> None:
@@ -45,7 +45,7 @@ def test_it_is_tried_again_when_its_time_is_up() -> None:
     assert bench.names() == []
     bench.clock.now += 2
     bench.queue.flush()
-    while bench.place("poison") is Place.GATED:
+    while bench.state("poison") is QueueState.GATED:
         timer = bench.queue.next_timer()
         assert timer, "it is not forgotten"
         bench.clock.now += timer
@@ -77,7 +77,7 @@ def test_a_change_of_its_status_alone_lets_nobody_go() -> None:
     held(bench, pod("poison"))
     bench.backed_off()
     bench.queue.add(marked(pod("poison")).obj())
-    assert bench.place("poison") is Place.GATED
+    assert bench.state("poison") is QueueState.GATED
 
 
 def test_a_scheduler_that_leads_later_knows_it_by_its_condition() -> None:
@@ -85,7 +85,7 @@ def test_a_scheduler_that_leads_later_knows_it_by_its_condition() -> None:
     bench.queue.add(marked(pod("poison", 9)).obj())
     bench.queue.add(pod("p").obj())
     assert bench.names() == ["p"]
-    assert bench.place("poison") is Place.GATED
+    assert bench.state("poison") is QueueState.GATED
 
 
 def test_a_scheduler_that_waits_to_lead_sees_the_condition_come() -> None:
@@ -94,7 +94,7 @@ def test_a_scheduler_that_waits_to_lead_sees_the_condition_come() -> None:
     bench.queue.add(pod("p").obj())
     bench.queue.add(marked(pod("poison", 9)).obj())
     assert bench.names() == ["p"]
-    assert bench.place("poison") is Place.GATED
+    assert bench.state("poison") is QueueState.GATED
 
 
 def test_what_an_owner_has_made_alike_is_held_as_well_and_nothing_else() -> None:

@@ -25,13 +25,13 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.status import Status
-from bayplan.queue import HintTable, Place, QueueSettings, SchedulingQueue
+from bayplan.queue import HintTable, QueueSettings, QueueState, SchedulingQueue
 from bayplan.queue.policy import QueuePolicy
 from bayplan.queue.update_events import UNSCHEDULABLE_TIMEOUT
 from bayplan.testing import PodBuilder
 
-ACTIVE, BACKOFF, UNSCHEDULABLE = Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE
-GATED, IN_FLIGHT, OUTSIDE = Place.GATED, Place.IN_FLIGHT, Place.OUTSIDE
+ACTIVE, BACKOFF, UNSCHEDULABLE = QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE
+GATED, IN_FLIGHT, OUTSIDE = QueueState.GATED, QueueState.IN_FLIGHT, QueueState.OUTSIDE
 
 FIT = ("Fit", on(NODE_ADD, Hint.QUEUE))
 AFFINITY = ("Affinity", on(NODE_LABEL, Hint.QUEUE))
@@ -62,15 +62,15 @@ def test_a_popped_pod_is_in_flight_until_it_is_done() -> None:
     bench = Bench()
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
-    assert (queued.attempts, bench.place("a")) == (1, IN_FLIGHT)
+    assert (queued.attempts, bench.state("a")) == (1, IN_FLIGHT)
     assert bench.queue.pop() is None
     bench.queue.done("a")
     bench.queue.done("a")
-    assert bench.place("a") is OUTSIDE
+    assert bench.state("a") is OUTSIDE
 
 
 @pytest.mark.parametrize(
-    ("plugins", "pending", "place"),
+    ("plugins", "pending", "state"),
     [
         pytest.param(["Fit"], [], UNSCHEDULABLE, id="rejected"),
         pytest.param([], ["Fit"], UNSCHEDULABLE, id="pending"),
@@ -78,17 +78,17 @@ def test_a_popped_pod_is_in_flight_until_it_is_done() -> None:
     ],
 )
 def test_where_a_pod_goes_when_its_attempt_failed_and_nothing_happened_meanwhile(
-    plugins: list[str], pending: list[str], place: Place
+    plugins: list[str], pending: list[str], state: QueueState
 ) -> None:
     bench = Bench(FIT)
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
-    assert bench.queue.add_unschedulable_if_not_present(queued, plugins, pending) is place
-    assert bench.place("a") is place
+    assert bench.queue.add_unschedulable_if_not_present(queued, plugins, pending) is state
+    assert bench.state("a") is state
 
 
 @pytest.mark.parametrize(
-    ("event", "pending", "place"),
+    ("event", "pending", "state"),
     [
         pytest.param(NODE_ADD, False, BACKOFF, id="of the rejector"),
         pytest.param(NODE_LABEL, False, UNSCHEDULABLE, id="of another plugin"),
@@ -98,7 +98,7 @@ def test_where_a_pod_goes_when_its_attempt_failed_and_nothing_happened_meanwhile
     ],
 )
 def test_an_event_that_comes_while_the_pod_is_in_flight_is_not_missed(
-    event: ClusterEvent, pending: bool, place: Place
+    event: ClusterEvent, pending: bool, state: QueueState
 ) -> None:
     bench = Bench(FIT, AFFINITY)
     bench.queue.move_all(event)
@@ -107,7 +107,7 @@ def test_an_event_that_comes_while_the_pod_is_in_flight_is_not_missed(
     bench.queue.move_all(event)
     unschedulable, waiting = ((), ("Fit",)) if pending else (("Fit",), ())
     bench.queue.add_unschedulable_if_not_present(queued, unschedulable, waiting)
-    assert bench.place("a") is place
+    assert bench.state("a") is state
 
 
 def test_of_several_events_in_flight_the_strongest_answer_counts() -> None:
@@ -117,7 +117,7 @@ def test_of_several_events_in_flight_the_strongest_answer_counts() -> None:
     bench.queue.move_all(NODE_ADD)
     bench.queue.move_all(NODE_LABEL)
     bench.queue.add_unschedulable_if_not_present(queued, ["Fit"], ["Affinity"])
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
 
 
 def test_an_event_in_flight_that_only_a_rejection_answers_leads_to_backoff() -> None:
@@ -126,7 +126,7 @@ def test_an_event_in_flight_that_only_a_rejection_answers_leads_to_backoff() -> 
     queued = bench.pop()
     bench.queue.move_all(NODE_ADD)
     bench.queue.add_unschedulable_if_not_present(queued, ["Fit"], ["Affinity"])
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 def test_an_event_before_the_pop_is_not_held_against_the_pod() -> None:
@@ -134,7 +134,7 @@ def test_an_event_before_the_pop_is_not_held_against_the_pod() -> None:
     bench.queue.add(pod("other").obj())
     bench.pop()
     bench.queue.move_all(NODE_ADD)
-    assert bench.reject(pod("a").obj(), "Fit").place is UNSCHEDULABLE
+    assert bench.reject(pod("a").obj(), "Fit").state is UNSCHEDULABLE
 
 
 def test_a_pod_that_may_have_missed_events_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_a_pod_that_may_have_missed_events_is_tried_again(monkeypatch: pytest.Mo
     bench.queue.move_all(NODE_ADD)
     bench.queue.move_all(NODE_LABEL)
     bench.queue.add_unschedulable_if_not_present(queued, ["Fit"])
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 def test_a_pod_that_is_not_in_flight_cannot_come_back() -> None:
@@ -161,7 +161,7 @@ def test_a_pod_that_comes_back_held_by_pre_enqueue_is_gated() -> None:
     queued = bench.pop()
     bench.gates.held.add("a")
     bench.queue.add_unschedulable_if_not_present(queued)
-    assert (bench.place("a"), queued.gating_plugin) == (GATED, "Gates")
+    assert (bench.state("a"), queued.gating_plugin) == (GATED, "Gates")
 
 
 def test_counters_follow_the_kind_of_failure() -> None:
@@ -186,15 +186,15 @@ def test_a_woken_pod_waits_for_its_backoff_and_then_becomes_active() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
     assert bench.queue.next_timer() == 2.0
     bench.clock.now += 1.9
     bench.queue.flush()
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
     bench.clock.now = 1002.0
     assert bench.queue.next_timer() == 0
     bench.queue.flush()
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
     assert bench.queue.next_timer() is None
 
 
@@ -203,14 +203,14 @@ def test_a_pod_woken_after_its_backoff_becomes_active_at_once() -> None:
     bench.reject(pod("a").obj(), "Fit")
     bench.backed_off()
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
 
 
 def test_without_backoff_a_woken_pod_becomes_active_at_once() -> None:
     bench = Bench(FIT, settings=QueueSettings(max_backoff=0))
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
 
 
 def test_while_no_pod_is_active_a_rejected_one_is_popped_before_its_backoff_ends() -> None:
@@ -238,7 +238,7 @@ def test_a_pod_from_backoff_is_not_asked_again_by_pre_enqueue() -> None:
     asked = bench.gates.asked
     bench.backed_off()
     bench.queue.flush()
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
     assert bench.gates.asked == asked
 
 
@@ -253,10 +253,10 @@ def test_a_pod_that_no_event_wakes_is_tried_again_after_five_minutes() -> None:
     assert bench.queue.next_timer() == 280
     bench.clock.now += 279
     bench.queue.flush()
-    assert bench.place("early") is UNSCHEDULABLE
+    assert bench.state("early") is UNSCHEDULABLE
     bench.clock.now += 31
     bench.queue.flush()
-    assert (bench.place("early"), bench.place("late")) == (ACTIVE, ACTIVE)
+    assert (bench.state("early"), bench.state("late")) == (ACTIVE, ACTIVE)
     assert early.was_flushed_from_unschedulable
     assert bench.recorder.incoming_pods["active", "UnschedulableTimeout"] == 2
 
@@ -278,7 +278,7 @@ def test_the_look_for_old_pods_comes_every_thirty_seconds() -> None:
     assert bench.queue.next_timer() == 30
     bench.clock.now += 29
     bench.queue.flush()
-    assert bench.place("a") is UNSCHEDULABLE
+    assert bench.state("a") is UNSCHEDULABLE
 
 
 def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes() -> None:
@@ -288,17 +288,17 @@ def test_an_old_pod_that_is_gated_is_asked_again_every_five_minutes() -> None:
     bench.clock.now += 301
     bench.queue.flush()
     queued = bench.queue.get("a")
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
     assert queued is not None
     assert not queued.was_flushed_from_unschedulable
     bench.gates.held.clear()
     bench.clock.now += 270
     bench.queue.flush()
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
     assert bench.queue.next_timer() == 30
     bench.clock.now += 30
     bench.queue.flush()
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
     assert bench.recorder.incoming_pods["active", "UnschedulableTimeout"] == 1
 
 
@@ -349,7 +349,7 @@ def test_a_pending_plugin_wakes_its_pod_without_backoff() -> None:
     bench = Bench(FIT)
     bench.reject(pod("a").obj(), pending=("Fit",))
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
 
 
 def test_hints_see_the_waiting_pod_and_the_object_before_and_after() -> None:
@@ -364,7 +364,7 @@ def test_hints_see_the_waiting_pod_and_the_object_before_and_after() -> None:
     bench.reject(waiting, "Fit")
     bench.queue.move_all(NODE_ADD, "old", "new")
     assert calls == [(waiting, "old", "new")]
-    assert bench.place("a") is UNSCHEDULABLE
+    assert bench.state("a") is UNSCHEDULABLE
 
 
 def test_hints_of_plugins_that_rejected_nobody_are_not_called() -> None:
@@ -374,7 +374,7 @@ def test_hints_of_plugins_that_rejected_nobody_are_not_called() -> None:
     bench = Bench(FIT, ("Other", on(NODE_ADD, hint)))
     bench.reject(pod("a").obj(), "Fit")
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 def test_a_precheck_narrows_the_pods_that_are_woken() -> None:
@@ -382,14 +382,14 @@ def test_a_precheck_narrows_the_pods_that_are_woken() -> None:
     for name in ("a", "b"):
         bench.reject(pod(name).obj(), "Fit")
     bench.queue.move_all(NODE_ADD, precheck=lambda queued: queued.pod.name == "b")
-    assert (bench.place("a"), bench.place("b")) == (UNSCHEDULABLE, BACKOFF)
+    assert (bench.state("a"), bench.state("b")) == (UNSCHEDULABLE, BACKOFF)
 
 
 def test_any_event_wakes_a_pod_that_an_extender_rejected() -> None:
     bench = Bench(extenders=True)
     bench.reject(pod("a").obj(), "Extender")
     bench.queue.move_all(CLAIM_ADD)
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_what_happens_to_assigned_pods_wakes_those_who_wait_for_it(
     bench = Bench(("Affinity", on(ClusterEvent(Resource.ASSIGNED_POD, action), Hint.QUEUE)))
     bench.reject(pod("a").obj(), "Affinity")
     tell(bench.queue, pod("x").node("n").obj())
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 def test_a_woken_pod_that_pre_enqueue_holds_is_gated() -> None:
@@ -418,7 +418,7 @@ def test_a_woken_pod_that_pre_enqueue_holds_is_gated() -> None:
     queued = bench.reject(pod("a").obj(), "Fit")
     bench.gates.held.add("a")
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
     assert queued.unschedulable_plugins == {"Fit", "Gates"}
 
 
@@ -431,7 +431,7 @@ def test_activation_skips_hints_and_backoff() -> None:
     bench.reject(pod("backoff").obj())
     bench.queue.activate([pod("unschedulable").obj(), pod("backoff").obj(), pod("unknown").obj()])
     assert {q.uid for q in bench.queue.pending_pods()[ACTIVE]} == {"unschedulable", "backoff"}
-    assert bench.place("unknown") is OUTSIDE
+    assert bench.state("unknown") is OUTSIDE
 
 
 def test_activation_of_an_active_pod_changes_nothing() -> None:
@@ -449,7 +449,7 @@ def test_activation_of_a_pod_in_flight_is_remembered_for_that_pod_alone() -> Non
     bench.queue.activate([a.pod])
     bench.queue.add_unschedulable_if_not_present(a, ["Fit"])
     bench.queue.add_unschedulable_if_not_present(b, ["Fit"])
-    assert (bench.place("a"), bench.place("b")) == (BACKOFF, UNSCHEDULABLE)
+    assert (bench.state("a"), bench.state("b")) == (BACKOFF, UNSCHEDULABLE)
 
 
 def test_activation_does_not_pass_by_pre_enqueue() -> None:
@@ -457,7 +457,7 @@ def test_activation_does_not_pass_by_pre_enqueue() -> None:
     bench.gates.held.add("a")
     bench.queue.add(pod("a").obj())
     bench.queue.activate([pod("a").obj()])
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
 
 
 # PreEnqueue
@@ -470,14 +470,14 @@ def test_a_pod_with_a_gate_waits_until_its_last_gate_is_removed() -> None:
     bench.queue.add(old)
     queued = bench.queue.get("a")
     assert queued is not None
-    assert (queued.place, queued.gating_plugin) == (GATED, "Gates")
+    assert (queued.state, queued.gating_plugin) == (GATED, "Gates")
     assert queued.initial_attempt_timestamp is None
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
     bench.gates.held.clear()
     bench.clock.now += 5
     bench.queue.update(old, new)
-    assert (queued.place, queued.gating_plugin) == (ACTIVE, "")
+    assert (queued.state, queued.gating_plugin) == (ACTIVE, "")
     assert queued.initial_attempt_timestamp == bench.clock.now
 
 
@@ -489,15 +489,15 @@ def test_a_gated_pod_moves_only_by_events_of_the_plugin_that_holds_it() -> None:
     bench.gates.held.clear()
     bench.backed_off()
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("a") is GATED
+    assert bench.state("a") is GATED
     bench.queue.move_all(CLAIM_ADD)
-    assert bench.place("a") is ACTIVE
+    assert bench.state("a") is ACTIVE
     assert queued.gating_plugin == ""
 
 
-@pytest.mark.parametrize(("gates", "place"), [(True, ACTIVE), (False, GATED)])
+@pytest.mark.parametrize(("gates", "state"), [(True, ACTIVE), (False, GATED)])
 def test_an_event_that_is_nothing_to_pre_enqueue_costs_nothing_for_gated_pods(
-    gates: bool, place: Place
+    gates: bool, state: QueueState
 ) -> None:
     bench = Bench(
         ("Gates", on(CLAIM_ADD)), ("Gates", EventRegistration(NODE_ADD, None, gates=gates))
@@ -508,10 +508,10 @@ def test_an_event_that_is_nothing_to_pre_enqueue_costs_nothing_for_gated_pods(
     bench.gates.held.clear()
     bench.backed_off()
     bench.queue.move_all(NODE_ADD)
-    assert bench.place("held") is place
-    assert rejected.place is ACTIVE
+    assert bench.state("held") is state
+    assert rejected.state is ACTIVE
     bench.queue.move_all(CLAIM_ADD)
-    assert bench.place("held") is ACTIVE
+    assert bench.state("held") is ACTIVE
 
 
 def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go() -> None:
@@ -521,7 +521,7 @@ def test_a_gated_pod_that_still_backs_off_goes_to_backoff_when_it_is_let_go() ->
     bench.queue.move_all(NODE_ADD)
     bench.gates.held.clear()
     bench.queue.move_all(CLAIM_ADD)
-    assert bench.place("a") is BACKOFF
+    assert bench.state("a") is BACKOFF
 
 
 def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next() -> None:
@@ -556,9 +556,9 @@ def test_the_plugin_that_holds_a_pod_is_asked_first_and_another_may_hold_it_next
     assert queued.gating_plugin == "First"
     answers["First"] = Status()
     queue.move_all(NODE_ADD)
-    assert queued.place is GATED
+    assert queued.state is GATED
     queue.move_all(NODE_LABEL)
-    assert queued.place is ACTIVE
+    assert queued.state is ACTIVE
 
 
 # Changes of Pods
@@ -585,7 +585,7 @@ def test_a_pod_recreated_under_its_name_takes_the_place_of_the_old_one() -> None
     old, new = pod("a").obj(), pod("a").uid("a-2").obj()
     bench.queue.add(old)
     bench.queue.update(old, new)
-    assert bench.place("a") is OUTSIDE
+    assert bench.state("a") is OUTSIDE
     assert bench.pop().pod is new
 
 
@@ -615,18 +615,18 @@ def test_a_pod_in_backoff_that_was_updated_stays_there() -> None:
     bench.queue.update(pod("a").obj(), new)
     queued = bench.queue.get("a")
     assert queued is not None
-    assert (queued.place, queued.pod) == (BACKOFF, new)
+    assert (queued.state, queued.pod) == (BACKOFF, new)
 
 
 @pytest.mark.parametrize(
-    ("new", "place"),
+    ("new", "state"),
     [
         pytest.param(pod("a").req(cpu="1"), BACKOFF, id="an update its rejector waits for"),
         pytest.param(pod("a").req(cpu="2").label("x"), UNSCHEDULABLE, id="any other update"),
     ],
 )
 def test_an_unschedulable_pod_is_woken_by_an_update_that_its_rejector_waits_for(
-    new: PodBuilder, place: Place
+    new: PodBuilder, state: QueueState
 ) -> None:
     bench = Bench(UPDATED)
     old = pod("a").req(cpu="2").obj()
@@ -635,7 +635,7 @@ def test_an_unschedulable_pod_is_woken_by_an_update_that_its_rejector_waits_for(
     bench.queue.update(old, newest)
     queued = bench.queue.get("a")
     assert queued is not None
-    assert (queued.place, queued.pod) == (place, newest)
+    assert (queued.state, queued.pod) == (state, newest)
 
 
 def test_an_update_in_flight_changes_nothing_until_the_pod_comes_back() -> None:
@@ -648,24 +648,24 @@ def test_an_update_in_flight_changes_nothing_until_the_pod_comes_back() -> None:
     assert a.pod is old
     for queued in (a, b):
         bench.queue.add_unschedulable_if_not_present(queued, ["Fit"])
-    assert (a.pod, a.place) == (new, BACKOFF)
-    assert b.place is UNSCHEDULABLE
+    assert (a.pod, a.state) == (new, BACKOFF)
+    assert b.state is UNSCHEDULABLE
 
 
-@pytest.mark.parametrize("place", [ACTIVE, BACKOFF, UNSCHEDULABLE, GATED])
-def test_a_deleted_pod_is_gone_wherever_it_was(place: Place) -> None:
+@pytest.mark.parametrize("state", [ACTIVE, BACKOFF, UNSCHEDULABLE, GATED])
+def test_a_deleted_pod_is_gone_wherever_it_was(state: QueueState) -> None:
     bench = Bench(FIT)
     a = pod("a").obj()
-    if place is GATED:
+    if state is GATED:
         bench.gates.held.add("a")
-    if place in (ACTIVE, GATED):
+    if state in (ACTIVE, GATED):
         bench.queue.add(a)
     else:
-        bench.reject(a, *(["Fit"] if place is UNSCHEDULABLE else []))
-    assert bench.place("a") is place
+        bench.reject(a, *(["Fit"] if state is UNSCHEDULABLE else []))
+    assert bench.state("a") is state
     bench.queue.delete(a)
     bench.queue.delete(a)
-    assert bench.place("a") is OUTSIDE
+    assert bench.state("a") is OUTSIDE
     bench.backed_off()
     bench.queue.flush()
     bench.queue.move_all(NODE_ADD)
@@ -679,9 +679,9 @@ def test_a_pod_that_went_away_in_flight_does_not_come_back(bound: bool) -> None:
     bench.queue.add(pod("a").obj())
     queued = bench.pop()
     bench.queue.delete(queued.pod, bound=bound)
-    assert bench.place("a") is IN_FLIGHT
+    assert bench.state("a") is IN_FLIGHT
     assert bench.queue.add_unschedulable_if_not_present(queued, ["Fit"]) is OUTSIDE
-    assert bench.place("a") is OUTSIDE
+    assert bench.state("a") is OUTSIDE
 
 
 # Nominations
@@ -700,17 +700,17 @@ def test_a_gated_pod_keeps_its_nomination() -> None:
     assert list(bench.queue.nominator.nominated_nodes()) == ["n1"]
 
 
-@pytest.mark.parametrize("place", [ACTIVE, BACKOFF, UNSCHEDULABLE])
-def test_nominated_pods_are_kept_in_their_newest_version(place: Place) -> None:
+@pytest.mark.parametrize("state", [ACTIVE, BACKOFF, UNSCHEDULABLE])
+def test_nominated_pods_are_kept_in_their_newest_version(state: QueueState) -> None:
     bench = Bench(FIT)
     old, new = pod("a").obj(), pod("a").label("new").obj()
-    if place is ACTIVE:
+    if state is ACTIVE:
         bench.queue.add(old)
     else:
-        bench.reject(old, *(["Fit"] if place is UNSCHEDULABLE else []))
+        bench.reject(old, *(["Fit"] if state is UNSCHEDULABLE else []))
     bench.queue.nominator.nominate(old, "n1")
     bench.queue.update(old, new)
-    assert bench.place("a") is place
+    assert bench.state("a") is state
     assert list(bench.queue.nominator.nominated_pods("n1")) == [new]
 
 
@@ -785,7 +785,7 @@ def test_rejections_are_counted_while_the_pod_is_in_the_queue() -> None:
     assert +bench.recorder.rejections == {}
 
 
-def test_statistics_count_every_place() -> None:
+def test_statistics_count_every_state() -> None:
     bench = Bench(FIT)
     bench.reject(pod("unschedulable").obj(), "Fit")
     bench.reject(pod("backoff").obj())
@@ -801,13 +801,13 @@ def test_statistics_count_every_place() -> None:
     statistics = bench.queue.statistics()
     assert (statistics.in_flight, statistics.in_flight_events, statistics.nominated) == (1, 1, 1)
     assert {
-        place: [q.uid for q in found] for place, found in bench.queue.pending_pods().items()
+        state: [q.uid for q in found] for state, found in bench.queue.pending_pods().items()
     } == {
         ACTIVE: ["active"],
         BACKOFF: ["backoff"],
         UNSCHEDULABLE: ["unschedulable"],
         GATED: ["gated"],
-        Place.GROUPED: [],
+        QueueState.GROUPED: [],
         IN_FLIGHT: ["flying"],
     }
     assert repr(bench.queue.get("gated")) == "QueuedPod(default/gated, gated, attempts=0)"

@@ -1,6 +1,6 @@
 """The queue against a model that has no index, no heap and no shortcut.
 
-The model keeps, for every Pod, its place and what it waits for, and works out every answer from
+The model keeps, for every Pod, its state and what it waits for, and works out every answer from
 that by looking at all Pods. Groups are tried in `tests.queue.test_group_state_machine`.
 """
 
@@ -15,7 +15,7 @@ from tests.properties import length
 from tests.queue.support import NODE_ADD, NODE_LABEL, POD_DELETE, Bench, on, pod
 
 from bayplan.framework.cluster_events import ClusterEvent, Hint
-from bayplan.queue import Place, QueuedPod
+from bayplan.queue import QueuedPod, QueueState
 from bayplan.queue.update_events import FORCE_ACTIVATE
 
 EVENTS = [NODE_ADD, NODE_LABEL, POD_DELETE]
@@ -34,7 +34,7 @@ class Known:
     """What the model knows of a Pod."""
 
     priority: int
-    place: Place
+    state: QueueState
     timestamp: float
     rejections: int = 0
     errors: int = 0
@@ -72,28 +72,28 @@ class QueueMachine(RuleBasedStateMachine):
 
     # The model's moves
 
-    def enter(self, name: str, known: Known, place: Place) -> None:
-        """To ``place`` unless the gate is closed for the Pod."""
-        if known.place is not Place.BACKOFF:
+    def enter(self, name: str, known: Known, state: QueueState) -> None:
+        """To ``state`` unless the gate is closed for the Pod."""
+        if known.state is not QueueState.BACKOFF:
             known.gate = "Gates" if name in self.bench.gates.held else ""
             if known.gate and "Gates" not in known.pending:
                 known.plugins = known.plugins | {"Gates"}
-        known.place = Place.GATED if known.gate else place
+        known.state = QueueState.GATED if known.gate else state
 
     def requeue(self, name: str, known: Known, answer: str) -> None:
         if not answer:
-            known.place = Place.UNSCHEDULABLE
+            known.state = QueueState.UNSCHEDULABLE
         elif answer == "later" and known.backs_off(self.bench.clock.now):
-            self.enter(name, known, Place.BACKOFF)
+            self.enter(name, known, QueueState.BACKOFF)
         else:
-            self.enter(name, known, Place.ACTIVE)
+            self.enter(name, known, QueueState.ACTIVE)
 
     def wake(self, event: ClusterEvent) -> None:
         for name, known in self.model.items():
-            if known.place is Place.IN_FLIGHT:
+            if known.state is QueueState.IN_FLIGHT:
                 known.seen.append(event)
-            gated = known.place is Place.GATED and event in WAITS_FOR["Gates"]
-            if (gated or known.place is Place.UNSCHEDULABLE) and known.answer(event):
+            gated = known.state is QueueState.GATED and event in WAITS_FOR["Gates"]
+            if (gated or known.state is QueueState.UNSCHEDULABLE) and known.answer(event):
                 self.requeue(name, known, known.answer(event))
 
     # What may happen
@@ -104,8 +104,8 @@ class QueueMachine(RuleBasedStateMachine):
         known = self.model.get(name)
         self.queue.add(new)
         if known is None:
-            known = self.model[name] = Known(priority, Place.OUTSIDE, self.bench.clock.now)
-            self.enter(name, known, Place.ACTIVE)
+            known = self.model[name] = Known(priority, QueueState.OUTSIDE, self.bench.clock.now)
+            self.enter(name, known, QueueState.ACTIVE)
         else:
             known.priority = priority
             known.deleted = False
@@ -114,18 +114,18 @@ class QueueMachine(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         self.queue.delete(pod(name).obj())
         known = self.model.get(name)
-        if known is not None and known.place is Place.IN_FLIGHT:
+        if known is not None and known.state is QueueState.IN_FLIGHT:
             known.deleted = True
         else:
             self.model.pop(name, None)
 
     @rule()
     def pop(self) -> None:
-        ready = [n for n, k in self.model.items() if k.place is Place.ACTIVE]
+        ready = [n for n, k in self.model.items() if k.state is QueueState.ACTIVE]
         early = [
             n
             for n, k in self.model.items()
-            if k.place is Place.BACKOFF and (k.plugins or k.pending)
+            if k.state is QueueState.BACKOFF and (k.plugins or k.pending)
         ]
         queued = self.queue.pop()
         if queued is None:
@@ -139,7 +139,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             first = min((self.model[n].expiration(), -self.model[n].priority) for n in early)
             assert (known.expiration(), -known.priority) == first
-        known.place = Place.IN_FLIGHT
+        known.state = QueueState.IN_FLIGHT
         known.seen = []
         self.flying[queued.uid] = queued
 
@@ -148,10 +148,10 @@ class QueueMachine(RuleBasedStateMachine):
     def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
         queued = self.flying.pop(data.draw(st.sampled_from(sorted(self.flying))))
         known = self.model[queued.uid]
-        place = self.queue.add_unschedulable_if_not_present(queued, plugins, pending)
+        state = self.queue.add_unschedulable_if_not_present(queued, plugins, pending)
         if known.deleted:
             del self.model[queued.uid]
-            assert place is Place.OUTSIDE
+            assert state is QueueState.OUTSIDE
             return
         known.plugins, known.pending = plugins, pending
         known.timestamp = self.bench.clock.now
@@ -163,7 +163,7 @@ class QueueMachine(RuleBasedStateMachine):
             known.errors += 1
             answer = "later"
         self.requeue(queued.uid, known, answer)
-        assert place is known.place
+        assert state is known.state
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data())
@@ -181,9 +181,9 @@ class QueueMachine(RuleBasedStateMachine):
     def activate(self, name: str) -> None:
         self.queue.activate([pod(name).obj()])
         known = self.model.get(name)
-        if known is not None and known.place not in (Place.ACTIVE, Place.IN_FLIGHT):
-            self.enter(name, known, Place.ACTIVE)
-        elif known is not None and known.place is Place.IN_FLIGHT:
+        if known is not None and known.state not in (QueueState.ACTIVE, QueueState.IN_FLIGHT):
+            self.enter(name, known, QueueState.ACTIVE)
+        elif known is not None and known.state is QueueState.IN_FLIGHT:
             known.seen.append(FORCE_ACTIVATE)
 
     @rule(name=NAMES)
@@ -195,15 +195,15 @@ class QueueMachine(RuleBasedStateMachine):
         self.bench.clock.now += seconds
         self.queue.flush_backoff_completed()
         for name, known in self.model.items():
-            if known.place is Place.BACKOFF and not known.backs_off(self.bench.clock.now):
-                self.enter(name, known, Place.ACTIVE)
+            if known.state is QueueState.BACKOFF and not known.backs_off(self.bench.clock.now):
+                self.enter(name, known, QueueState.ACTIVE)
 
     @rule()
     def five_minutes_pass(self) -> None:
         self.time_passes(300)
         self.queue.flush_unschedulable_leftover()
         for name, known in self.model.items():
-            if known.place in (Place.UNSCHEDULABLE, Place.GATED):
+            if known.state in (QueueState.UNSCHEDULABLE, QueueState.GATED):
                 self.requeue(name, known, "later")
 
     # What must hold
@@ -211,27 +211,29 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_in_exactly_the_place_where_it_belongs(self) -> None:
         found = [
-            (queued.uid, place)
-            for place, part in self.queue.pending_pods().items()
+            (queued.uid, state)
+            for state, part in self.queue.pending_pods().items()
             for queued in part
         ]
-        assert dict(found) == {name: known.place for name, known in self.model.items()}
+        assert dict(found) == {name: known.state for name, known in self.model.items()}
         assert len(found) == len(self.model)
         for name, known in self.model.items():
             queued = self.queue.get(name)
             assert queued is not None
-            assert queued.place is known.place
+            assert queued.state is known.state
 
     @invariant()
-    def the_counts_are_those_of_the_places(self) -> None:
-        places = [known.place for known in self.model.values()]
-        elsewhere = Place.OUTSIDE, Place.IN_FLIGHT, Place.GROUPED
-        counts = {place.value: places.count(place) for place in Place if place not in elsewhere}
+    def the_counts_are_those_of_the_states(self) -> None:
+        states = [known.state for known in self.model.values()]
+        elsewhere = QueueState.OUTSIDE, QueueState.IN_FLIGHT, QueueState.GROUPED
+        counts = {
+            state.value: states.count(state) for state in QueueState if state not in elsewhere
+        }
         assert self.queue.counts() == counts | {"pending": 0, "incomplete": 0}
 
     @invariant()
     def rejections_are_those_of_the_pods_in_the_queue(self) -> None:
-        waiting = [k for k in self.model.values() if k.place is not Place.IN_FLIGHT]
+        waiting = [k for k in self.model.values() if k.state is not QueueState.IN_FLIGHT]
         for (plugin, _), count in self.bench.recorder.rejections.items():
             assert count == sum(plugin in (k.plugins | k.pending) for k in waiting)
 
@@ -242,8 +244,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_for_time_has_a_timer(self) -> None:
-        still = (Place.ACTIVE, Place.IN_FLIGHT)
-        waits = any(known.place not in still for known in self.model.values())
+        still = (QueueState.ACTIVE, QueueState.IN_FLIGHT)
+        waits = any(known.state not in still for known in self.model.values())
         assert (self.queue.next_timer() is not None) is waits
 
 

@@ -18,7 +18,7 @@ from bayplan.framework import (
     Pod,
     Status,
 )
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import Cluster, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
 
@@ -77,7 +77,7 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_woken_by_an_event() -> None:
         "0/1 nodes are available: 1 node(s) were not good. preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod."
     )
-    assert cluster.place("p") is Place.UNSCHEDULABLE
+    assert cluster.state("p") is QueueState.UNSCHEDULABLE
     cluster.add(changing.label("good"))
     cluster.run()
     assert cluster.node_of("p") == "a"

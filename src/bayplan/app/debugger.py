@@ -120,12 +120,12 @@ class Debugger:
         for node in self._core.world.cache.nodes:
             pods = [p.key for p in node.pods]
             yield Line("Node in cache", {"node": node.name, "row": node.row, "pods": pods})
-        for place, queued in self._core.world.queue.pending_pods().items():
+        for state, queued in self._core.world.queue.pending_pods().items():
             for pod in queued:
                 if isinstance(pod, QueuedGroup):
-                    yield Line("Group in queue", _about_group(pod, place.value))
+                    yield Line("Group in queue", _about_group(pod, state.value))
                     continue
-                about = {"pod": pod.pod.key, "place": place.value, **_about(pod)}
+                about = {"pod": pod.pod.key, "state": state.value, **_about(pod)}
                 yield Line("Pod in queue", about)
         for waiting in self._core.world.waiting:
             about = {"pod": waiting.pod.key, "node": waiting.node_name}
@@ -155,9 +155,9 @@ class Debugger:
         }
 
 
-def _about_group(group: QueuedGroup, place: str) -> dict[str, Any]:
+def _about_group(group: QueuedGroup, state: str) -> dict[str, Any]:
     members = [queued.pod.key for queued in group.members.values()]
-    about = {"group": group.key, "place": place, "members": members, **_about(group)}
+    about = {"group": group.key, "state": state, "members": members, **_about(group)}
     return {**about, "told": group.told} if group.told else about
 
 

@@ -1,20 +1,20 @@
 """The scheduling queue: which Pod is tried next, and when a rejected one is tried again.
 
 No I/O, no locks; the clock is a parameter. Only the scheduling thread uses it. Start with
-`bayplan.queue.scheduling_queue`; `bayplan.queue.places` shows where a Pod can be.
+`bayplan.queue.scheduling_queue`; `bayplan.queue.states` shows where a Pod can be.
 """
 
 from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
-from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
 from bayplan.queue.settings import QueueSettings, QueueStatistics
+from bayplan.queue.states import QueueState
 
 __all__ = [
     "HintTable",
-    "Place",
     "QueueSettings",
+    "QueueState",
     "QueueStatistics",
     "QueuedPod",
     "SchedulingQueue",

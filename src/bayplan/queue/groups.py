@@ -57,8 +57,8 @@ class QueuedGroups:
         return len(self._entries)
 
     def counts(self) -> dict[str, int]:
-        """How many groups are in each place; any thread may ask."""
-        return Counter(str(entry.place) for entry in self)
+        """How many groups are in each state; any thread may ask."""
+        return Counter(str(entry.state) for entry in self)
 
     def waits_with_group(self, queued: QueuedPod) -> bool:
         """Whether the Pod has to wait for its group."""

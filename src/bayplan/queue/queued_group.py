@@ -11,8 +11,8 @@ from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
-from bayplan.queue.places import Place
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.states import QueueState
 
 
 class QueuedGroup(QueuedPod):
@@ -20,7 +20,7 @@ class QueuedGroup(QueuedPod):
 
     Attributes:
         key: ``namespace/name`` of the group.
-        members: by uid, its Pods that wait for a node; each is in the place `Place.GROUPED`.
+        members: by uid, its Pods that wait for a node; each is in the state `QueueState.GROUPED`.
         scheduled: by sub-group, how many Pods of the group have nodes.
         held: by uid, what holds Pods of the group back that hold the group back with them.
         pod: one of them, which stands for the group in the order of the queue; after a rejection,
@@ -132,7 +132,7 @@ class QueuedGroup(QueuedPod):
     @property
     def is_gathering(self) -> bool:
         """Whether Pods are missing or gated; False if the group only waits for victims to leave."""
-        return self.place is Place.GATED and (
+        return self.state is QueueState.GATED and (
             self.gating_plugin == self.plugin.name or bool(self.held)
         )
 

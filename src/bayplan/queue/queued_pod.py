@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bayplan.api.pod import Pod
 from bayplan.framework.room import Leaving
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 
 NONE: frozenset[str] = frozenset()
 
@@ -17,7 +17,7 @@ class QueuedPod:
     Attributes:
         pod: the Pod; replaced when it is updated, but never while it is in flight.
         uid: the Pod's uid, which never changes.
-        place: where it is; see `bayplan.queue.places`.
+        state: where it is; see `bayplan.queue.states`.
         timestamp: when it entered the queue last.
         attempts: how often it was popped.
         unschedulable_count: attempts that ended in a rejection; they lengthen the backoff.
@@ -51,8 +51,8 @@ class QueuedPod:
         "initial_attempt_timestamp",
         "least_backoff",
         "pending_plugins",
-        "place",
         "pod",
+        "state",
         "timestamp",
         "uid",
         "unschedulable_count",
@@ -66,7 +66,7 @@ class QueuedPod:
     def __init__(self, pod: Pod, now: float) -> None:
         self.pod = pod
         self.uid = pod.uid
-        self.place = Place.OUTSIDE
+        self.state = QueueState.OUTSIDE
         self.timestamp = now
         self.attempts = 0
         self.unschedulable_count = 0
@@ -116,4 +116,4 @@ class QueuedPod:
         self.was_flushed_from_unschedulable = False
 
     def __repr__(self) -> str:
-        return f"QueuedPod({self.pod.key}, {self.place.value}, attempts={self.attempts})"
+        return f"QueuedPod({self.pod.key}, {self.state.value}, attempts={self.attempts})"

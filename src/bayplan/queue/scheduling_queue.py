@@ -3,7 +3,7 @@
 Messages of the inbox add and change Pods and bring cluster events; the scheduling cycle pops Pods
 and returns those that failed. Invariants:
 
-- A Pod is in exactly one of the places that `bayplan.queue.places` draws, and `PodPlaces` holds it
+- A Pod is in exactly one of the states that `bayplan.queue.states` draws, and `PodStates` holds it
   there.
 - Every popped Pod ends in exactly one call of `add_unschedulable_if_not_present` or `done`.
 - No event is missed: an event while a Pod is in flight is replayed when the Pod returns.
@@ -36,12 +36,12 @@ from bayplan.queue.hints import QueueingStrategy
 from bayplan.queue.holds import Holds, timeout_of
 from bayplan.queue.in_flight import Flight, SeenEvent
 from bayplan.queue.nominator import Nominator
-from bayplan.queue.places import GROUP_MOVES, GroupMove, MemberEvent, Place
-from bayplan.queue.pod_places import PodPlaces
+from bayplan.queue.pod_states import PodStates
 from bayplan.queue.policy import NO_POLICY, QueuePolicy
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueStatistics
+from bayplan.queue.states import GROUP_MOVES, GroupMove, MemberEvent, QueueState
 from bayplan.queue.unschedulable import WaitKey
 from bayplan.telemetry.instrument import Instrument
 
@@ -83,7 +83,7 @@ class SchedulingQueue:
         self._holds = Holds(clock)
         self._gate = Gate(policy.pre_enqueue, self._holds)
         self.groups = QueuedGroups(policy.groups, group_of)
-        self._places = PodPlaces(
+        self._states = PodStates(
             policy.sort_key,
             clock,
             self._settings,
@@ -101,21 +101,21 @@ class SchedulingQueue:
         self._settings, self._hints = policy.settings, policy.hints
         self._holds.clear()
         self._gate = Gate(policy.pre_enqueue, self._holds)
-        self._places.reorder(policy.sort_key, policy.turns, policy.settings)
+        self._states.reorder(policy.sort_key, policy.turns, policy.settings)
         event = update_events.CONFIGURATION_RELOADED
         members = [m for group in self.groups for m in self._dissolve(group)]
         self.groups.adopt(policy.groups)
         for queued in members:
-            self._let_in(queued, Place.ACTIVE, event.label)
-        for queued in (*self._places.gated, *self._places.unschedulable):
+            self._let_in(queued, QueueState.ACTIVE, event.label)
+        for queued in (*self._states.gated, *self._states.unschedulable):
             self._requeue(queued, QueueingStrategy.AFTER_BACKOFF, event.label)
-        for queued in (*self._places.active, *self._places.backoff):
+        for queued in (*self._states.active, *self._states.backoff):
             self._ask_gate(queued)
             if queued.gating_plugin:
-                self._places.move(queued, Place.GATED, event.label)
+                self._states.move(queued, QueueState.GATED, event.label)
             elif self.groups.waits_with_group(queued):
                 self._enter_group(queued, event.label)
-        self._places.in_flight.record(event, None, None)
+        self._states.in_flight.record(event, None, None)
 
     # The scheduling cycle
 
@@ -125,19 +125,19 @@ class SchedulingQueue:
         While no Pod is active, a rejected one is taken before its backoff has ended. A Pod that has
         become ready by itself waits with its group instead if that has lost its nodes meanwhile.
         """
-        while (queued := self._places.pop(update_events.POP_FROM_BACKOFF_Q)) is not None:
+        while (queued := self._states.pop(update_events.POP_FROM_BACKOFF_Q)) is not None:
             if not self.groups.waits_with_group(queued):
                 queued.attempts += 1
                 return queued
-            self._places.rejected(queued)
+            self._states.rejected(queued)
             self._enter_group(queued, update_events.ASSIGNED_POD_DELETE.label)
         return None
 
     def done(self, uid: str) -> None:
         """The Pod in flight needs nothing more from the queue; unknown ones are ignored."""
-        flight = self._places.in_flight.get(uid)
+        flight = self._states.in_flight.get(uid)
         if flight is not None:
-            self._places.leave(flight.queued)
+            self._states.leave(flight.queued)
 
     def add_unschedulable_if_not_present(
         self,
@@ -146,7 +146,7 @@ class SchedulingQueue:
         pending_plugins: Iterable[str] = (),
         *,
         full_backoff: bool = False,
-    ) -> Place:
+    ) -> QueueState:
         """The attempt of a Pod in flight failed: take it back.
 
         No plugins at all mean that the attempt ended in an error. ``queued.pod`` is the newest
@@ -160,30 +160,30 @@ class SchedulingQueue:
         Raises:
             LookupError: the Pod is not in flight.
         """
-        flight = self._places.in_flight.get(queued.uid)
+        flight = self._states.in_flight.get(queued.uid)
         if flight is None:
             raise LookupError(f"{queued} is not in flight")
         if flight.latest is None:
-            self._places.leave(queued)
-            return queued.place
+            self._states.leave(queued)
+            return queued.state
         if queued.pod is not flight.latest:
             queued.pod = flight.latest
-            self._places.changed(queued)
+            self._states.changed(queued)
         queued.attempt_failed(
             self._clock(), unschedulable_plugins, pending_plugins, full_backoff=full_backoff
         )
-        self._places.rejected(queued)
+        self._states.rejected(queued)
         strategy = self._strategy_after(flight)
         self._requeue(queued, strategy, update_events.SCHEDULE_ATTEMPT_FAILURE)
-        return queued.place
+        return queued.state
 
     def _strategy_after(self, flight: Flight) -> QueueingStrategy:
         """The strongest strategy for the events during the Pod's attempt."""
         queued = flight.queued
-        if not queued.rejectors or self._places.in_flight.missed_any(flight):
+        if not queued.rejectors or self._states.in_flight.missed_any(flight):
             return QueueingStrategy.AFTER_BACKOFF
         strongest = QueueingStrategy.SKIP
-        for seen in self._places.in_flight.events_since_pop(flight):
+        for seen in self._states.in_flight.events_since_pop(flight):
             strategy = self._hints.strategy(queued, *seen)
             if strategy is QueueingStrategy.IMMEDIATELY:
                 return strategy
@@ -197,7 +197,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A Pod without a node has appeared; one that is there already is updated."""
-        known = self._places.pods.get(pod.uid)
+        known = self._states.pods.get(pod.uid)
         if known is None:
             self._enter(pod)
         else:
@@ -209,14 +209,14 @@ class SchedulingQueue:
             self.delete(old)
             self.add(new)
             return
-        flight = self._places.in_flight.get(new.uid)
+        flight = self._states.in_flight.get(new.uid)
         if flight is not None:
             flight.latest = new
             flight.own += (
                 SeenEvent(e, old, new) for e in update_events.pod_update_events(old, new)
             )
             return
-        queued = self._places.pods.get(new.uid)
+        queued = self._states.pods.get(new.uid)
         if queued is None:
             self._enter(new)
         else:
@@ -231,17 +231,17 @@ class SchedulingQueue:
         if why := timeout_of(pod):
             self._holds.add(pod, why)
         event = update_events.UNSCHEDULED_POD_ADD.label
-        self._let_in(QueuedPod(pod, self._clock()), Place.ACTIVE, event)
+        self._let_in(QueuedPod(pod, self._clock()), QueueState.ACTIVE, event)
 
     def _update_queued(self, queued: QueuedPod, old: Pod, new: Pod) -> None:
-        if queued.place is Place.GROUPED:
+        if queued.state is QueueState.GROUPED:
             self._update_member(queued, old, new)
             return
         self._replace(queued, new)
-        if queued.place is Place.ACTIVE:
-            self._places.active.update(queued)
-        elif queued.place is Place.BACKOFF:
-            self._places.backoff.update(queued)
+        if queued.state is QueueState.ACTIVE:
+            self._states.active.update(queued)
+        elif queued.state is QueueState.BACKOFF:
+            self._states.backoff.update(queued)
         elif queued.gating_plugin == PLUGIN_TIMEOUT and self._holds.of(new) is None:
             self._requeue(queued, QueueingStrategy.AFTER_BACKOFF, PLUGIN_TIMEOUT)
         else:
@@ -252,20 +252,20 @@ class SchedulingQueue:
     def hold(self, pod: Pod, reason: str) -> None:
         """Hold a Pod after a plugin did not return, and Pods like it; see `Holds`."""
         self._holds.add(pod, reason)
-        for queued in list(self._places.pods.values()):
+        for queued in list(self._states.pods.values()):
             if isinstance(queued, QueuedGroup) or self._holds.of(queued.pod) is None:
                 continue
-            if queued.place is Place.GROUPED:
+            if queued.state is QueueState.GROUPED:
                 self._leave_group(queued)
-            if queued.place is not Place.IN_FLIGHT:
+            if queued.state is not QueueState.IN_FLIGHT:
                 self._ask_gate(queued)
-                self._places.move(queued, Place.GATED, PLUGIN_TIMEOUT)
+                self._states.move(queued, QueueState.GATED, PLUGIN_TIMEOUT)
                 self._gate_group(queued)
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         self.nominator.update(queued.pod, pod)
         queued.pod = pod
-        self._places.changed(queued)
+        self._states.changed(queued)
 
     def delete(self, pod: Pod, *, bound: bool = False) -> None:
         """The Pod was deleted, or ``bound`` by any scheduler: it must not be tried any more.
@@ -275,8 +275,8 @@ class SchedulingQueue:
         """
         nominated = self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
         self.nominator.remove(pod.uid)
-        queued = self._places.pods.get(pod.uid)
-        flight = self._places.in_flight.get(pod.uid)
+        queued = self._states.pods.get(pod.uid)
+        flight = self._states.in_flight.get(pod.uid)
         if flight is not None:
             flight.latest = None
             return
@@ -313,7 +313,7 @@ class SchedulingQueue:
         interest = self._hints.interest(event)
         if not interest.hints and not event.wildcard:
             return
-        gated, unschedulable = self._places.gated, self._places.unschedulable
+        gated, unschedulable = self._states.gated, self._states.unschedulable
         if event.wildcard:
             pods = [*gated, *unschedulable]
         else:
@@ -327,7 +327,7 @@ class SchedulingQueue:
             pods = list(filter(precheck, pods))
         for queued, strategy in self._hints.woken(event, old, new, pods):
             self._requeue(queued, strategy, event.label)
-        self._places.in_flight.record(event, old, new)
+        self._states.in_flight.record(event, old, new)
 
     def assigned_pod_added(self, pod: Pod) -> None:
         """A Pod was bound, by any scheduler."""
@@ -362,29 +362,29 @@ class SchedulingQueue:
         One that waits with its group stands for the whole of it.
         """
         for pod in pods:
-            queued = self._places.pods.get(pod.uid)
-            if queued is not None and queued.place is Place.GROUPED:
+            queued = self._states.pods.get(pod.uid)
+            if queued is not None and queued.state is QueueState.GROUPED:
                 queued = self.groups.entry_of_pod(queued.pod)
-            if queued is None or queued.place is Place.ACTIVE:
+            if queued is None or queued.state is QueueState.ACTIVE:
                 continue
-            flight = self._places.in_flight.get(queued.uid)
+            flight = self._states.in_flight.get(queued.uid)
             if flight is not None:
                 flight.own.append(SeenEvent(update_events.FORCE_ACTIVATE, None, pod))
             else:
-                self._let_in(queued, Place.ACTIVE, update_events.FORCE_ACTIVATE.label)
+                self._let_in(queued, QueueState.ACTIVE, update_events.FORCE_ACTIVATE.label)
 
     # Time
 
     def next_timer(self) -> float | None:
         """Seconds until `flush` has something to do; None while nothing waits for time."""
         due = []
-        completion = self._places.backoff.next_completion()
+        completion = self._states.backoff.next_completion()
         if completion is not None:
             due.append(completion)
-        oldest = self._places.unschedulable.oldest()
+        oldest = self._states.unschedulable.oldest()
         if oldest is not None:
             due.append(max(self._next_leftover, self._leftover_time(oldest)))
-        if self._places.gated:
+        if self._states.gated:
             due.append(self._next_leftover)
         return max(min(due) - self._clock(), 0.0) if due else None
 
@@ -397,17 +397,17 @@ class SchedulingQueue:
 
     def flush_backoff_completed(self) -> None:
         """Activate the Pods whose backoff has ended."""
-        for queued in self._places.backoff.pop_completed():
-            self._let_in(queued, Place.ACTIVE, update_events.BACKOFF_COMPLETE)
+        for queued in self._states.backoff.pop_completed():
+            self._let_in(queued, QueueState.ACTIVE, update_events.BACKOFF_COMPLETE)
 
     def flush_unschedulable_leftover(self) -> None:
         """Wake the Pods that have been unschedulable for too long, and ask gated ones again."""
         now = self._clock()
-        while (oldest := self._places.unschedulable.oldest()) and now >= self._leftover_time(
+        while (oldest := self._states.unschedulable.oldest()) and now >= self._leftover_time(
             oldest
         ):
             self._flush(oldest, now)
-        for queued in [q for q in self._places.gated if now >= self._leftover_time(q)]:
+        for queued in [q for q in self._states.gated if now >= self._leftover_time(q)]:
             self._flush(queued, now)
 
     def _flush(self, queued: QueuedPod, now: float) -> None:
@@ -430,39 +430,39 @@ class SchedulingQueue:
         if strategy is QueueingStrategy.SKIP:
             return False
         self._requeue(queued, strategy, event.label)
-        return queued.place is not Place.GATED
+        return queued.state is not QueueState.GATED
 
     def _requeue(self, queued: QueuedPod, strategy: QueueingStrategy, event: str) -> None:
         if strategy is QueueingStrategy.SKIP and not self.groups.waits_with_group(queued):
-            self._places.move(queued, Place.UNSCHEDULABLE, event)
-        elif strategy is QueueingStrategy.AFTER_BACKOFF and self._places.backoff.is_backing_off(
+            self._states.move(queued, QueueState.UNSCHEDULABLE, event)
+        elif strategy is QueueingStrategy.AFTER_BACKOFF and self._states.backoff.is_backing_off(
             queued
         ):
-            self._let_in(queued, Place.BACKOFF, event)
+            self._let_in(queued, QueueState.BACKOFF, event)
         else:
-            self._let_in(queued, Place.ACTIVE, event)
+            self._let_in(queued, QueueState.ACTIVE, event)
 
-    def _let_in(self, queued: QueuedPod, place: Place, event: str) -> Place:
-        """Move the Pod to ``place`` unless a PreEnqueue plugin gates it; returns the place.
+    def _let_in(self, queued: QueuedPod, state: QueueState, event: str) -> QueueState:
+        """Move the Pod to ``state`` unless a PreEnqueue plugin gates it; returns the state.
 
         A Pod that comes from backoff has been asked about on the way in.
         """
-        if queued.place is not Place.BACKOFF:
+        if queued.state is not QueueState.BACKOFF:
             self._ask_gate(queued)
         if queued.gating_plugin:
-            place = Place.GATED
+            state = QueueState.GATED
             queued.was_flushed_from_unschedulable = False
             self._gate_group(queued)
         elif self.groups.waits_with_group(queued) and not (
-            place is Place.BACKOFF and self._backs_off_alone(queued)
+            state is QueueState.BACKOFF and self._backs_off_alone(queued)
         ):
             self._enter_group(queued, event)
-            return queued.place
+            return queued.state
         queued.completes_group = self.groups.completes_group(queued)
-        if place is Place.ACTIVE and queued.initial_attempt_timestamp is None:
+        if state is QueueState.ACTIVE and queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
-        self._places.move(queued, place, event)
-        return place
+        self._states.move(queued, state, event)
+        return state
 
     def _backs_off_alone(self, queued: QueuedPod) -> bool:
         """Whether a Pod of a group backs off by itself after an error: others wait without one.
@@ -472,9 +472,9 @@ class SchedulingQueue:
         in flight takes its Pods back first.
         """
         entry = self.groups.entry_of_pod(queued.pod)
-        if entry is None or entry.place is Place.IN_FLIGHT or queued.rejectors:
+        if entry is None or entry.state is QueueState.IN_FLIGHT or queued.rejectors:
             return False
-        return entry.place is not Place.BACKOFF or bool(entry.rejectors)
+        return entry.state is not QueueState.BACKOFF or bool(entry.rejectors)
 
     def _ask_gate(self, queued: QueuedPod) -> None:
         if isinstance(queued, QueuedGroup):
@@ -487,26 +487,26 @@ class SchedulingQueue:
         if logs.enabled(2) and (plugin, reason) != (queued.gating_plugin, queued.gating_reason):
             text = "Pod is held by a PreEnqueue plugin" if plugin else "Pod is held no longer"
             log.info(text, v=2, pod=queued.pod.key, plugin=plugin, reason=reason)
-        self._places.gate(queued, plugin)
+        self._states.gate(queued, plugin)
         queued.gating_reason = reason
 
     # Groups
 
     def _enter_group(self, queued: QueuedPod, event: str) -> None:
         """The Pod waits with its group; the group may be complete now."""
-        self._places.move(queued, Place.GROUPED, event)
+        self._states.move(queued, QueueState.GROUPED, event)
         entry = self.groups.add_member(queued, self._clock())
-        if entry.place is Place.OUTSIDE and self.groups.has_begun(entry.key):
+        if entry.state is QueueState.OUTSIDE and self.groups.has_begun(entry.key):
             self._gather_singles(entry, event)
         self._move_group(entry, MemberEvent.CAME, queued, event)
 
     def _gather_singles(self, entry: QueuedGroup, event: str) -> None:
         """Single Pods join their sub-group again after its last Pod with a node is gone."""
-        places = self._places
-        for queued in (*places.active, *places.backoff, *places.unschedulable):
+        states = self._states
+        for queued in (*states.active, *states.backoff, *states.unschedulable):
             mine = self.groups.group_of(queued.pod)[1] == entry.key
             if mine and self.groups.waits_with_group(queued):
-                places.move(queued, Place.GROUPED, event)
+                states.move(queued, QueueState.GROUPED, event)
                 self.groups.add_member(queued, self._clock())
 
     def _gate_group(self, queued: QueuedPod) -> None:
@@ -533,15 +533,15 @@ class SchedulingQueue:
             self._move_group(entry, MemberEvent.WENT, queued, "PodUpdate")
         else:
             self._leave_group(queued)
-            self._let_in(queued, Place.ACTIVE, update_events.UNSCHEDULED_POD_ADD.label)
+            self._let_in(queued, QueueState.ACTIVE, update_events.UNSCHEDULED_POD_ADD.label)
             entry = self.groups.entry_of_pod(new)
-        if entry is not None and entry.place is Place.UNSCHEDULABLE:
+        if entry is not None and entry.state is QueueState.UNSCHEDULABLE:
             for change in update_events.pod_update_events(old, new):
                 if self._wake(entry, change, old, new):
                     break
 
     def _leave(self, queued: QueuedPod) -> None:
-        self._places.leave(queued)
+        self._states.leave(queued)
         self._leave_group(queued)
 
     def _leave_group(self, queued: QueuedPod) -> None:
@@ -556,10 +556,10 @@ class SchedulingQueue:
         self, entry: QueuedGroup, happened: MemberEvent, member: QueuedPod, event: str
     ) -> None:
         """The group waits elsewhere, or gathers again, after what happened to a member."""
-        move = GROUP_MOVES[happened][entry.place]
+        move = GROUP_MOVES[happened][entry.state]
         if move is GroupMove.LET_IN:
-            waits = entry.attempts and self._places.backoff.is_backing_off(entry)
-            self._let_in(entry, Place.BACKOFF if waits else Place.ACTIVE, event)
+            waits = entry.attempts and self._states.backoff.is_backing_off(entry)
+            self._let_in(entry, QueueState.BACKOFF if waits else QueueState.ACTIVE, event)
         elif move is GroupMove.RETRY:
             # A Pod whose binding failed held room when others of its shape were rejected.
             held_room = member.consecutive_errors_count > 0
@@ -568,13 +568,13 @@ class SchedulingQueue:
         elif move is GroupMove.ASK:
             self._ask_gate(entry)
             if entry.gating_plugin:
-                self._places.move(entry, Place.GATED, event)
+                self._states.move(entry, QueueState.GATED, event)
 
     def _dissolve(self, entry: QueuedGroup) -> list[QueuedPod]:
         """Remove the members, and the group's entry unless in flight; returns the members."""
         members = [m for uid in list(entry.members) if (m := entry.drop_member(uid)) is not None]
-        if entry.place is not Place.IN_FLIGHT:
-            self._places.leave(entry)
+        if entry.state is not QueueState.IN_FLIGHT:
+            self._states.leave(entry)
             self.groups.remove_entry(entry)
         return members
 
@@ -585,7 +585,7 @@ class SchedulingQueue:
         for queued in popped:
             if queued.initial_attempt_timestamp is None:
                 queued.initial_attempt_timestamp = entry.initial_attempt_timestamp or now
-            self._places.pop_grouped(queued)
+            self._states.pop_grouped(queued)
         return popped
 
     def group_member_bound(self, pod: Pod) -> None:
@@ -595,32 +595,32 @@ class SchedulingQueue:
             if (
                 entry is None
                 or entry.plugin.policy.collects is Collects.ALWAYS
-                or entry.place is Place.IN_FLIGHT
+                or entry.state is QueueState.IN_FLIGHT
             ):
                 return
             waits = self.groups.waits_with_group
             for queued in [m for m in entry.members.values() if not waits(m)]:
                 self._leave_group(queued)
-                self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+                self._let_in(queued, QueueState.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
     def group_ended(self, entry: QueuedGroup) -> None:
         """Every Pod of a group in flight has come back; at least one is bound, or none is left."""
-        self._places.leave(entry)
+        self._states.leave(entry)
         self.groups.remove_entry(entry)
         for queued in list(entry.members.values()):
-            self._let_in(queued, Place.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
+            self._let_in(queued, QueueState.ACTIVE, update_events.ASSIGNED_POD_ADD.label)
 
     def group_placed(self, entry: QueuedGroup) -> None:
         """Some Pods of a group in flight were placed: the others are tried again at once."""
         if not entry.members:
-            self._places.leave(entry)
+            self._states.leave(entry)
             self.groups.remove_entry(entry)
             return
         entry.pod = next(iter(entry.members.values())).pod
         entry.unschedulable_count = entry.consecutive_errors_count = 0
         entry.unschedulable_plugins = entry.pending_plugins = frozenset()
         entry.backoff_expiration = entry.leaving = None
-        self._let_in(entry, Place.ACTIVE, update_events.SCHEDULE_ATTEMPT_FAILURE)
+        self._let_in(entry, QueueState.ACTIVE, update_events.SCHEDULE_ATTEMPT_FAILURE)
 
     def group_rejected(
         self,
@@ -628,7 +628,7 @@ class SchedulingQueue:
         pods: Sequence[Pod],
         plugins: Iterable[str],
         leaving: Leaving | None = None,
-    ) -> Place:
+    ) -> QueueState:
         """A group in flight cannot be placed, or could not be bound: it is taken back.
 
         Args:
@@ -645,51 +645,51 @@ class SchedulingQueue:
         if plugin is not entry.plugin or not stays:
             # The group has begun meanwhile, or a reload has another plugin or none place it.
             self.group_ended(entry)
-            return Place.OUTSIDE
-        flight = self._places.in_flight.get(entry.uid)
+            return QueueState.OUTSIDE
+        flight = self._states.in_flight.get(entry.uid)
         assert flight is not None
         flight.latest = pods[0] if pods else next(iter(entry.members.values())).pod
         entry.also_rejected = tuple(pods[1:])
         entry.leaving = leaving
-        place = self.add_unschedulable_if_not_present(
+        state = self.add_unschedulable_if_not_present(
             entry, plugins, full_backoff=entry.least_backoff > 0
         )
-        if place is not Place.GATED and entry.gathering() is not None:
+        if state is not QueueState.GATED and entry.gathering() is not None:
             self._ask_gate(entry)
-            self._places.move(entry, Place.GATED, update_events.SCHEDULE_ATTEMPT_FAILURE)
-        return entry.place
+            self._states.move(entry, QueueState.GATED, update_events.SCHEDULE_ATTEMPT_FAILURE)
+        return entry.state
 
     # Looking in
 
     def listen(self, listener: QueueListener) -> Subscription:
         """See `bayplan.cache.queued_pods.QueuedPods`."""
-        return self._places.listeners.add(listener)
+        return self._states.listeners.add(listener)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._places.pods
+        return uid in self._states.pods
 
     def get(self, uid: str) -> QueuedPod | None:
         """The Pod, wherever it is."""
-        return self._places.pods.get(uid)
+        return self._states.pods.get(uid)
 
     def waiting_pods(self) -> Iterator[Pod]:
         """Every Pod of the queue, including Pods in flight."""
-        return (q.pod for q in self._places.pods.values() if not isinstance(q, QueuedGroup))
+        return (q.pod for q in self._states.pods.values() if not isinstance(q, QueuedGroup))
 
-    def pending_pods(self) -> dict[Place, list[QueuedPod]]:
-        """All Pods by place, those in flight included; for the debugger and explanations."""
-        return {place: list(part) for place, part in self._places.parts.items()}
+    def pending_pods(self) -> dict[QueueState, list[QueuedPod]]:
+        """All Pods by state, those in flight included; for the debugger and explanations."""
+        return {state: list(part) for state, part in self._states.parts.items()}
 
     def entity_counts(self) -> dict[tuple[str, ...], int]:
         """The metric scheduler_queued_entities by queue and type; any thread may ask."""
         groups = self.groups.counts()
         return {
-            (place, kind): count
-            for place, entries in self._places.counts().items()
-            if place != Place.GROUPED
+            (state, kind): count
+            for state, entries in self._states.counts().items()
+            if state != QueueState.GROUPED
             for kind, count in (
-                ("pod", max(entries - groups.get(place, 0), 0)),
-                ("podgroup", groups.get(place, 0)),
+                ("pod", max(entries - groups.get(state, 0), 0)),
+                ("podgroup", groups.get(state, 0)),
             )
         }
 
@@ -703,26 +703,26 @@ class SchedulingQueue:
         counts = {queue: count for (queue, kind), count in entities if kind == "pod"}
         counts |= {"pending": 0, "incomplete": 0}
         for entry in self.groups:
-            if entry.place is Place.IN_FLIGHT:
+            if entry.state is QueueState.IN_FLIGHT:
                 queue = "pending"
             else:
-                queue = "incomplete" if entry.group is None else str(entry.place)
+                queue = "incomplete" if entry.group is None else str(entry.state)
             counts[queue] += len(entry.members)
         return counts
 
     def in_flight_events(self) -> dict[str, int]:
         """The metric scheduler_inflight_events by its label ``event``; any thread may ask."""
-        return self._places.in_flight.event_counts()
+        return self._states.in_flight.event_counts()
 
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
-        return self._places.gated.counts()
+        return self._states.gated.counts()
 
     def statistics(self) -> QueueStatistics:
         """How many Pods are where."""
         return QueueStatistics(
-            **self._places.counts(),
-            in_flight=len(self._places.in_flight),
-            in_flight_events=self._places.in_flight.event_count,
+            **self._states.counts(),
+            in_flight=len(self._states.in_flight),
+            in_flight_events=self._states.in_flight.event_count,
             nominated=len(self.nominator),
         )

@@ -27,7 +27,7 @@ from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import NodeInfo, Plugin
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import Changed, Message, Removed
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.simulation.cluster import load_cluster
 from bayplan.simulation.name_order import NameOrder
 from bayplan.telemetry.metrics import Metrics
@@ -176,14 +176,14 @@ class Cluster:
         shown = self.world.handlers.pods.get(_key(pod))
         return shown.node_name if shown is not None else ""
 
-    def place(self, pod: str | PodBuilder) -> Place:
+    def state(self, pod: str | PodBuilder) -> QueueState:
         """Where the queue has the Pod; one that waits in Permit is IN_FLIGHT."""
         if isinstance(pod, PodBuilder):
             uid = pod.json["metadata"]["uid"]
         else:
             uid = self.world.handlers.pods[_key(pod)].uid
         queued = self.world.queue.get(uid)
-        return Place.OUTSIDE if queued is None else queued.place
+        return QueueState.OUTSIDE if queued is None else queued.state
 
     def waits_for(self, pod: str | PodBuilder) -> list[str]:
         """The Permit plugins that make the Pod wait."""

@@ -18,7 +18,7 @@ from tests.plugins.capacity_scheduling.world import (
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, POD_GROUP
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.plugins.capacity_scheduling import CapacityScheduling
-from bayplan.queue.places import Place
+from bayplan.queue.states import QueueState
 from bayplan.testing import Cluster, labels_are, make_node, make_pod
 from bayplan.testing.builder import Json, make_object
 
@@ -212,7 +212,7 @@ def test_what_wakes_a_rejected_pod(event: str) -> None:
     small = quota("a", {"cpu": 1}).new_version()
     cluster.add(small, quota("b", {"cpu": 1}), pod("a/p", cpu=2))
     cluster.run()
-    assert cluster.place("a/p") is Place.UNSCHEDULABLE
+    assert cluster.state("a/p") is QueueState.UNSCHEDULABLE
     match event:
         case "a-pod-goes":
             cluster.remove(running)

@@ -1,7 +1,7 @@
-"""PodPlaces: the place of every Pod in the queue. All moves happen here.
+"""PodStates: the state of every Pod in the queue. All moves happen here.
 
-A Pod is in it once, by its uid. ``queued.place`` always agrees with the part of the queue
-that holds the Pod, and only the moves of `bayplan.queue.places` are possible. Metrics are counted
+A Pod is in it once, by its uid. ``queued.state`` always agrees with the part of the queue
+that holds the Pod, and only the moves of `bayplan.queue.states` are possible. Metrics are counted
 here.
 """
 
@@ -16,10 +16,10 @@ from bayplan.framework.turns import Turns
 from bayplan.queue.backoff import BackoffQueue
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.in_flight import InFlightPods
-from bayplan.queue.places import MOVES, Place
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.settings import QueueSettings
+from bayplan.queue.states import MOVES, QueueState
 from bayplan.queue.turns import TurnQueue
 from bayplan.queue.unschedulable import (
     UnschedulablePods,
@@ -33,7 +33,7 @@ from bayplan.telemetry.instrument import Instrument
 
 
 class Part(Protocol):
-    """What holds the Pods of one place."""
+    """What holds the Pods of one state."""
 
     def add(self, queued: QueuedPod) -> None:
         """Put a Pod in."""
@@ -48,8 +48,8 @@ class Part(Protocol):
         """How many."""
 
 
-class PodPlaces:
-    """All Pods of the queue, each in its place.
+class PodStates:
+    """All Pods of the queue, each in its state.
 
     Attributes:
         pods: by uid.
@@ -73,13 +73,13 @@ class PodPlaces:
         self.gated = UnschedulablePods(gating_plugin, wait_keys)
         self.grouped = UnschedulablePods(nobody)
         self.in_flight = InFlightPods()
-        self.parts: dict[Place, Part] = {
-            Place.ACTIVE: self.active,
-            Place.BACKOFF: self.backoff,
-            Place.UNSCHEDULABLE: self.unschedulable,
-            Place.GATED: self.gated,
-            Place.GROUPED: self.grouped,
-            Place.IN_FLIGHT: self.in_flight,
+        self.parts: dict[QueueState, Part] = {
+            QueueState.ACTIVE: self.active,
+            QueueState.BACKOFF: self.backoff,
+            QueueState.UNSCHEDULABLE: self.unschedulable,
+            QueueState.GATED: self.gated,
+            QueueState.GROUPED: self.grouped,
+            QueueState.IN_FLIGHT: self.in_flight,
         }
         self._instrument = instrument
         self.listeners: Subscribers[QueueListener] = Subscribers()
@@ -91,30 +91,30 @@ class PodPlaces:
         """
         pods = list(self.active)
         self.active = PodHeap(sort_key) if turns is None else TurnQueue(sort_key, turns)
-        self.parts[Place.ACTIVE] = self.active
+        self.parts[QueueState.ACTIVE] = self.active
         for queued in pods:
             self.active.add(queued)
         self.backoff.reorder(settings.initial_backoff, settings.max_backoff, sort_key)
 
-    def move(self, queued: QueuedPod, to: Place, event: str) -> None:
-        """The Pod goes to another place, or to its first one, because of ``event``."""
-        came_from = queued.place
+    def move(self, queued: QueuedPod, to: QueueState, event: str) -> None:
+        """The Pod goes to another state, or to its first one, because of ``event``."""
+        came_from = queued.state
         assert to in MOVES[came_from], f"{queued} cannot go to {to.value}"
-        if came_from is Place.OUTSIDE:
+        if came_from is QueueState.OUTSIDE:
             self.pods[queued.uid] = queued
             self.changed(queued)
         else:
             self.parts[came_from].discard(queued)
-        queued.place = to
+        queued.state = to
         self.parts[to].add(queued)
         if to is not came_from:
             self._entered(queued, to, event)
 
-    def _entered(self, queued: QueuedPod, place: Place, event: str) -> None:
+    def _entered(self, queued: QueuedPod, state: QueueState, event: str) -> None:
         if isinstance(queued, QueuedGroup):
-            self._instrument.incoming(place.label, event, queued.pod, len(queued.members))
-        elif place is not Place.GROUPED:
-            self._instrument.incoming(place.label, event, queued.pod)
+            self._instrument.incoming(state.label, event, queued.pod, len(queued.members))
+        elif state is not QueueState.GROUPED:
+            self._instrument.incoming(state.label, event, queued.pod)
 
     def changed(self, queued: QueuedPod) -> None:
         """The Pod is new, or another version of the one that is there.
@@ -135,7 +135,7 @@ class PodPlaces:
             queued = self.backoff.pop()
             if queued is None:
                 return None
-            self._entered(queued, Place.ACTIVE, early_event)
+            self._entered(queued, QueueState.ACTIVE, early_event)
         self._take_off(queued)
         return queued
 
@@ -146,15 +146,15 @@ class PodPlaces:
 
     def _take_off(self, queued: QueuedPod) -> None:
         self._count(queued, -1)
-        queued.place = Place.IN_FLIGHT
+        queued.state = QueueState.IN_FLIGHT
         self.in_flight.add(queued)
 
     def leave(self, queued: QueuedPod) -> None:
         """The Pod goes outside, from wherever it is."""
-        if queued.place is not Place.IN_FLIGHT:
+        if queued.state is not QueueState.IN_FLIGHT:
             self._count(queued, -1)
-        self.parts[queued.place].discard(queued)
-        queued.place = Place.OUTSIDE
+        self.parts[queued.state].discard(queued)
+        queued.state = QueueState.OUTSIDE
         del self.pods[queued.uid]
         for listener in self.listeners:
             listener.pod_left(queued.uid)
@@ -176,9 +176,9 @@ class PodPlaces:
                 self._instrument.rejected(plugin, queued.profile, change)
 
     def counts(self) -> dict[str, int]:
-        """How many Pods and entries of groups each place holds, in flight excepted."""
+        """How many Pods and entries of groups each state holds, in flight excepted."""
         return {
-            place.value: len(part)
-            for place, part in self.parts.items()
-            if place is not Place.IN_FLIGHT
+            state.value: len(part)
+            for state, part in self.parts.items()
+            if state is not QueueState.IN_FLIGHT
         }
