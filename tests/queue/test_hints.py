@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.interface import Plugin
 from bayplan.queue.hints import HintTable, QueueingStrategy, registrations
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.unschedulable import UnschedulablePods, rejectors
+from bayplan.queue.unschedulable import UnschedulablePods
 from bayplan.queue.update_events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 
 SKIP, AFTER_BACKOFF, IMMEDIATELY = (
@@ -161,7 +162,7 @@ def test_an_index_spares_the_hints_of_pods_that_an_event_does_not_concern(
 
     indexed = EventRegistration(NODE_ADD, hint, HintIndex(_number, _numbers))
     table = HintTable({PROFILE: [("Claims", indexed), ("Other", on(NODE_ADD))]})
-    waiting = UnschedulablePods(rejectors, table.wait_keys)
+    waiting = UnschedulablePods(attrgetter("rejectors"), table.wait_keys)
     for number in range(3):
         queued = QueuedPod(pod(f"p{number}").obj(), 0.0)
         queued.unschedulable_plugins = frozenset({"Claims"})
@@ -184,7 +185,7 @@ def _unhashable(*_: object) -> Any:
 def test_an_index_that_breaks_is_used_no_more(breaks: Any, of: str) -> None:
     index = HintIndex(breaks, _numbers) if of == "pod" else HintIndex(_number, breaks)
     table = HintTable({PROFILE: [("Claims", EventRegistration(NODE_ADD, None, index))]})
-    waiting = UnschedulablePods(rejectors, table.wait_keys)
+    waiting = UnschedulablePods(attrgetter("rejectors"), table.wait_keys)
     queued = rejected("Claims")
     waiting.add(queued)
     keys = table.interest(NODE_ADD).concerned("old", "7")

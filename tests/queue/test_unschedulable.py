@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tests.queue.support import PROFILE, pod
 
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.unschedulable import UnschedulablePods, gating_plugin, rejectors
+from bayplan.queue.unschedulable import UnschedulablePods
 
 FIT, AFFINITY, PENDING = (PROFILE, "Fit"), (PROFILE, "Affinity"), (PROFILE, "Pending")
 
@@ -21,7 +23,7 @@ def found(pods: UnschedulablePods, *plugins: tuple[str, str]) -> list[str]:
 
 
 def test_pods_are_found_by_every_plugin_that_rejected_them_and_once_only() -> None:
-    pods = UnschedulablePods(rejectors)
+    pods = UnschedulablePods(attrgetter("rejectors"))
     for queued in (
         rejected("a", "Fit"),
         rejected("b", "Fit", "Affinity"),
@@ -36,14 +38,14 @@ def test_pods_are_found_by_every_plugin_that_rejected_them_and_once_only() -> No
 
 
 def test_gated_pods_are_found_by_the_plugin_that_holds_them_alone() -> None:
-    pods = UnschedulablePods(gating_plugin)
+    pods = UnschedulablePods(lambda queued: (queued.gating_plugin,))
     pods.add(rejected("a", "Fit", "Affinity", gate="Affinity"))
     assert found(pods, FIT) == []
     assert found(pods, AFFINITY) == ["a"]
 
 
 def test_a_pod_taken_out_is_not_found_though_it_was_blamed_on_others_meanwhile() -> None:
-    pods = UnschedulablePods(rejectors)
+    pods = UnschedulablePods(attrgetter("rejectors"))
     queued = rejected("a", "Fit")
     assert not pods.discard(queued)
     pods.add(queued)
@@ -54,7 +56,7 @@ def test_a_pod_taken_out_is_not_found_though_it_was_blamed_on_others_meanwhile()
 
 
 def test_the_oldest_is_the_one_that_came_first_of_those_still_there() -> None:
-    pods = UnschedulablePods(rejectors)
+    pods = UnschedulablePods(attrgetter("rejectors"))
     assert pods.oldest() is None
     first, second = rejected("z", "Fit"), rejected("a", "Fit")
     pods.add(first)

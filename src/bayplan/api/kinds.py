@@ -246,37 +246,10 @@ CORE_KINDS: tuple[Kind[object], ...] = (NODE, NAMESPACE, POD)
 
 KINDS: dict[str, Kind[Any]] = {
     kind.name: kind
-    for kind in (
-        NODE,
-        NAMESPACE,
-        PERSISTENT_VOLUME,
-        PERSISTENT_VOLUME_CLAIM,
-        STORAGE_CLASS,
-        CSI_NODE,
-        CSI_DRIVER,
-        CSI_STORAGE_CAPACITY,
-        VOLUME_ATTACHMENT,
-        SERVICE,
-        REPLICATION_CONTROLLER,
-        REPLICA_SET,
-        STATEFUL_SET,
-        POD_DISRUPTION_BUDGET,
-        PRIORITY_CLASS,
-        RESOURCE_SLICE,
-        DEVICE_CLASS,
-        DEVICE_TAINT_RULE,
-        RESOURCE_CLAIM,
-        POD_GROUP,
-        QUEUE,
-        ELASTIC_QUOTA,
-        TOPOLOGY,
-        JOB,
-        JOB_SET,
-        LEADER_WORKER_SET,
-        POD,
-    )
+    for kind in vars().copy().values()
+    if isinstance(kind, Kind) and kind is not KUBERNETES_POD_GROUP
 } | {"PodGroup.scheduling.k8s.io": KUBERNETES_POD_GROUP}
-"""By name, all that bayplan has a type for; the second kind of one name with its group."""
+"""By name, those above: all that bayplan has a type for; the second of one name with its group."""
 
 EVENT = Kind.generic("events.k8s.io/v1", "Event", "events", namespaced=True)
 LEASE = Kind.generic("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)

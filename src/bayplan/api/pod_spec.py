@@ -20,7 +20,6 @@ class ResourceRequirements(Wire, frozen=True):
 class ContainerPort(Wire, frozen=True):
     """A port; only those with a host_port matter to scheduling."""
 
-    container_port: int = 0
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
@@ -92,7 +91,6 @@ class PodAffinityTerm(Wire, frozen=True):
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(Wire, frozen=True):
@@ -158,8 +156,6 @@ class IscsiVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
 
     iqn: str = ""
-    target_portal: str = ""
-    lun: int = 0
     read_only: bool = False
 
 
@@ -175,7 +171,6 @@ class RbdVolume(Wire, frozen=True):
 class AzureDisk(Wire, frozen=True):
     """A legacy in-tree disk; only `kind` Managed has a CSI counterpart."""
 
-    disk_name: str = ""
     kind: str | None = None
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
@@ -194,8 +189,6 @@ class PortworxVolume(Wire, frozen=True):
 
 class VsphereVolume(Wire, frozen=True):
     """A legacy in-tree disk."""
-
-    volume_path: str = ""
 
 
 class CsiVolumeSource(Wire, frozen=True):
@@ -257,12 +250,6 @@ class PodOS(Wire, frozen=True):
     name: str = ""
 
 
-class PodSecurityContext(Wire, frozen=True):
-    """The Pod-level security fields that infer a node feature."""
-
-    se_linux_change_policy: str | None = None
-
-
 class PodSpec(Wire, frozen=True):
     """The scheduling-relevant part of spec that Pods of one template share."""
 
@@ -284,7 +271,5 @@ class PodSpec(Wire, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     os: PodOS | None = None
-    security_context: PodSecurityContext | None = None
     restart_policy: str = ""
-    termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from bayplan.api.meta import LabelSelector, Object, Wire
 from bayplan.api.pod_spec import (
     AwsElasticBlockStore,
@@ -28,13 +26,6 @@ class ClaimReference(Wire, frozen=True):
     uid: str = ""
 
 
-class TypedObjectReference(Wire, frozen=True):
-    """A data source."""
-
-    kind: str = ""
-    name: str = ""
-
-
 class PersistentVolumeClaimSpec(Wire, frozen=True):
     """What a claim asks for."""
 
@@ -45,7 +36,6 @@ class PersistentVolumeClaimSpec(Wire, frozen=True):
     volume_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
-    data_source: TypedObjectReference | None = None
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True):
@@ -147,7 +137,6 @@ class CsiNodeDriver(Wire, frozen=True):
     """A driver on a node."""
 
     name: str = ""
-    node_id: str = msgspec.field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
 

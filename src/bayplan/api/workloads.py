@@ -69,5 +69,4 @@ class PriorityClass(Object, frozen=True):
     """A priority class."""
 
     value: int = 0
-    global_default: bool = False
     preemption_policy: str | None = None

@@ -35,8 +35,7 @@ def validate_args(_given: object, _path: str) -> Iterator[FieldError]:
 def _(given: args.DefaultPreemptionArgs, path: str) -> Iterator[FieldError]:
     percentage, absolute = given.min_candidate_nodes_percentage, given.min_candidate_nodes_absolute
     yield from in_range(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
-    if absolute < 0:
-        yield FieldError(f"{path}.minCandidateNodesAbsolute", "must not be negative")
+    yield from _not_negative(f"{path}.minCandidateNodesAbsolute", absolute)
     if percentage == 0 and absolute == 0:
         yield FieldError(
             f"{path}.minCandidateNodesPercentage",
@@ -142,25 +141,21 @@ def _constraint(path: str, constraint: args.TopologySpreadConstraint) -> Iterato
 
 @validate_args.register(args.VolumeBindingArgs)
 def _(given: args.VolumeBindingArgs, path: str) -> Iterator[FieldError]:
-    if given.bind_timeout_seconds < 0:
-        yield FieldError(f"{path}.bindTimeoutSeconds", "must not be negative")
+    yield from _not_negative(f"{path}.bindTimeoutSeconds", given.bind_timeout_seconds)
     yield from _shape(f"{path}.shape", given.shape or ())
 
 
 @validate_args.register(args.DynamicResourcesArgs)
 def _(given: args.DynamicResourcesArgs, path: str) -> Iterator[FieldError]:
-    if given.filter_timeout < 0:
-        yield FieldError(f"{path}.filterTimeout", "must not be negative")
+    yield from _not_negative(f"{path}.filterTimeout", given.filter_timeout)
     if given.binding_timeout < 1:
         yield FieldError(f"{path}.bindingTimeout", "must be at least 1s")
 
 
 @validate_args.register(args.CoschedulingArgs)
 def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
-    if given.permit_waiting_time_seconds < 0:
-        yield FieldError(f"{path}.permitWaitingTimeSeconds", "must not be negative")
-    if given.pod_group_backoff_seconds < 0:
-        yield FieldError(f"{path}.podGroupBackoffSeconds", "must not be negative")
+    yield from _not_negative(f"{path}.permitWaitingTimeSeconds", given.permit_waiting_time_seconds)
+    yield from _not_negative(f"{path}.podGroupBackoffSeconds", given.pod_group_backoff_seconds)
     if not 0 <= given.pod_group_reject_percentage <= 100:
         yield FieldError(f"{path}.podGroupRejectPercentage", "must be from 0 to 100")
     for i, level in enumerate(given.topology_levels):
@@ -169,22 +164,19 @@ def _(given: args.CoschedulingArgs, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.topologyLevels[{i}]", f'"{level}" is there already')
     for i, kind in enumerate(given.infer_groups):
         yield from _one_of(f"{path}.inferGroups[{i}]", kind, args.GROUP_OWNERS)
-    if given.evict_incomplete_after < 0:
-        yield FieldError(f"{path}.evictIncompleteAfter", "must not be negative")
+    yield from _not_negative(f"{path}.evictIncompleteAfter", given.evict_incomplete_after)
 
 
 @validate_args.register(args.FairShareArgs)
 def _(given: args.FairShareArgs, path: str) -> Iterator[FieldError]:
     if not 1 <= given.attempt_share <= 100:
         yield FieldError(f"{path}.attemptShare", "must be from 1 to 100")
-    if given.ageing < 0:
-        yield FieldError(f"{path}.ageing", "must not be negative")
+    yield from _not_negative(f"{path}.ageing", given.ageing)
 
 
 @validate_args.register(args.BackfillArgs)
 def _(given: args.BackfillArgs, path: str) -> Iterator[FieldError]:
-    if given.reserve_after < 0:
-        yield FieldError(f"{path}.reserveAfter", "must not be negative")
+    yield from _not_negative(f"{path}.reserveAfter", given.reserve_after)
 
 
 @validate_args.register(args.LowRiskOverCommitmentArgs)
@@ -229,6 +221,11 @@ def _label_requirement(path: str, requirement: args.Requirement) -> Iterator[Fie
         yield FieldError(f"{path}.values", f"must be one integer with operator {operator}")
     for i, value in enumerate(values):
         yield from _errors(f"{path}.values[{i}]", names.label_value(value))
+
+
+def _not_negative(path: str, value: float) -> Iterator[FieldError]:
+    if value < 0:
+        yield FieldError(path, "must not be negative")
 
 
 def in_range(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:

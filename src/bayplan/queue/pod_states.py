@@ -25,9 +25,6 @@ from bayplan.queue.unschedulable import (
     UnschedulablePods,
     WaitKeys,
     by_plugin,
-    gating_plugin,
-    nobody,
-    rejectors,
 )
 from bayplan.telemetry.instrument import Instrument
 
@@ -69,9 +66,9 @@ class PodStates:
         self.pods: dict[str, QueuedPod] = {}
         self.active: PodHeap | TurnQueue = PodHeap(sort_key)
         self.backoff = BackoffQueue(clock, settings.initial_backoff, settings.max_backoff, sort_key)
-        self.unschedulable = UnschedulablePods(rejectors, wait_keys)
-        self.gated = UnschedulablePods(gating_plugin, wait_keys)
-        self.grouped = UnschedulablePods(nobody)
+        self.unschedulable = UnschedulablePods(lambda queued: queued.rejectors, wait_keys)
+        self.gated = UnschedulablePods(lambda queued: (queued.gating_plugin,), wait_keys)
+        self.grouped = UnschedulablePods(lambda _: ())  # the group waits for plugins, not its Pods
         self.in_flight = InFlightPods()
         self.parts: dict[QueueState, Part] = {
             QueueState.ACTIVE: self.active,

@@ -28,26 +28,12 @@ def by_plugin(queued: QueuedPod, plugins: Iterable[str]) -> Iterable[WaitKey]:
     return [(profile, plugin) for plugin in plugins]
 
 
-def rejectors(queued: QueuedPod) -> Iterable[str]:
-    """An unschedulable Pod waits for every plugin that rejected the Pod."""
-    return queued.rejectors
-
-
-def gating_plugin(queued: QueuedPod) -> Iterable[str]:
-    """A gated Pod waits for its gating plugin only, not for earlier rejectors."""
-    return (queued.gating_plugin,)
-
-
-def nobody(_: QueuedPod) -> Iterable[str]:
-    """A grouped Pod waits for no plugin; the group waits instead."""
-    return ()
-
-
 class UnschedulablePods:
     """Pods in order of arrival, indexed by the plugins whose events the Pods wait for.
 
     Args:
-        waits_for: the plugins whose events a Pod waits for.
+        waits_for: the plugins whose events a Pod waits for: all that rejected it, or the one that
+            gates it, whoever rejected it before.
         wait_keys: what a Pod that waits for these plugins is found by.
     """
 
