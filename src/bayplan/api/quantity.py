@@ -6,6 +6,7 @@ Source: the "Quantity" type of the Kubernetes API reference. A number with an op
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -47,8 +48,7 @@ def parse(text: Amount) -> Fraction:
 
 
 def _ceil(amount: Fraction) -> int:
-    whole = -(-abs(amount).numerator // abs(amount).denominator)
-    return min(whole, _MAX) if amount >= 0 else max(-whole, -_MAX)
+    return min(math.ceil(amount), _MAX) if amount >= 0 else max(math.floor(amount), -_MAX)
 
 
 @lru_cache(maxsize=65536)

@@ -7,7 +7,6 @@ node reaches), `bayplan.devices.candidates` (what a request may have of it), and
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 
 from bayplan.api.node import Node
@@ -16,7 +15,7 @@ from bayplan.devices.candidates import Needs, NodeDevices, collect
 from bayplan.devices.constraints import Constraint, constraint
 from bayplan.devices.counters import Counters
 from bayplan.devices.errors import AllocationError, NodeAllocationError
-from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup, RequestShape
+from bayplan.devices.requests import ClaimShape, ClaimShapes, ClassLookup
 from bayplan.devices.result import allocation
 from bayplan.devices.search import ClaimToAllocate, DeviceChoice, DeviceSearch
 from bayplan.devices.selectors import Selectors
@@ -116,31 +115,11 @@ class Allocator:
         choices: Choices,
     ) -> list[AllocationResult]:
         """What is to be written into each claim for its choices on ``node``."""
+        row, rows = self._table.row, devices.rows
         return [
-            self._result(node, devices, claim, shape, chosen)
+            allocation(claim, shape, [(c, row(int(rows[c.position]))) for c in chosen], node.name)
             for claim, shape, chosen in zip(claims, shapes, choices, strict=True)
         ]
-
-    def _result(
-        self,
-        node: Node,
-        devices: NodeDevices,
-        claim: ResourceClaim,
-        shape: ClaimShape,
-        chosen: Sequence[DeviceChoice],
-    ) -> AllocationResult:
-        entries = [self._table.row(int(devices.rows[choice.position])) for choice in chosen]
-        shares = [str(uuid.uuid4()) if c.consumed is not None else None for c in chosen]
-        requests = [_alternative(alternatives, chosen) for alternatives in shape.requests]
-        choices = list(zip(chosen, entries, shares, strict=True))
-        return allocation(claim, requests, choices, node.name)
-
-
-def _alternative(
-    alternatives: Sequence[RequestShape], chosen: Sequence[DeviceChoice]
-) -> RequestShape:
-    """The alternative that has devices; the first where none has any."""
-    return next((c.request for c in chosen if c.request in alternatives), alternatives[0])
 
 
 def _constraints(claim: str, shape: ClaimShape) -> list[Constraint]:

@@ -19,11 +19,11 @@ import numpy as np
 from bayplan.api.resource import MAX_RESULTS
 from bayplan.cache.node_table import BoolArray
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
+from bayplan.devices.capacity import suffices
 from bayplan.devices.constraints import Constraint, MatchAttribute, lookup
 from bayplan.devices.counters import Available, Counters, draws
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.pools import CounterName, PoolId
-from bayplan.devices.quantity import quantity
 from bayplan.devices.table import DeviceState, DeviceTable
 
 Alternatives = Sequence[Candidates]
@@ -55,11 +55,7 @@ class _View:
             return False
         row = int(self.devices.rows[position])
         capacity = self.table.row(row).device.capacity
-        consumed = state.consumed or {}
-        return wanted.tolerated(position) and all(
-            amount.nano + consumed.get(name, 0) <= quantity(capacity[name].value).nano
-            for name, amount in need.items()
-        )
+        return wanted.tolerated(position) and suffices(capacity, need, state.consumed or {})
 
     def shared(self) -> BoolArray:
         """Devices that several requests can have."""

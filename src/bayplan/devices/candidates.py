@@ -18,10 +18,9 @@ from bayplan.api.node import Node
 from bayplan.api.resource import MAX_RESULTS
 from bayplan.api.selectors import SelectorError
 from bayplan.cache.node_table.column import CodeArray
-from bayplan.devices.capacity import CapacityError, Consumption, consumption
+from bayplan.devices.capacity import CapacityError, Consumption, consumption, suffices
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.pools import Pool, device_matches
-from bayplan.devices.quantity import quantity
 from bayplan.devices.requests import ClaimShape, RequestShape
 from bayplan.devices.selectors import NO, YES, Mask, Selectors
 from bayplan.devices.table import DeviceRow, DeviceTable
@@ -77,15 +76,16 @@ def _outline(
     return b"".join([*(column.tobytes() for column in columns), borders.encode()])
 
 
+_NeedKey = tuple[int, tuple[tuple[str, str], ...]]
+"""The code of a device's traits, and the requested amounts."""
+
+
 class Needs:
     """What requests consume of devices, by distinct capacity."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
-        self._known: dict[
-            tuple[int, tuple[tuple[str, str], ...]], Consumption | CapacityError | None
-        ]
-        self._known = {}
+        self._known: dict[_NeedKey, Consumption | CapacityError | None] = {}
 
     def of(self, traits: int, request: RequestShape) -> Consumption | None:
         """For a code of traits: amounts by name; None where the device is no candidate.
@@ -190,9 +190,7 @@ class Candidates:
     def _is_large_enough(self, position: int, needs: Needs) -> bool:
         need = self.need(position, needs, full_id=False)
         capacity = self._entry(position).device.capacity
-        return need is not None and all(
-            amount.nano <= quantity(capacity[name].value).nano for name, amount in need.items()
-        )
+        return need is not None and suffices(capacity, need)
 
     def _entry(self, position: int) -> DeviceRow:
         return self._table.row(int(self._devices.rows[position]))

@@ -17,6 +17,7 @@ from bayplan.devices.quantity import Quantity, of_whole, quantity
 
 Consumption = Mapping[str, Quantity]
 _MAX_INT64 = 2**63 - 1
+_NOTHING: Mapping[str, int] = {}
 _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
 
 
@@ -39,6 +40,20 @@ def consumption(
     if any(policy and _violates(amount, policy) for amount, policy in policies):
         return None
     return amounts
+
+
+def suffices(
+    capacity: Mapping[str, DeviceCapacity],
+    need: Consumption,
+    allocated: Mapping[str, int] = _NOTHING,
+    chosen: Mapping[str, int] = _NOTHING,
+) -> bool:
+    """Whether there is enough for ``need`` besides what shares consume, in steps of 1e-9."""
+    return all(
+        amount.nano + allocated.get(name, 0) + chosen.get(name, 0)
+        <= quantity(capacity[name].value).nano
+        for name, amount in need.items()
+    )
 
 
 def _consumed(name: str, capacity: DeviceCapacity, requests: Mapping[str, Amount]) -> Quantity:

@@ -6,25 +6,47 @@ search backtracks; once a device is refused, more devices would not help.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Set
-from typing import Protocol
 
 from bayplan.api.resource import Device, DeviceAttribute, DeviceConstraint, Typed
 from bayplan.devices.requests import RequestShape
 from bayplan.devices.table import DeviceRow
 
 
-class Constraint(Protocol):
+class Constraint(ABC):
     """The state of one constraint during one search."""
+
+    def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
+        self.attribute = attribute
+        self._requests = spec.requests
+
+    def covers(self, request: RequestShape) -> bool:
+        """Whether the constraint is about the request."""
+        return not self._requests or request.among(self._requests)
 
     def add(self, request: RequestShape, device: DeviceRow) -> bool:
         """Count the device in; False where it would break the constraint."""
+        if not self.covers(request):
+            return True
+        attribute = lookup(device.device, device.id.driver, self.attribute)
+        return attribute is not None and self._add(attribute.typed)
 
     def remove(self, request: RequestShape) -> None:
         """Take back the last device that was counted in for ``request``."""
+        if self.covers(request):
+            self._remove()
+
+    @abstractmethod
+    def _add(self, value: Typed | None) -> bool:
+        """Count one more value in, unless it breaks the constraint."""
+
+    @abstractmethod
+    def _remove(self) -> None:
+        """Take back the last value."""
 
 
-class MatchAttribute:
+class MatchAttribute(Constraint):
     """All devices have the same value; the first one fixes it.
 
     Attributes:
@@ -32,20 +54,12 @@ class MatchAttribute:
     """
 
     def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
-        self.attribute = attribute
+        super().__init__(spec, attribute)
         self.refused: Set[object] = frozenset()
-        self._requests = spec.requests
         self._value: Typed | None = None
         self._devices = 0
 
-    def add(self, request: RequestShape, device: DeviceRow) -> bool:
-        """See `Constraint`."""
-        if not self.covers(request):
-            return True
-        attribute = lookup(device.device, device.id.driver, self.attribute)
-        if attribute is None:
-            return False
-        value = attribute.typed
+    def _add(self, value: Typed | None) -> bool:
         if self._devices == 0:
             if value in self.refused:
                 return False
@@ -55,41 +69,25 @@ class MatchAttribute:
         self._devices += 1
         return True
 
-    def remove(self, request: RequestShape) -> None:
-        """See `Constraint`."""
-        if self.covers(request):
-            self._devices -= 1
-
-    def covers(self, request: RequestShape) -> bool:
-        """Whether the constraint is about the request."""
-        return not self._requests or request.among(self._requests)
+    def _remove(self) -> None:
+        self._devices -= 1
 
 
-class DistinctAttribute:
+class DistinctAttribute(Constraint):
     """No two devices have the same value."""
 
     def __init__(self, spec: DeviceConstraint, attribute: str) -> None:
-        self._requests = spec.requests
-        self._attribute = attribute
+        super().__init__(spec, attribute)
         self._values: list[Typed | None] = []
 
-    def add(self, request: RequestShape, device: DeviceRow) -> bool:
-        """See `Constraint`."""
-        if self._requests and not request.among(self._requests):
-            return True
-        attribute = lookup(device.device, device.id.driver, self._attribute)
-        if attribute is None:
-            return False
-        value = attribute.typed
+    def _add(self, value: Typed | None) -> bool:
         if self._values and (value is None or value in self._values):
             return False
         self._values.append(value)
         return True
 
-    def remove(self, request: RequestShape) -> None:
-        """See `Constraint`."""
-        if not self._requests or request.among(self._requests):
-            self._values.pop()
+    def _remove(self) -> None:
+        self._values.pop()
 
 
 def constraint(spec: DeviceConstraint) -> Constraint | None:

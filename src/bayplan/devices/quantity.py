@@ -7,6 +7,7 @@ status, so value and notation must both be right. Source: ``pkg/api/resource/qua
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -16,8 +17,7 @@ from bayplan.api.quantity import Amount, QuantityError, parse
 
 NANO = 10**9
 _MAX_INT64 = 2**63 - 1
-_DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-_DECIMAL_SUFFIXES[18] = "E"
+_DECIMAL_SUFFIXES = {3 * i: name for i, name in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)", re.ASCII)
 _FAST_DIGITS = {"DecimalSI": 18, "DecimalExponent": 18, "BinarySI": 15}
@@ -44,7 +44,7 @@ class Quantity(NamedTuple):
     @property
     def whole(self) -> int:
         """Whole units, rounded away from zero."""
-        return _divide_up(self.nano, NANO)
+        return _away_from_zero(Fraction(self.nano, NANO))
 
     def identical(self, other: Quantity) -> bool:
         """Whether Go's ``==`` holds, which looks at the notation too."""
@@ -68,7 +68,7 @@ def quantity(amount: Amount) -> Quantity:
     whole = whole.lstrip("0") or "0"
     notation, exponent = _suffix(suffix)
     small = _held_as_integer(whole, fraction, notation, exponent)
-    nano = _divide_up_fraction(exact * NANO)
+    nano = _away_from_zero(exact * NANO)
     if notation == "BinarySI" and not small:
         nano = max(min(nano, _MAX_INT64 * NANO), -_MAX_INT64 * NANO)
         if 0 < abs(nano) < NANO:
@@ -125,11 +125,5 @@ def _binary(units: int) -> str:
     return f"{units}{_BINARY_SUFFIXES[power]}"
 
 
-def _divide_up(number: int, divisor: int) -> int:
-    whole = -(-abs(number) // divisor)
-    return whole if number >= 0 else -whole
-
-
-def _divide_up_fraction(number: Fraction) -> int:
-    whole = -(-abs(number.numerator) // number.denominator)
-    return whole if number >= 0 else -whole
+def _away_from_zero(number: Fraction) -> int:
+    return math.ceil(number) if number >= 0 else math.floor(number)

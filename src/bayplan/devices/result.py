@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 
 from bayplan.api.meta import LabelSelectorRequirement
@@ -15,7 +16,7 @@ from bayplan.api.resource import (
 )
 from bayplan.devices.errors import AllocationError
 from bayplan.devices.nodes import NAME_FIELD
-from bayplan.devices.requests import RequestShape
+from bayplan.devices.requests import ClaimShape, RequestShape
 from bayplan.devices.search import DeviceChoice
 from bayplan.devices.table import DeviceRow
 
@@ -24,32 +25,33 @@ _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
 
 def allocation(
     claim: ResourceClaim,
-    requests: Sequence[RequestShape],
-    choices: Sequence[tuple[DeviceChoice, DeviceRow, str | None]],
+    shape: ClaimShape,
+    choices: Sequence[tuple[DeviceChoice, DeviceRow]],
     node_name: str,
 ) -> AllocationResult:
     """The allocation of one claim.
 
     Args:
         claim: the claim.
-        requests: per request of the claim the alternative that was chosen.
-        choices: the devices in order, each with its row and the id of the share, if it is one.
+        shape: what the claim asks for.
+        choices: the devices in order, each with its row.
         node_name: the node they were chosen for.
 
     Raises:
         AllocationError: a slice has more than one node selector term.
     """
+    chosen = [choice.request for choice, _ in choices]
+    # Of each request the alternative that has devices; the first where none has any.
+    requests = [next((r for r in chosen if r in listed), listed[0]) for listed in shape.requests]
     devices = DeviceAllocationResult(
-        tuple(_device(choice, entry, share) for choice, entry, share in choices),
+        tuple(_device(choice, entry) for choice, entry in choices),
         tuple(_configuration(claim, requests)),
     )
-    entries = [entry for _, entry, _ in choices]
+    entries = [entry for _, entry in choices]
     return AllocationResult(devices, _node_selector(claim, entries, node_name))
 
 
-def _device(
-    choice: DeviceChoice, entry: DeviceRow, share_id: str | None
-) -> DeviceRequestAllocationResult:
+def _device(choice: DeviceChoice, entry: DeviceRow) -> DeviceRequestAllocationResult:
     consumed = choice.consumed or {}
     return DeviceRequestAllocationResult(
         request=choice.request.full_name,
@@ -60,7 +62,7 @@ def _device(
         tolerations=choice.request.tolerations,
         binding_conditions=entry.device.binding_conditions,
         binding_failure_conditions=entry.device.binding_failure_conditions,
-        share_id=share_id,
+        share_id=None if choice.consumed is None else str(uuid.uuid4()),
         consumed_capacity={name: str(amount) for name, amount in consumed.items()},
     )
 

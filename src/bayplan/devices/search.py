@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from bayplan.api.resource import MAX_RESULTS
 from bayplan.devices.bounds import SearchBounds
 from bayplan.devices.candidates import Candidates, Needs, NodeDevices
-from bayplan.devices.capacity import Consumption
+from bayplan.devices.capacity import Consumption, suffices
 from bayplan.devices.constraints import Constraint
 from bayplan.devices.counters import Counters, draws
 from bayplan.devices.errors import AllocationError, AllocationTimeoutError
 from bayplan.devices.pools import CounterName, PoolId
-from bayplan.devices.quantity import quantity
 from bayplan.devices.requests import RequestShape
 from bayplan.devices.table import DeviceState, DeviceTable
 
@@ -315,11 +314,7 @@ class DeviceSearch:
         shares = self._shares.get(position)
         chosen = shares.consumed if shares is not None else {}
         capacity = self._entries[position].device.capacity
-        return all(
-            amount.nano + allocated.get(name, 0) + chosen.get(name, 0)
-            <= quantity(capacity[name].value).nano
-            for name, amount in need.items()
-        )
+        return suffices(capacity, need, allocated, chosen)
 
     def _constrain(self, claim: int, wanted: Candidates, position: int, *, must: bool) -> bool:
         """Count the device into all constraints of the claim, or into none."""
