@@ -10,28 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bayplan.cel import access, aggregates, calls, comprehensions
+from bayplan.cel import access, aggregates, calls, comprehensions, syntax
 from bayplan.cel.access import Code, Frame, Qualifier
 from bayplan.cel.calls import Constant
 from bayplan.cel.errors import CelError, CompileError, EvaluationError
 from bayplan.cel.functions.registry import FUNCTIONS
 from bayplan.cel.lexer import located
 from bayplan.cel.library import TYPES
-from bayplan.cel.syntax import (
-    BindMacro,
-    Call,
-    Conditional,
-    Index,
-    ListNode,
-    Literal,
-    Logic,
-    MapNode,
-    Name,
-    Node,
-    Quantifier,
-    Select,
-    Transform,
-)
+from bayplan.cel.syntax import Node
 from bayplan.cel.validation import invalid_literal
 from bayplan.cel.values import Map, Optional, TypeValue, Value
 
@@ -77,24 +63,24 @@ class _Compiler:
     def node(self, node: Node, scope: Scope) -> Code:
         """Code for any node."""
         match node:
-            case Literal():
+            case syntax.Literal():
                 return Constant(node.value)
-            case Name():
+            case syntax.Name():
                 return self.name(node, scope)
-            case Select() | Index() | Conditional():
+            case syntax.Select() | syntax.Index() | syntax.Conditional():
                 return self.attribute(node, scope)
-            case Call():
+            case syntax.Call():
                 return self.call(node, scope)
-            case Logic():
+            case syntax.Logic():
                 terms = tuple(self.node(term, scope) for term in node.terms)
                 return calls.logic(node.operator == "||", terms)
-            case ListNode():
+            case syntax.ListNode():
                 return self.list(node, scope)
-            case MapNode():
+            case syntax.MapNode():
                 return self.map(node, scope)
-            case BindMacro():
+            case syntax.BindMacro():
                 return self.bind(node, scope)
-            case Quantifier() | Transform():
+            case syntax.Quantifier() | syntax.Transform():
                 return self.comprehension(node, scope)
 
     def undeclared(self, position: int, name: str) -> Code:
@@ -104,7 +90,7 @@ class _Compiler:
 
     # -- names and access
 
-    def name(self, node: Name, scope: Scope) -> Code:
+    def name(self, node: syntax.Name, scope: Scope) -> Code:
         name = node.name.removeprefix(".")
         if name == node.name and name in scope:
             return scope[name]
@@ -122,16 +108,16 @@ class _Compiler:
         In a `branch` of a conditional, cel-go leaves the answer of has() as it is: optional, where
         the chain is.
         """
-        links: list[Select | Index] = []
-        while isinstance(node, (Select, Index)) and not _type_named(node, scope):
+        links: list[syntax.Select | syntax.Index] = []
+        while isinstance(node, (syntax.Select, syntax.Index)) and not _type_named(node, scope):
             links.insert(0, node)
             node = node.operand
-        if isinstance(node, Name) and links:
+        if isinstance(node, syntax.Name) and links:
             self.check_field(node, links[0], scope)
         before = len(self.planning)
         qualifiers = (*(self.qualifier(link, scope) for link in links), *tail)
         of_keys, self.planning[before:] = self.planning[before:], []
-        if isinstance(node, Conditional):
+        if isinstance(node, syntax.Conditional):
             condition = self.node(node.condition, scope)
             then = self.attribute(node.then, scope, qualifiers, branch=True)
             otherwise = self.attribute(node.otherwise, scope, qualifiers, branch=True)
@@ -144,8 +130,8 @@ class _Compiler:
         tests = bool(qualifiers) and qualifiers[-1].test
         return _tested(code) if tests and not branch else code
 
-    def qualifier(self, link: Select | Index, scope: Scope) -> Qualifier:
-        if isinstance(link, Select):
+    def qualifier(self, link: syntax.Select | syntax.Index, scope: Scope) -> Qualifier:
+        if isinstance(link, syntax.Select):
             return Qualifier(Constant(link.field), link.optional, link.test)
         key = self.node(link.index, scope)
         if isinstance(key, Constant):
@@ -155,18 +141,18 @@ class _Compiler:
                 self.planning.append(reason)
         return Qualifier(key, link.optional)
 
-    def check_field(self, node: Name, link: Node, scope: Scope) -> None:
+    def check_field(self, node: syntax.Name, link: Node, scope: Scope) -> None:
         if node.name.removeprefix(".") != DEVICE or node.name in scope:
             return
-        if isinstance(link, Index):
+        if isinstance(link, syntax.Index):
             message = "found no matching overload for '_[_]' applied to '(kubernetes.DRADevice)'"
             self.unknown.append((link.position, message))
-        elif isinstance(link, Select) and link.field not in FIELDS:
+        elif isinstance(link, syntax.Select) and link.field not in FIELDS:
             self.unknown.append((link.position, f"undefined field '{link.field}'"))
 
     # -- calls
 
-    def call(self, node: Call, scope: Scope) -> Code:
+    def call(self, node: syntax.Call, scope: Scope) -> Code:
         name, target = node.function.removeprefix("."), node.target
         qualified = _dotted(target).removeprefix(".")
         if qualified and f"{qualified}.{name}" in FUNCTIONS:
@@ -193,12 +179,12 @@ class _Compiler:
 
     # -- aggregates
 
-    def list(self, node: ListNode, scope: Scope) -> Code:
+    def list(self, node: syntax.ListNode, scope: Scope) -> Code:
         elements = tuple(self.node(element, scope) for element in node.elements)
         code = aggregates.make_list(elements, node.optional)
         return self.folded(code) if all(isinstance(each, Constant) for each in elements) else code
 
-    def map(self, node: MapNode, scope: Scope) -> Code:
+    def map(self, node: syntax.MapNode, scope: Scope) -> Code:
         entries = tuple(
             (self.node(key, scope), self.node(value, scope)) for key, value in node.entries
         )
@@ -222,19 +208,19 @@ class _Compiler:
         self.slots += 1
         return self.slots + 1
 
-    def bind(self, node: BindMacro, scope: Scope) -> Code:
+    def bind(self, node: syntax.BindMacro, scope: Scope) -> Code:
         value = self.node(node.value, scope)
         slot = self.slot()
         variable = comprehensions.bound_variable(slot, value)
         body = self.node(node.body, {**scope, node.variable: variable})
         return comprehensions.bind(slot, body)
 
-    def comprehension(self, node: Quantifier | Transform, scope: Scope) -> Code:
+    def comprehension(self, node: syntax.Quantifier | syntax.Transform, scope: Scope) -> Code:
         container = self.node(node.range, scope)
         slots = tuple(self.slot() for _ in node.variables)
         variables = {name: _read(slot) for name, slot in zip(node.variables, slots, strict=True)}
         inner = {**scope, **variables}
-        if isinstance(node, Transform):
+        if isinstance(node, syntax.Transform):
             condition = self.node(node.condition, inner) if node.condition else None
             result = self.node(node.result, inner)
             return comprehensions.transform(node.kind, container, slots, condition, result)
@@ -263,9 +249,9 @@ def _tested(code: Code) -> Code:
 
 def _dotted(node: Node | None) -> str:
     """The dotted name that `node` spells, else ""."""
-    if isinstance(node, Name):
+    if isinstance(node, syntax.Name):
         return node.name
-    if isinstance(node, Select) and not node.optional and not node.test:
+    if isinstance(node, syntax.Select) and not node.optional and not node.test:
         prefix = _dotted(node.operand)
         return f"{prefix}.{node.field}" if prefix else ""
     return ""
@@ -273,7 +259,7 @@ def _dotted(node: Node | None) -> str:
 
 def _type_named(node: Node, scope: Scope) -> str:
     """The type that a dotted name such as `google.protobuf.Duration` stands for, else ""."""
-    if not isinstance(node, Select):
+    if not isinstance(node, syntax.Select):
         return ""
     name = _dotted(node)
     if name.partition(".")[0] in scope:

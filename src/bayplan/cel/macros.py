@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal as OneOf
+from typing import Literal
 
-from bayplan.cel.syntax import (
-    BindMacro,
-    Call,
-    Conditional,
-    Literal,
-    MapNode,
-    Name,
-    Node,
-    Quantifier,
-    Select,
-    Transform,
-)
+from bayplan.cel import syntax
+from bayplan.cel.syntax import Node
 
 _ACCUMULATOR = "__result__"
-_QUANTIFIERS: dict[str, OneOf["all", "exists", "one"]] = {
+_QUANTIFIERS: dict[str, Literal["all", "exists", "one"]] = {
     "all": "all",
     "exists": "exists",
     "exists_one": "one",
 }
-_TRANSFORMS: dict[str, OneOf["list", "map", "entries"]] = {
+_TRANSFORMS: dict[str, Literal["list", "map", "entries"]] = {
     "transformList": "list",
     "transformMap": "map",
     "transformMapEntry": "entries",
@@ -39,7 +29,7 @@ class MacroError(Exception):
         self.position = position
 
 
-def expand(call: Call) -> Node:
+def expand(call: syntax.Call) -> Node:
     """What `call` stands for: itself, if it is no macro.
 
     Raises:
@@ -52,27 +42,29 @@ def expand(call: Call) -> Node:
         case "all" | "exists" | "exists_one" if count in (2, 3):
             names = _variables(arguments[:-1], "argument must be a simple name")
             kind = _QUANTIFIERS[call.function]
-            return Quantifier(kind, target, names, arguments[-1], call.position)
+            return syntax.Quantifier(kind, target, names, arguments[-1], call.position)
         case "existsOne" if count == 3:
             names = _variables(arguments[:-1], "argument must be a simple name")
-            return Quantifier("one", target, names, arguments[-1], call.position)
+            return syntax.Quantifier("one", target, names, arguments[-1], call.position)
         case "map" if count in (2, 3):
             names = _variables(arguments[:1])
             condition = arguments[1] if count == 3 else None
-            return Transform("list", target, names, condition, arguments[-1], call.position)
+            return syntax.Transform("list", target, names, condition, arguments[-1], call.position)
         case "filter" if count == 2:
             names = _variables(arguments[:1])
-            return Transform("list", target, names, arguments[1], arguments[0], call.position)
+            return syntax.Transform(
+                "list", target, names, arguments[1], arguments[0], call.position
+            )
         case "transformList" | "transformMap" | "transformMapEntry" if count in (3, 4):
             names = _variables(arguments[:2], "argument must be a simple name")
             condition = arguments[2] if count == 4 else None
             shape = _TRANSFORMS[call.function]
-            return Transform(shape, target, names, condition, arguments[-1], call.position)
-        case "bind" if count == 3 and isinstance(target, Name) and target.name == "cel":
+            return syntax.Transform(shape, target, names, condition, arguments[-1], call.position)
+        case "bind" if count == 3 and isinstance(target, syntax.Name) and target.name == "cel":
             name = _simple_name(
                 arguments[0], "cel.bind() variable names must be simple identifiers"
             )
-            return BindMacro(name, arguments[1], arguments[2], call.position)
+            return syntax.BindMacro(name, arguments[1], arguments[2], call.position)
         case "optMap" | "optFlatMap" if count == 2:
             return _optional(call, target)
         case "sortBy" if count == 2:
@@ -81,7 +73,7 @@ def expand(call: Call) -> Node:
 
 
 def _simple_name(argument: Node, message: str) -> str:
-    if not isinstance(argument, Name):
+    if not isinstance(argument, syntax.Name):
         raise MacroError(argument.position, message)
     return argument.name
 
@@ -100,28 +92,30 @@ def _variables(
 
 
 def _has(argument: Node) -> Node:
-    if not isinstance(argument, Select) or argument.optional or argument.test:
+    if not isinstance(argument, syntax.Select) or argument.optional or argument.test:
         raise MacroError(argument.position, "invalid argument to has() macro")
-    return Select(argument.operand, argument.field, argument.position, test=True)
+    return syntax.Select(argument.operand, argument.field, argument.position, test=True)
 
 
-def _optional(call: Call, target: Node) -> Node:
+def _optional(call: syntax.Call, target: Node) -> Node:
     message = f"{call.function}() variable name must be a simple identifier"
     name = _simple_name(call.arguments[0], message)
     at = call.position
-    body: Node = BindMacro(name, Call("value", target, (), at), call.arguments[1], at)
+    body: Node = syntax.BindMacro(name, syntax.Call("value", target, (), at), call.arguments[1], at)
     if call.function == "optMap":
-        body = Call("optional.of", None, (body,), at)
-    none = Call("optional.none", None, (), at)
-    return Conditional(Call("hasValue", target, (), at), body, none, at)
+        body = syntax.Call("optional.of", None, (body,), at)
+    none = syntax.Call("optional.none", None, (), at)
+    return syntax.Conditional(syntax.Call("hasValue", target, (), at), body, none, at)
 
 
-def _sort_by(call: Call, target: Node) -> Node:
+def _sort_by(call: syntax.Call, target: Node) -> Node:
     at = call.position
-    if isinstance(target, (Literal, MapNode)):
+    if isinstance(target, (syntax.Literal, syntax.MapNode)):
         message = "sortBy can only be applied to a list, identifier, comprehension, call or select"
         raise MacroError(target.position, f"{message} expression")
-    elements = Name("@elements", at)
+    elements = syntax.Name("@elements", at)
     names = _variables(call.arguments[:1])
-    keys = Transform("list", elements, names, None, call.arguments[1], at)
-    return BindMacro("@elements", target, Call("@sortByAssociatedKeys", elements, (keys,), at), at)
+    keys = syntax.Transform("list", elements, names, None, call.arguments[1], at)
+    return syntax.BindMacro(
+        "@elements", target, syntax.Call("@sortByAssociatedKeys", elements, (keys,), at), at
+    )

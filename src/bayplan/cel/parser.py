@@ -10,22 +10,11 @@ from collections.abc import Callable
 from typing import Final, NoReturn, TypeVar
 from typing import Literal as OneOf
 
-from bayplan.cel import literals
+from bayplan.cel import literals, syntax
 from bayplan.cel.errors import CompileError
 from bayplan.cel.lexer import Token, fail, tokens
 from bayplan.cel.macros import MacroError, expand
-from bayplan.cel.syntax import (
-    Call,
-    Conditional,
-    Index,
-    ListNode,
-    Literal,
-    Logic,
-    MapNode,
-    Name,
-    Node,
-    Select,
-)
+from bayplan.cel.syntax import Node
 from bayplan.cel.values import Value
 
 T = TypeVar("T")
@@ -156,19 +145,19 @@ class _Parser:
         if weakest == 0 and (question := self.accept("?")):
             then = self.expression(1)
             self.expect(":")
-            left = Conditional(left, then, self.expression(), question.position)
+            left = syntax.Conditional(left, then, self.expression(), question.position)
         self.depth = depth
         return left
 
     def combine(self, operator: Token, left: Node, right: Node) -> Node:
         if operator.kind in ("&&", "||"):
-            same = isinstance(left, Logic) and left.operator == operator.kind
-            terms = left.terms if same and isinstance(left, Logic) else (left,)
+            same = isinstance(left, syntax.Logic) and left.operator == operator.kind
+            terms = left.terms if same and isinstance(left, syntax.Logic) else (left,)
             kind: OneOf["&&", "||"] = "&&" if operator.kind == "&&" else "||"
-            return Logic(kind, (*terms, right), operator.position)
+            return syntax.Logic(kind, (*terms, right), operator.position)
         self.enter()
         name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
-        return Call(name, None, (left, right), operator.position)
+        return syntax.Call(name, None, (left, right), operator.position)
 
     def operand(self) -> Node:
         """`!` or `-`, repeated any number of times, before a primary with selections and calls."""
@@ -185,11 +174,11 @@ class _Parser:
             if operator.kind == "[":
                 index = self.expression()
                 self.expect("]")
-                tree = Index(tree, index, operator.position, optional)
+                tree = syntax.Index(tree, index, operator.position, optional)
             else:
                 tree = self.selection(tree, operator, optional)
         self.depth = depth
-        return Call(f"{sign.kind}_", None, (tree,), sign.position) if count % 2 else tree
+        return syntax.Call(f"{sign.kind}_", None, (tree,), sign.position) if count % 2 else tree
 
     def at_negative_number(self) -> bool:
         following = self.tokens[self.position + 1]
@@ -200,7 +189,7 @@ class _Parser:
         field = quoted.text[1:-1] if quoted else self.expect("name").text
         if self.current.kind == "(" and not optional and not quoted:
             return self.call(field, operand)
-        return Select(operand, field, operator.position, optional)
+        return syntax.Select(operand, field, operator.position, optional)
 
     def call(self, function: str, target: Node | None) -> Node:
         position = self.expect("(").position
@@ -211,7 +200,7 @@ class _Parser:
                 break
         self.expect(")")
         try:
-            return expand(Call(function, target, tuple(arguments), position))
+            return expand(syntax.Call(function, target, tuple(arguments), position))
         except MacroError as error:
             self.fail(error.position, str(error))
 
@@ -232,8 +221,8 @@ class _Parser:
             self.expect(")")
             return tree
         if token.kind == "[":
-            return ListNode(*self.items("]", self.expression), token.position)
-        return MapNode(*self.items("}", self.entry), token.position)
+            return syntax.ListNode(*self.items("]", self.expression), token.position)
+        return syntax.MapNode(*self.items("}", self.entry), token.position)
 
     def literal(self, sign: Token | None) -> Node:
         token = self.advance()
@@ -242,7 +231,7 @@ class _Parser:
             value = _LITERALS[token.kind](f"-{token.text}" if sign else token.text)
         except ValueError as error:
             self.fail(position, str(error))
-        return Literal(value, position)
+        return syntax.Literal(value, position)
 
     def name(self) -> Node:
         """An identifier or a call; messages are the only other thing that starts with a name."""
@@ -254,7 +243,7 @@ class _Parser:
             self.fail(token.position, f"reserved identifier: {token.text}")
         if self.current.kind == "(":
             return self.call(dot + token.text, None)
-        return Name(dot + token.text, token.position)
+        return syntax.Name(dot + token.text, token.position)
 
     def at_message(self) -> bool:
         at = self.position

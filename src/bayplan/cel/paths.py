@@ -8,23 +8,11 @@ iterating it or computing a key, may read all of it.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from bayplan.cel.syntax import (
-    BindMacro,
-    Call,
-    Conditional,
-    Index,
-    ListNode,
-    Literal,
-    Logic,
-    MapNode,
-    Name,
-    Node,
-    Quantifier,
-    Select,
-    Transform,
-)
+from bayplan.cel import syntax
+from bayplan.cel.syntax import Node
 
 
 class Path(NamedTuple):
@@ -47,6 +35,7 @@ class _AnyError(Exception):
 
 # A place in the device on the way to a path: () is the device, then the kind, then the domain.
 _Place = tuple[str, ...]
+Scope: TypeAlias = dict[str, _Place | None]
 _SCALARS: Final = frozenset({"driver", "allowMultipleAllocations"})
 
 
@@ -64,31 +53,34 @@ class _Finder:
     def __init__(self) -> None:
         self.paths: set[Path] = set()
 
-    def read(self, node: Node, scope: dict[str, _Place | None]) -> None:
+    def read(self, node: Node, scope: Scope) -> None:
         """Note what `node` reads, whose value may be used in any way."""
         place = self.place(node, scope)
         if place is not None:
             raise _AnyError  # a map of the device itself
 
-    def place(self, node: Node, scope: dict[str, _Place | None]) -> _Place | None:
+    def place(self, node: Node, scope: Scope) -> _Place | None:
         """The map of the device that `node` stands for, or None; other parts of `node` are read."""
         match node:
-            case Name():
+            case syntax.Name():
                 return self.name(node, scope)
-            case Select():
+            case syntax.Select():
                 return self.step(self.place(node.operand, scope), node.field)
-            case Index():
+            case syntax.Index():
                 return self.index(node, scope)
-            case BindMacro():
+            case syntax.BindMacro():
                 value = self.place(node.value, scope)
                 return self.place(node.body, {**scope, node.variable: value})
-            case Call(function="@in"):
+            case syntax.Call(function="@in"):
                 self.membership(node, scope)
+            case syntax.Quantifier() | syntax.Transform():
+                self.macro(node, scope)
             case _:
-                self.children(node, scope)
+                for part in _parts(node):
+                    self.read(part, scope)
         return None
 
-    def name(self, node: Name, scope: dict[str, _Place | None]) -> _Place | None:
+    def name(self, node: syntax.Name, scope: Scope) -> _Place | None:
         if node.name in scope:
             return scope[node.name]
         return () if node.name.removeprefix(".") == "device" else None
@@ -104,50 +96,50 @@ class _Finder:
             return (*place, key)
         return None
 
-    def index(self, node: Index, scope: dict[str, _Place | None]) -> _Place | None:
+    def index(self, node: syntax.Index, scope: Scope) -> _Place | None:
         place = self.place(node.operand, scope)
-        if place is not None and isinstance(node.index, Literal) and type(node.index.value) is str:
+        if (
+            place is not None
+            and isinstance(node.index, syntax.Literal)
+            and type(node.index.value) is str
+        ):
             return self.step(place, node.index.value)
         self.read(node.index, scope)
         if place is not None:
             raise _AnyError
         return None
 
-    def membership(self, node: Call, scope: dict[str, _Place | None]) -> None:
+    def membership(self, node: syntax.Call, scope: Scope) -> None:
         key, container = node.arguments
         place = self.place(container, scope)
         if place is not None:
-            if len(place) != 2 or not isinstance(key, Literal) or type(key.value) is not str:
+            if len(place) != 2 or not isinstance(key, syntax.Literal) or type(key.value) is not str:
                 raise _AnyError  # which domains there are is not a path
             self.step(place, key.value)
         self.read(key, scope)
 
-    def children(self, node: Node, scope: dict[str, _Place | None]) -> None:
-        match node:
-            case Call():
-                parts = [*node.arguments, *([node.target] if node.target else [])]
-            case Logic():
-                parts = [*node.terms]
-            case Conditional():
-                parts = [node.condition, node.then, node.otherwise]
-            case ListNode():
-                parts = [*node.elements]
-            case MapNode():
-                parts = [part for entry in node.entries for part in entry]
-            case Quantifier() | Transform():
-                parts = []
-                self.macro(node, scope)
-            case _:
-                parts = []
-        for part in parts:
-            self.read(part, scope)
-
-    def macro(self, node: Quantifier | Transform, scope: dict[str, _Place | None]) -> None:
+    def macro(self, node: syntax.Quantifier | syntax.Transform, scope: Scope) -> None:
         self.read(node.range, scope)
         inner = {**scope, **dict.fromkeys(node.variables)}
-        if isinstance(node, Quantifier):
+        if isinstance(node, syntax.Quantifier):
             self.read(node.predicate, inner)
             return
         if node.condition is not None:
             self.read(node.condition, inner)
         self.read(node.result, inner)
+
+
+def _parts(node: Node) -> Sequence[Node]:
+    """The nodes in a node, but for those of macros."""
+    match node:
+        case syntax.Call():
+            return [*node.arguments, *([node.target] if node.target else [])]
+        case syntax.Logic():
+            return node.terms
+        case syntax.Conditional():
+            return [node.condition, node.then, node.otherwise]
+        case syntax.ListNode():
+            return node.elements
+        case syntax.MapNode():
+            return [part for entry in node.entries for part in entry]
+    return ()

@@ -103,7 +103,7 @@ def _to_bool(value: Value) -> bool:
             return value
     problem = _CONVERSIONS.get(type(value)) or _NAMED_CONVERSIONS.get(type_name(value))
     if isinstance(value, Extension):
-        problem = f"type conversion error from '{value.conversion_name}' to 'bool'"
+        problem = f"type conversion error from '{type(value).__name__}' to 'bool'"
     elif isinstance(value, Optional):
         problem = "optional.none() dereference"
     raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {problem}")

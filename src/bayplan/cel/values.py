@@ -81,15 +81,13 @@ class TypeValue:
 
 
 class Extension:
-    """A value of Kubernetes' own types.
+    """A value of Kubernetes' own types; each class has the name of the type in Go.
 
     Comparing it with a value of any other type is an error, where it is the left operand.
     """
 
     __slots__ = ()
     type_name: ClassVar[str]
-    go_type: ClassVar[str]
-    conversion_name: ClassVar[str]  # as errors of conversion call it
     hashable: ClassVar[bool] = True
 
     def same_type(self, other: Value) -> bool:
@@ -98,11 +96,11 @@ class Extension:
 
     def go_name(self) -> str:
         """What `%T` prints."""
-        return self.go_type
+        return f"cel.{type(self).__name__}"
 
     def equals(self, other: Any) -> bool:
         """Whether both are equal; `other` is of the same type."""
-        raise NotImplementedError
+        return bool(self == other)
 
     def text(self) -> str:
         """What `%v` prints."""

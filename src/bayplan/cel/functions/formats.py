@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from bayplan.cel.functions.registry import STRING, exactly, function, method
 from bayplan.cel.functions.urls import uri_problem
@@ -52,20 +52,14 @@ _VALUE_RULE = (
 Check = Callable[[str], list[str]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Format(Extension):
     """A named format: `check` gives what is wrong with a text."""
 
     type_name = "kubernetes.NamedFormat"
-    go_type = "cel.Format"
-    conversion_name = "Format"
     hashable = False
     name: str
-    check: Check
-
-    def equals(self, other: Any) -> bool:
-        """Whether it is the same format."""
-        return self.name == str(other.name)
+    check: Check = field(compare=False)
 
     def text(self) -> str:
         """Go prints addresses here; the name has to do."""

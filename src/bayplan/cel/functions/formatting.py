@@ -34,26 +34,37 @@ Formatter = Callable[[Value], str]
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _CLAUSE: Final = re.compile(r"%(?:\.([0-9]*))?(.?)", re.DOTALL)
 _SPECIAL_TEXTS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-_DECIMAL = "decimal clause can only be used on integers, was given {}"
-_BINARY = "only integers and bools can be formatted as binary, was given {}"
-_OCTAL = "octal clause can only be used on integers, was given {}"
 _HEX = "only integers, byte buffers, and strings can be formatted as hex, was given {}"
-_FIXED = "fixed-point clause can only be used on doubles, was given {}"
-_SCIENTIFIC = "scientific clause can only be used on doubles, was given {}"
-_TEXT = (
-    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
-    "durations, and timestamps, was given {}"
-)
 _ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
-    "s": (frozenset(TYPE_NAMES.values()) - {"optional_type"}, _TEXT),
-    "d": (frozenset({"int", "uint"}), _DECIMAL),
-    "b": (frozenset({"int", "uint", "bool"}), _BINARY),
-    "o": (frozenset({"int", "uint"}), _OCTAL),
+    "s": (
+        frozenset(TYPE_NAMES.values()) - {"optional_type"},
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
+        "types, durations, and timestamps, was given {}",
+    ),
+    "d": (
+        frozenset({"int", "uint"}),
+        "decimal clause can only be used on integers, was given {}",
+    ),
+    "b": (
+        frozenset({"int", "uint", "bool"}),
+        "only integers and bools can be formatted as binary, was given {}",
+    ),
+    "o": (
+        frozenset({"int", "uint"}),
+        "octal clause can only be used on integers, was given {}",
+    ),
     "x": (frozenset({"int", "uint", "string", "bytes"}), _HEX),
     "X": (frozenset({"int", "uint", "string", "bytes"}), _HEX),
-    "f": (frozenset({"double", "string"}), _FIXED),
-    "e": (frozenset({"double", "string"}), _SCIENTIFIC),
+    "f": (
+        frozenset({"double", "string"}),
+        "fixed-point clause can only be used on doubles, was given {}",
+    ),
+    "e": (
+        frozenset({"double", "string"}),
+        "scientific clause can only be used on doubles, was given {}",
+    ),
 }
+"""By clause, the names of the types that it takes, and what to say of others."""
 
 
 def interpolate(template: str, arguments: Sequence[Value]) -> str:
@@ -154,25 +165,32 @@ def _clause(
 
 
 def _formatter(letter: str, precision: int) -> Formatter | None:
+    if letter not in _ALLOWED:
+        return None
+
+    def checked(value: Value) -> str:
+        if type_name(value) not in _ALLOWED[letter][0]:
+            raise _refuse(letter, value)
+        return formatters[letter](value)
+
     formatters: dict[str, Formatter] = {
-        "s": string_clause,
-        "d": _decimal,
-        "b": _binary,
-        "o": _octal,
-        "x": lambda value: _hexadecimal(value, "x"),
-        "X": lambda value: _hexadecimal(value, "X"),
-        "f": lambda value: _fixed(_double(value, _FIXED), precision),
-        "e": lambda value: _scientific(_double(value, _SCIENTIFIC), precision),
+        "s": _text,
+        "d": lambda value: str(int(value)),
+        "b": lambda value: f"{int(value):b}",
+        "o": lambda value: f"{int(value):o}",
+        "x": _hexadecimal,
+        "X": lambda value: _hexadecimal(value).upper(),
+        "f": lambda value: _fixed(_double(value, letter), precision),
+        "e": lambda value: _scientific(_double(value, letter), precision),
     }
-    return formatters.get(letter)
+    return checked
 
 
-def _refuse(message: str, value: Value) -> EvaluationError:
-    return EvaluationError(message.format(type_name(value)))
+def _refuse(letter: str, value: Value) -> EvaluationError:
+    return EvaluationError(_ALLOWED[letter][1].format(type_name(value)))
 
 
-def string_clause(value: Value) -> str:
-    """`%s`."""
+def _text(value: Value) -> str:
     if type(value) in LISTS:
         return f"[{', '.join(map(_nested, value))}]"
     if isinstance(value, Map):
@@ -191,9 +209,7 @@ def string_clause(value: Value) -> str:
         return timestamp_text(value)
     if isinstance(value, Duration):
         return f"{seconds_text(value)}s"
-    if isinstance(value, TypeValue) or type(value) in (str, bool, int, Uint, float):
-        return text_of(value)
-    raise _refuse(_TEXT, value)
+    return text_of(value)
 
 
 def _nested(value: Value) -> str:
@@ -209,9 +225,9 @@ def _nested(value: Value) -> str:
     if type(value) is str:
         return quote(value)
     if type(value) is bytes:
-        return f"b{quote(string_clause(value))}"
+        return f"b{quote(_text(value))}"
     if type(value) in LISTS or isinstance(value, (Map, TypeValue, bool, int)) or value is None:
-        return string_clause(value)
+        return _text(value)
     raise EvaluationError(f"no formatting function for {type_name(value)}")
 
 
@@ -226,40 +242,16 @@ def _map_text(mapping: Map) -> str:
     return f"{{{', '.join(f'{key}:{value}' for key, value in pairs)}}}"
 
 
-def _decimal(value: Value) -> str:
-    if type(value) not in (int, Uint):
-        raise _refuse(_DECIMAL, value)
-    return str(int(value))
-
-
-def _binary(value: Value) -> str:
-    if type(value) not in (int, Uint, bool):
-        raise _refuse(_BINARY, value)
-    return f"{int(value):b}"
-
-
-def _octal(value: Value) -> str:
-    if type(value) not in (int, Uint):
-        raise _refuse(_OCTAL, value)
-    return f"{int(value):o}"
-
-
-def _hexadecimal(value: Value, letter: str) -> str:
+def _hexadecimal(value: Value) -> str:
     if isinstance(value, str):
         value = utf8(value)
-    if isinstance(value, bytes):
-        return value.hex().upper() if letter == "X" else value.hex()
-    if type(value) not in (int, Uint):
-        raise _refuse(_HEX, value)
-    return f"{int(value):{letter}}"
+    return value.hex() if isinstance(value, bytes) else f"{int(value):x}"
 
 
-def _double(value: Value, message: str) -> float:
-    if isinstance(value, str) and value in _SPECIAL_TEXTS:
+def _double(value: Value, letter: str) -> float:
+    if type(value) is float or value in _SPECIAL_TEXTS:
         return float(value)
-    if type(value) is not float:
-        raise _refuse(message, value)
-    return value
+    raise _refuse(letter, value)
 
 
 def _special(number: float) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayplan.cel.errors import EvaluationError, no_such_overload
 from bayplan.cel.functions.addresses import Address, parse_address
@@ -22,13 +22,7 @@ class IP(Extension):
     """An IP address."""
 
     type_name: ClassVar[str] = "net.IP"
-    go_type: ClassVar[str] = "cel.IP"
-    conversion_name: ClassVar[str] = "IP"
     address: Address
-
-    def equals(self, other: Any) -> bool:
-        """Whether the addresses are the same."""
-        return bool(self.address == other.address)
 
     def text(self) -> str:
         """The canonical text."""
@@ -44,14 +38,8 @@ class CIDR(Extension):
     """A network: an address, which may have more bits than the prefix, and the prefix length."""
 
     type_name: ClassVar[str] = "net.CIDR"
-    go_type: ClassVar[str] = "cel.CIDR"
-    conversion_name: ClassVar[str] = "CIDR"
     address: Address
     bits: int
-
-    def equals(self, other: Any) -> bool:
-        """Whether address and length are the same."""
-        return (self.address, self.bits) == (other.address, other.bits)
 
     def text(self) -> str:
         """The text."""

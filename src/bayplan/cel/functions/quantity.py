@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 from bayplan.cel.errors import AbortedError, EvaluationError
 from bayplan.cel.functions.registry import (
@@ -40,9 +40,7 @@ class Quantity(Extension):
     """`number` * 10 ** `exponent`."""
 
     type_name = "kubernetes.Quantity"
-    conversion_name = "Quantity"
     __slots__ = ("derived", "exponent", "number", "original", "small")
-    go_type: ClassVar[str] = "cel.Quantity"
 
     def __init__(self, number: int, exponent: int, small: bool, original: str | None) -> None:
         """`original` is the text it was read from; a sum has none."""
@@ -84,7 +82,7 @@ class Quantity(Extension):
 
     def go_name(self) -> str:
         """What `%T` prints: sums are held by a pointer."""
-        return f"*{self.go_type}" if self.derived else self.go_type
+        return f"*{super().go_name()}" if self.derived else super().go_name()
 
     def equals(self, other: Any) -> bool:
         """Whether the amounts are equal."""

@@ -38,8 +38,6 @@ class Semver(Extension):
     """
 
     type_name = "kubernetes.Semver"
-    go_type = "cel.Semver"
-    conversion_name = "Semver"
     hashable = False
     numbers: tuple[int, ...]
     release: list[Part]

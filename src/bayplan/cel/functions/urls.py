@@ -31,8 +31,6 @@ class URL(Extension):
     """A URL, divided into the parts needed by getters and text."""
 
     type_name: ClassVar[str] = "kubernetes.URL"
-    go_type: ClassVar[str] = "cel.URL"
-    conversion_name: ClassVar[str] = "URL"
     scheme: str = ""
     opaque: str = ""
     user: str | None = None
