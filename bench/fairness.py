@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bayplan.api.kinds import QUEUE
-from bayplan.cache.queue_tree.report import states
+from bayplan.cache.queue_tree.report import reports
 from bayplan.inbox.messages import Changed
 from bayplan.testing import Cluster, PodBuilder, make_node, make_object, make_pod
 
@@ -105,7 +105,7 @@ class Simulation:
 
     def _ask(self, tenant: str) -> None:
         """Pods, until what it uses and waits for is two thirds of the cluster."""
-        (state,) = (s for s in states(self.cluster.world.queues, self.now) if s.name == tenant)
+        (state,) = (s for s in reports(self.cluster.world.queues, self.now) if s.name == tenant)
         asked = state.amounts[GPU].demand if GPU in state.amounts else 0
         while asked < NODES * GPUS * 2 // 3:
             size = self.random.choice(SIZES)
@@ -132,7 +132,7 @@ class Simulation:
 
     def _measure(self) -> None:
         whole = NODES * GPUS
-        for state in states(self.cluster.world.queues, self.now):
+        for state in reports(self.cluster.world.queues, self.now):
             tenant, amounts = self.tenants[state.name], state.amounts[GPU]
             deviation = abs(amounts.used - amounts.share) / whole
             self.hours += amounts.used * STEP / 3600

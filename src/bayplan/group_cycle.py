@@ -118,7 +118,7 @@ class GroupCycle:
             return []
         report.decided(entry, framework, decision, started)
         report.tell(entry, framework, decision)
-        return self._take_off(entry, framework, decision, started)
+        return self._start_bindings(entry, framework, decision, started)
 
     def _pods(self, entry: QueuedGroup) -> list[Pod]:
         """The Pods to decide about; counts the attempt where it is one of each member."""
@@ -160,7 +160,7 @@ class GroupCycle:
         if state is not QueueState.OUTSIDE:
             report.tell(entry, framework, decision)
 
-    def _take_off(
+    def _start_bindings(
         self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
     ) -> Bindings:
         """The bindings of the Pods with nodes; all others are tried again, or wait for these."""

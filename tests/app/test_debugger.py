@@ -144,5 +144,5 @@ def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
     (line,) = said["Group in queue"]
     assert (line["group"], line["state"]) == ("default/g", "unschedulable")
     assert line["members"] == [f"default/g-{i}" for i in range(5)]
-    assert line["told"].startswith("NoRoom: at most 4 of 5 fit")
+    assert line["message"].startswith("NoRoom: at most 4 of 5 fit")
     assert {pod["state"] for pod in said["Pod in queue"]} == {"grouped"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.fairness import GPU, GPUS, NODES, Simulation
 
-from bayplan.cache.queue_tree.report import states
+from bayplan.cache.queue_tree.report import reports
 
 
 def test_a_tenant_that_comes_late_gets_room() -> None:
@@ -14,6 +14,6 @@ def test_a_tenant_that_comes_late_gets_room() -> None:
     simulation.arrive("three")
     for _ in range(4):
         simulation.step()
-    one, three = states(simulation.cluster.world.queues, simulation.now)
+    one, three = reports(simulation.cluster.world.queues, simulation.now)
     assert three.amounts[GPU].used > one.amounts[GPU].used > 0
     assert one.amounts[GPU].used + three.amounts[GPU].used <= NODES * GPUS

@@ -158,7 +158,7 @@ class Debugger:
 def _about_group(group: QueuedGroup, state: str) -> dict[str, Any]:
     members = [queued.pod.key for queued in group.members.values()]
     about = {"group": group.key, "state": state, "members": members, **_about(group)}
-    return {**about, "told": group.told} if group.told else about
+    return {**about, "message": group.last_report} if group.last_report else about
 
 
 def _about(queued: QueuedPod) -> dict[str, Any]:

@@ -51,13 +51,13 @@ def _of_part(
     nodes: NodeTable, topology: GroupTopology, members: Mapping[str, int]
 ) -> Iterator[BoolArray | None]:
     """The domains of most of ``members``, Pods by node; None for all nodes."""
-    found = False
+    any_domain = False
     for level in topology.steps:
         mask = _of_most(nodes, level, members) if level else None
         if mask is not None or not level:
-            found = True
+            any_domain = True
             yield mask
-    if not found:
+    if not any_domain:
         yield None
 
 

@@ -36,7 +36,7 @@ class Group(SubGroup, frozen=True, kw_only=True):
     Attributes:
         key: ``namespace/name``.
         uid: metadata.uid of its object, or what no other group has.
-        room: what all of them will need, by resource; milli-CPU, bytes or counts.
+        min_resources: what all of them will need, by resource; milli-CPU, bytes or counts.
         timeout: seconds that its members may take to get ready to be bound; None for the default.
         created: seconds since the epoch; None where the object does not say.
         fault: what its object says that cannot be; "" for nothing.
@@ -47,7 +47,7 @@ class Group(SubGroup, frozen=True, kw_only=True):
 
     key: str
     uid: str
-    room: Mapping[str, int] = {}
+    min_resources: Mapping[str, int] = {}
     timeout: float | None = None
     created: float | None = None
     fault: str = ""
@@ -106,7 +106,7 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
     As scheduler-plugins reads it: a timeout of 0, like none, means the default.
     """
     spec, created = pod_group.spec, pod_group.metadata.creation_timestamp
-    room, fault = _room(spec.min_resources)
+    min_resources, fault = _amounts(spec.min_resources)
     if spec.min_member < 0:
         fault = f"spec.minMember is {spec.min_member}; it must not be negative"
     if (spec.schedule_timeout_seconds or 0) < 0:
@@ -120,7 +120,7 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
         minimum=least(spec.min_member, parts),
         topology=asked_of(annotations, levels),
         parts=parts,
-        room=room,
+        min_resources=min_resources,
         timeout=float(spec.schedule_timeout_seconds or 0) or None,
         created=None if created is None else created.timestamp(),
         fault=fault or wrong,
@@ -128,18 +128,18 @@ def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
     )
 
 
-def _room(amounts: Resources) -> tuple[dict[str, int], str]:
+def _amounts(amounts: Resources) -> tuple[dict[str, int], str]:
     """MinResources in milli-CPU, bytes or counts, and what is wrong with one of them."""
-    room, fault = {}, ""
+    parsed, fault = {}, ""
     for name, amount in amounts.items():
         try:
-            room[name] = quantity.of(name, amount)
+            parsed[name] = quantity.of(name, amount)
         except quantity.QuantityError as error:
             fault = f"spec.minResources[{name}]: {error}"
         else:
-            if room[name] < 0:
+            if parsed[name] < 0:
                 fault = f"spec.minResources[{name}] is {amount}; it must not be negative"
-    return room, fault
+    return parsed, fault
 
 
 class KubernetesGroupMembers:

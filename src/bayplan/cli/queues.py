@@ -13,7 +13,7 @@ from rich.table import Table
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
 from bayplan.cache.queue_tree import QueueFault
-from bayplan.cache.queue_tree.report import Amounts, QueueState, states
+from bayplan.cache.queue_tree.report import Amounts, QueueReport, reports
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
 from bayplan.inbox.messages import Replaced
@@ -48,12 +48,12 @@ def queues(
     if not world.queues.active:
         typer.echo("there are no Queues", err=True)
         raise typer.Exit(plugins.UNUSABLE)
-    found = states(world.queues, now)
+    queues = reports(world.queues, now)
     faults = world.queues.faults()
     if output is Output.TEXT:
-        _print(offline.console(), found, faults)
+        _print(offline.console(), queues, faults)
     else:
-        offline.print_data([_plain(state, faults) for state in found], output)
+        offline.print_data([_plain(queue, faults) for queue in queues], output)
     if cluster is not None:
         offline.end(cluster, [])
 
@@ -73,12 +73,12 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     return world
 
 
-def _print(console: Console, found: Iterable[QueueState], faults: Iterable[QueueFault]) -> None:
+def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[QueueFault]) -> None:
     table = Table("queue", "resource", box=None, pad_edge=False)
     for title in ("guaranteed", "limit", "used", "demand", "share", "borrowed", "pending"):
         table.add_column(title, justify="right")
     table.add_column("oldest", justify="right")
-    for state in found:
+    for state in queues:
         name, pending, oldest = "  " * state.depth + state.name, str(state.pending), _age(state)
         for resource, amounts in _shown(state):
             table.add_row(name, resource, *_texts(resource, amounts), pending, oldest)
@@ -88,7 +88,7 @@ def _print(console: Console, found: Iterable[QueueState], faults: Iterable[Queue
         console.print(f"{fault.queue}: {fault.reason}: {fault.message}", style="yellow")
 
 
-def _shown(state: QueueState) -> list[tuple[str, Amounts]]:
+def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
     """The resources that there is anything to say about; at least one."""
     filled = [pair for pair in state.amounts.items() if any(pair[1]) or pair[1].limit is not None]
     return filled or list(state.amounts.items())[:1]
@@ -99,7 +99,7 @@ def _texts(resource: str, amounts: Amounts) -> Iterable[str]:
     return ("-" if value is None else quantity.shown(resource, value) for value in values)
 
 
-def _age(state: QueueState) -> str:
+def _age(state: QueueReport) -> str:
     if state.oldest is None:
         return "-"
     minutes, seconds = divmod(int(state.oldest), 60)
@@ -109,7 +109,7 @@ def _age(state: QueueState) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _plain(state: QueueState, faults: Iterable[QueueFault]) -> dict[str, Any]:
+def _plain(state: QueueReport, faults: Iterable[QueueFault]) -> dict[str, Any]:
     """Amounts in the scheduler's units: milli-CPU, bytes, counts."""
     return {
         "queue": state.name,

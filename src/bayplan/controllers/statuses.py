@@ -23,7 +23,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.pod_groups import minimum_of
 from bayplan.cache.queue_tree import QueueFault, QueueTree
-from bayplan.cache.queue_tree.report import states
+from bayplan.cache.queue_tree.report import reports
 from bayplan.cache.requests import pod_requests
 
 Status = Mapping[str, object]
@@ -94,7 +94,7 @@ def queue_statuses(
     """
     faults = {fault.queue: fault for fault in reversed(tree.faults())}
     statuses: dict[str, Status] = {}
-    for state in states(tree, now):
+    for state in reports(tree, now):
         status: dict[str, object] = {
             field: {
                 name: quantity.canonical(name, amount)

@@ -73,22 +73,22 @@ class PlacementMemory:
             answers: for its Pods, up to date; none where more than these decide.
             placements: those that are asked for.
         """
-        known = self._kinds.get(kind)
-        if not answers or known is None or not _are_the_same(known, answers):
+        previous = self._kinds.get(kind)
+        if not answers or previous is None or not _are_the_same(previous, answers):
             return {}
-        moved = self._nodes.node_journal.since(known.positions[0])
-        moved_pods = self._nodes.pod_journal.since(known.positions[1])
+        moved = self._nodes.node_journal.since(previous.positions[0])
+        moved_pods = self._nodes.pod_journal.since(previous.positions[1])
         if moved is None or moved_pods is None:
             return {}
         changed = np.unique(np.array(moved + moved_pods, np.intp))
-        found = {}
+        results = {}
         for placement in placements:
-            tried = known.tried.get(placement.name)
+            tried = previous.tried.get(placement.name)
             if tried is None or placement.rows[changed].any():
                 continue
             if np.array_equal(np.flatnonzero(placement.rows), tried.rows):
-                found[placement.name] = tried
-        return found
+                results[placement.name] = tried
+        return results
 
     def keep(
         self, kind: GroupKind, answers: Sequence[RowAnswers], tried: Mapping[str, PlacementResult]
@@ -109,8 +109,10 @@ class PlacementMemory:
         self._kinds.clear()
 
 
-def _are_the_same(known: _Kind, answers: Sequence[RowAnswers]) -> bool:
-    return len(known.answers) == len(answers) and all(
+def _are_the_same(previous: _Kind, answers: Sequence[RowAnswers]) -> bool:
+    return len(previous.answers) == len(answers) and all(
         before is now and generation == now.generation
-        for before, now, generation in zip(known.answers, answers, known.generations, strict=True)
+        for before, now, generation in zip(
+            previous.answers, answers, previous.generations, strict=True
+        )
     )

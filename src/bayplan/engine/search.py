@@ -285,10 +285,10 @@ class NodeSearch:
 
     def _reserved(self, state: CycleState, pod: Pod) -> dict[int, Status]:
         """Rows that ``pod`` must leave to nominated Pods, with the status of each row."""
-        with_rivals = self.what_if.crowded(state, pod, self._nodes)
-        if with_rivals is None:
+        beside_nominees = self.what_if.with_nominees(state, pod, self._nodes)
+        if beside_nominees is None:
             return {}
-        rows, diagnosis = with_rivals
+        rows, diagnosis = beside_nominees
         return {
             row: status
             for status, rejected in diagnosis.groups()

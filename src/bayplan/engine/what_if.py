@@ -15,12 +15,12 @@ their Pods of lower priority, V on row 4 and W on row 7, were gone?
    PreFilter plugin that has ``remove_pod``: PodTopologySpread then counts one Pod less in the zone
    of V in world 0, and one less in the zone of W in world 1.
 3. ``filter(state, P, table)`` runs the Filter plugins over both rows. Then it adds the nominated
-   Pods of equal or higher priority (rivals) to the rows that have some, in a table taken from
+   Pods of equal or higher priority (nominees) to the rows that have some, in a table taken from
    ``table``, and runs them again: they are not there yet, and may never come, so P must fit in
    both cases.
 
-Of the live table the rows with rivals are kept as such a table (`_Crowd`), as every Pod asks about
-them and they seldom change: 512 nominated Pods would cost each attempt more than all else does.
+Of the live table the rows with nominees are kept as such a table (`_Nominees`), as every Pod asks
+about them and they seldom change: 512 nominees would cost each attempt more than all else does.
 
 The reasons: docs/decisions/0005-what-if-worlds.md.
 """
@@ -47,8 +47,8 @@ from bayplan.framework.points import PodMoves
 Move = Callable[[CycleState, Pod, Pod, NodeTable, int], None]
 """`PodMoves.add_pod` or its like: state, preemptor, the other Pod, table, row."""
 
-MOST_CROWDS = 16
-"""Priorities for which the live table's rows with rivals are kept."""
+MOST_PRIORITIES = 16
+"""Priorities for which the live table's rows with nominees are kept."""
 
 
 @runtime_checkable
@@ -62,35 +62,35 @@ class MovesElsewhere(PodMoves, Protocol):
 
 
 @dataclass
-class _Crowd:
-    """Rows of a table, with rival nominated Pods on them.
+class _Nominees:
+    """Rows of a table, with nominated Pods on them.
 
     Attributes:
         rows: of the table that was asked about.
-        table: these rows, with the rivals.
-        rivals: all of them.
-        places: the row of each in ``table``.
+        table: these rows, with the nominees.
+        nominees: all of them.
+        table_rows: the row of each in ``table``.
     """
 
     rows: IntArray
     table: WhatIfTable
-    rivals: list[Pod]
-    places: list[int]
+    nominees: list[Pod]
+    table_rows: list[int]
 
 
 @dataclass
-class _KeptCrowd:
-    """A crowd of the live table (None: no rivals), and up to where it has seen the changes.
+class _CachedNominees:
+    """Those of the live table (None: there are none), and up to where changes have been seen.
 
     Attributes:
-        rows: those of the crowd.
+        rows: those with nominees.
         nodes: the live table.
         nominations: `PodNominator.version`.
         node_position: of the live table's `node_journal`.
         pod_position: of its `pod_journal`.
     """
 
-    crowd: _Crowd | None
+    added: _Nominees | None
     rows: frozenset[int]
     nodes: LiveNodeTable
     nominations: int
@@ -105,7 +105,7 @@ class WhatIf:
         self._nominator = nominator
         self._call: Caller
         self._stateful: list[PodMoves] = []
-        self._crowds: dict[int, _KeptCrowd] = {}
+        self._cached: dict[int, _CachedNominees] = {}
         self.stages: list[FilterStage] = []
         """The profile's Filter plugins; empty until they are made."""
 
@@ -202,7 +202,7 @@ class WhatIf:
         state: CycleState,
         pod: Pod,
         nodes: NodeTable,
-        rivals: Mapping[int, list[Pod]] | None = None,
+        nominees: Mapping[int, list[Pod]] | None = None,
     ) -> Diagnosis:
         """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
 
@@ -210,15 +210,15 @@ class WhatIf:
             state: the `CycleState.what_if` copy that saw the same changes as ``nodes``.
             pod: the Pod that is to fit.
             nodes: a what-if table.
-            rivals: see `rivals`; computed if None. Callers that ask about one table several times
-                compute them once.
+            nominees: see `nominees`; computed if None. Callers that ask about one table several
+                times compute them once.
         """
-        crowded = self.crowded(state, pod, nodes, rivals)
+        nominated = self.with_nominees(state, pod, nodes, nominees)
         diagnosis = Diagnosis(nodes, state, pod)
         self.run_filters(state, pod, nodes, diagnosis)
-        if crowded is not None:
-            rows, with_rivals = crowded
-            for status, rejected in with_rivals.groups():
+        if nominated is not None:
+            rows, beside_nominees = nominated
+            for status, rejected in beside_nominees.groups():
                 diagnosis.override(rows[rejected], status)
         return diagnosis
 
@@ -227,46 +227,51 @@ class WhatIf:
         """Whether room is kept for any Pod."""
         return bool(self._nominator.nominated_nodes())
 
-    def crowded(
+    def with_nominees(
         self,
         state: CycleState,
         pod: Pod,
         nodes: NodeTable,
-        rivals: Mapping[int, list[Pod]] | None = None,
+        nominees: Mapping[int, list[Pod]] | None = None,
     ) -> tuple[IntArray, Diagnosis] | None:
-        """Rows of ``nodes`` with rival nominated Pods, and the Filter results with these added."""
-        if rivals is not None:
-            crowd = _crowd(nodes, rivals)
+        """Rows of ``nodes`` with nominees, and the Filter results with these added."""
+        if nominees is not None:
+            added = _add_nominees(nodes, nominees)
         elif isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
-            crowd = self._kept_crowd(pod, nodes)
+            added = self._cached_nominees(pod, nodes)
         else:
-            crowd = _crowd(nodes, self.rivals(pod, nodes))
-        if crowd is None:
+            added = _add_nominees(nodes, self.nominees(pod, nodes))
+        if added is None:
             return None
         # A what-if state is per row of its table: going from one to a part of it is what_if again.
-        changed = state.what_if(crowd.rows)
-        self._added(changed, pod, crowd.rivals, crowd.table, crowd.places)
-        diagnosis = Diagnosis(crowd.table, changed, pod)
-        self.run_filters(changed, pod, crowd.table, diagnosis)
-        return crowd.rows, diagnosis
+        changed = state.what_if(added.rows)
+        self._added(changed, pod, added.nominees, added.table, added.table_rows)
+        diagnosis = Diagnosis(added.table, changed, pod)
+        self.run_filters(changed, pod, added.table, diagnosis)
+        return added.rows, diagnosis
 
-    def _kept_crowd(self, pod: Pod, nodes: LiveNodeTable) -> _Crowd | None:
-        """The crowd for a Pod that is not nominated itself; depends on the priority alone."""
+    def _cached_nominees(self, pod: Pod, nodes: LiveNodeTable) -> _Nominees | None:
+        """The nominees for a Pod that is not nominated itself; depends on the priority alone."""
         if not self._nominator.nominated_nodes():
             return None
-        kept = self._crowds.get(pod.priority)
+        kept = self._cached.get(pod.priority)
         if kept is None or not self._is_current(kept, nodes):
-            if len(self._crowds) >= MOST_CROWDS:
-                self._crowds.clear()
-            rivals = self.rivals(pod, nodes)
-            kept = self._crowds[pod.priority] = _KeptCrowd(
-                _crowd(nodes, rivals), frozenset(rivals), nodes, self._nominator.version, 0, 0
+            if len(self._cached) >= MOST_PRIORITIES:
+                self._cached.clear()
+            nominees = self.nominees(pod, nodes)
+            kept = self._cached[pod.priority] = _CachedNominees(
+                _add_nominees(nodes, nominees),
+                frozenset(nominees),
+                nodes,
+                self._nominator.version,
+                0,
+                0,
             )
         kept.node_position = nodes.node_journal.position
         kept.pod_position = nodes.pod_journal.position
-        return kept.crowd
+        return kept.added
 
-    def _is_current(self, kept: _KeptCrowd, nodes: LiveNodeTable) -> bool:
+    def _is_current(self, kept: _CachedNominees, nodes: LiveNodeTable) -> bool:
         """Whether neither a nomination nor one of its rows has changed."""
         if kept.nodes is not nodes or kept.nominations != self._nominator.version:
             return False
@@ -280,15 +285,15 @@ class WhatIf:
         nominated, names = self._nominator.nominated_nodes(), nodes.names
         return not any(row in rows or names[row] in nominated for row in changed)
 
-    def rivals(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
+    def nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """Row -> nominated Pods of equal or higher priority for this node."""
         nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
-        rivals = {}
+        nominees = {}
         for row, name in self._nominated_rows(nodes):
             pods = [p for p in nominated_pods(name) if p.priority >= priority and p.uid != uid]
             if pods:
-                rivals[row] = pods
-        return rivals
+                nominees[row] = pods
+        return nominees
 
     def _nominated_rows(self, nodes: NodeTable) -> list[tuple[int, str]]:
         """Rows of ``nodes`` that Pods are nominated to, with their names."""
@@ -301,14 +306,14 @@ class WhatIf:
         return [(row, name) for row, name in rows if row is not None]
 
 
-def _crowd(nodes: NodeTable, rivals: Mapping[int, list[Pod]]) -> _Crowd | None:
-    if not rivals:
+def _add_nominees(nodes: NodeTable, nominees: Mapping[int, list[Pod]]) -> _Nominees | None:
+    if not nominees:
         return None
-    rows = np.array(sorted(rivals))
-    added = [(i, rival) for i, row in enumerate(rows.tolist()) for rival in rivals[row]]
-    crowd = _Crowd(rows, nodes.take(rows), [p for _, p in added], [i for i, _ in added])
-    crowd.table.add_pods(crowd.places, crowd.rivals)
-    return crowd
+    rows = np.array(sorted(nominees))
+    pairs = [(i, nominee) for i, row in enumerate(rows.tolist()) for nominee in nominees[row]]
+    added = _Nominees(rows, nodes.take(rows), [p for _, p in pairs], [i for i, _ in pairs])
+    added.table.add_pods(added.table_rows, added.nominees)
+    return added
 
 
 def _each(

@@ -122,5 +122,4 @@ class CycleState:
 def _checked(key: str, value: object, of: type[T]) -> T:
     if isinstance(value, of):
         return value
-    found = type(value).__name__
-    raise TypeError(f'"{key}" in cycleState is a {found}, not a {of.__name__}')
+    raise TypeError(f'"{key}" in cycleState is a {type(value).__name__}, not a {of.__name__}')

@@ -93,7 +93,7 @@ class Eviction:
             self._staying.pop()
         return None if self.failed or not self._staying else self._held
 
-    def outlasts(self, pod: Pod) -> bool:
+    def continues_after(self, pod: Pod) -> bool:
         """See `bayplan.framework.room.Leaving`; not where a call has failed."""
         return pod.uid in self.victims and not self.failed and not self.over
 

@@ -74,7 +74,7 @@ class Leaving(Protocol):
     def hold(self) -> Status | None:
         """Why the preemptor is not to be tried yet; None once all of them are leaving or gone."""
 
-    def outlasts(self, pod: Pod, /) -> bool:
+    def continues_after(self, pod: Pod, /) -> bool:
         """Whether ``pod`` was a victim and is gone, while other victims are still there."""
 
 

@@ -108,9 +108,9 @@ class Planner:
     def _short_room(self, group: Group) -> list[str]:
         """MinResources that all nodes in use together do not have free."""
         nodes = self.cache.nodes
-        usable = nodes.exists & ~nodes.unschedulable if group.room else nodes.exists
+        usable = nodes.exists & ~nodes.unschedulable if group.min_resources else nodes.exists
         short = []
-        for name, amount in sorted(group.room.items()):
+        for name, amount in sorted(group.min_resources.items()):
             free = np.maximum(nodes.allocatable(name) - nodes.requested(name), 0)
             there = int(free[usable].sum())
             if there < amount:

@@ -143,12 +143,12 @@ def no_domain(
         tried: those that seemed to hold it, with what came of each, the narrower levels' too.
         capacity: of the part.
     """
-    found = {domain.value: rejection for domain, rejection in tried if domain.level == level}
-    fits = {d.value: found[d.value].fit if d.value in found else d.holds for d in domains}
+    by_value = {domain.value: rejection for domain, rejection in tried if domain.level == level}
+    fits = {d.value: by_value[d.value].fit if d.value in by_value else d.holds for d in domains}
     if not domains:
         text = "there is none"
-    elif part.parts and found:
-        value, rejection = next(iter(found.items()))
+    elif part.parts and by_value:
+        value, rejection = next(iter(by_value.items()))
         text = f"in {shown(value)}, {rejection.sentence.partition(': ')[2]}"
     else:
         text = _best(part, domains, fits, capacity)

@@ -191,12 +191,12 @@ class VictimSearch:
         self._state, self._table = self._state.what_if(rows), self._table.take(rows)
 
     def _reprieve(self) -> None:
-        rivals = self._what_if.rivals(self._pod, self._table)
+        nominees = self._what_if.nominees(self._pod, self._table)
         turns = [world.turns() for world in self._worlds]
         for turn in range(max(map(len, turns), default=0)):
             back = [(i, pods[turn]) for i, pods in enumerate(turns) if turn < len(pods)]
             self._move(back, back=True)
-            diagnosis = self._what_if.filter(self._state, self._pod, self._table, rivals)
+            diagnosis = self._what_if.filter(self._state, self._pod, self._table, nominees)
             fits = self._admitted(diagnosis.fits, beside_nominated=True)
             gone = [(index, victim) for index, victim in back if not fits[index]]
             self._move(gone, back=False)

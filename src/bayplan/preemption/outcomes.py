@@ -24,7 +24,7 @@ from bayplan.preemption.ranking import Candidate
 SHAPES_KEPT = 16
 """Shapes whose outcomes are kept; at 5,000 nodes one takes some 2 MB."""
 
-Rivals = Mapping[int, tuple[str, ...]]
+Nominees = Mapping[int, tuple[str, ...]]
 """Row -> uids of the nominated Pods that count there."""
 
 
@@ -77,11 +77,11 @@ class _Kept:
     def __init__(self, nodes: LiveNodeTable, version: tuple[int, ...]) -> None:
         self.outcomes = Outcomes(len(nodes))
         self.version = version
-        self._rivals: Rivals = {}
+        self._nominees: Nominees = {}
         self._journals = nodes.node_journal, nodes.pod_journal, nodes.start_journal
         self._positions = [journal.position for journal in self._journals]
 
-    def refresh(self, rivals: Rivals) -> bool:
+    def refresh(self, nominees: Nominees) -> bool:
         """Invalidate rows that changed; False if a journal no longer has all changes."""
         for index, journal in enumerate(self._journals):
             moved = journal.since(self._positions[index])
@@ -89,8 +89,10 @@ class _Kept:
                 return False
             self._positions[index] = journal.position
             self.outcomes.forget(moved)
-        old, self._rivals = self._rivals, rivals
-        self.outcomes.forget(r for r in old.keys() | rivals.keys() if old.get(r) != rivals.get(r))
+        old, self._nominees = self._nominees, nominees
+        self.outcomes.forget(
+            r for r in old.keys() | nominees.keys() if old.get(r) != nominees.get(r)
+        )
         return True
 
 
@@ -117,11 +119,11 @@ class OutcomeBook:
             self._gangs.version,
             *(s.epoch.epoch(pod) for s in stages if s.epoch is not None),
         )
-        rivals = self._rivals(pod)
+        nominees = self._nominees(pod)
         kept = self._kept.get(pod.shape)
-        if kept is None or kept.version != version or not kept.refresh(rivals):
+        if kept is None or kept.version != version or not kept.refresh(nominees):
             kept = _Kept(self._nodes, version)
-            kept.refresh(rivals)
+            kept.refresh(nominees)
             self._kept.put(pod.shape, kept)
         return kept.outcomes
 
@@ -134,6 +136,6 @@ class OutcomeBook:
         if kept is not None:
             kept.outcomes = outcomes
 
-    def _rivals(self, pod: Pod) -> Rivals:
-        rivals = self._what_if.rivals(pod, self._nodes)
-        return {row: tuple(p.uid for p in pods) for row, pods in rivals.items()}
+    def _nominees(self, pod: Pod) -> Nominees:
+        nominees = self._what_if.nominees(pod, self._nodes)
+        return {row: tuple(p.uid for p in pods) for row, pods in nominees.items()}

@@ -114,7 +114,7 @@ class HintTable:
     def __init__(self, profiles: Mapping[str, Registrations], *, extenders: bool = False) -> None:
         """Registrations by profile, and whether any extender may reject Pods."""
         rest = [(EXTENDER, _ANY_EVENT)] if extenders else []
-        self._profiles = {name: [*found, *rest] for name, found in profiles.items()}
+        self._profiles = {name: [*own, *rest] for name, own in profiles.items()}
         self._pod_keys: dict[PluginKey, dict[PodKeys, None]] = {}
         for profile, registered in self._profiles.items():
             for plugin, registration in registered:
@@ -130,11 +130,11 @@ class HintTable:
 
     def interest(self, event: ClusterEvent, *, gated: bool = False) -> Interest:
         """Who is interested in ``event``; for the Pods that PreEnqueue holds back if ``gated``."""
-        known = self._interest_of_gated if gated else self._interest
-        found = known.get(event)
-        if found is None:
-            found = known[event] = self._find(event, gated=gated)
-        return found
+        cached = self._interest_of_gated if gated else self._interest
+        interest = cached.get(event)
+        if interest is None:
+            interest = cached[event] = self._find(event, gated=gated)
+        return interest
 
     def _find(self, event: ClusterEvent, *, gated: bool) -> Interest:
         hints: dict[str, list[tuple[str, HintFn | None]]] = {}
@@ -144,8 +144,8 @@ class HintTable:
                 if registration.event.matches(event) and (registration.gates or not gated):
                     hints.setdefault(profile, []).append((plugin, registration.hint))
                     indexes.setdefault((profile, plugin), []).append(registration.index)
-        every = tuple(plugin for plugin, found in indexes.items() if None in found)
-        indexed = [(p, i) for p, found in indexes.items() if p not in every for i in found if i]
+        every = tuple(plugin for plugin, own in indexes.items() if None in own)
+        indexed = [(p, i) for p, own in indexes.items() if p not in every for i in own if i]
         return Interest(every, tuple(indexed), hints, self._broken_indexes)
 
     def wait_keys(self, queued: QueuedPod, plugins: Iterable[str]) -> tuple[WaitKey, ...]:
@@ -156,8 +156,8 @@ class HintTable:
             keys.append((profile, plugin))
             for pod_keys in self._pod_keys.get((profile, plugin), ()):
                 for pod in (queued.pod, *queued.also_rejected):
-                    found = _keys((profile, plugin), self._broken_indexes, pod_keys, pod)
-                    keys += ((profile, plugin, key) for key in found or ())
+                    own = _keys((profile, plugin), self._broken_indexes, pod_keys, pod)
+                    keys += ((profile, plugin, key) for key in own or ())
         return tuple(keys)
 
     def woken(

@@ -133,15 +133,15 @@ class PodStates:
             if queued is None:
                 return None
             self._entered(queued, QueueState.ACTIVE, early_event)
-        self._take_off(queued)
+        self._fly(queued)
         return queued
 
     def pop_grouped(self, queued: QueuedPod) -> None:
         """The Pod takes off with its group."""
         self.grouped.discard(queued)
-        self._take_off(queued)
+        self._fly(queued)
 
-    def _take_off(self, queued: QueuedPod) -> None:
+    def _fly(self, queued: QueuedPod) -> None:
         self._count(queued, -1)
         queued.state = QueueState.IN_FLIGHT
         self.in_flight.add(queued)

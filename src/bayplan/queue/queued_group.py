@@ -28,7 +28,7 @@ class QueuedGroup(QueuedPod):
         also_rejected: the others that were, one of each shape: what may help them may wake the
             group.
         plugin: the plugin that has the group placed together.
-        told: what was said of the group last.
+        last_report: the sentence or condition about the group that was written last.
         conditions: by uid, the message and the nominated node that each member was given last.
     """
 
@@ -40,11 +40,11 @@ class QueuedGroup(QueuedPod):
         "conditions",
         "held",
         "key",
+        "last_report",
         "leaving",
         "members",
         "plugin",
         "scheduled",
-        "told",
     )
 
     also_rejected: Sequence[Pod]
@@ -70,7 +70,7 @@ class QueuedGroup(QueuedPod):
         self.held: Mapping[str, Status] = {}
         self.also_rejected = ()
         self.leaving = None
-        self.told = ""
+        self.last_report = ""
         self.conditions: dict[str, tuple[str, str]] = {}
         self.least_backoff = plugin.backoff
 

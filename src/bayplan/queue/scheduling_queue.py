@@ -197,11 +197,11 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A Pod without a node has appeared; one that is there already is updated."""
-        known = self._states.pods.get(pod.uid)
-        if known is None:
+        queued = self._states.pods.get(pod.uid)
+        if queued is None:
             self._enter(pod)
         else:
-            self.update(known.pod, pod)
+            self.update(queued.pod, pod)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A Pod without a node has changed; an unknown one is added."""
@@ -353,7 +353,7 @@ class SchedulingQueue:
             update_events.ASSIGNED_POD_DELETE,
             pod,
             None,
-            lambda other: other.leaving is None or not other.leaving.outlasts(pod),
+            lambda other: other.leaving is None or not other.leaving.continues_after(pod),
         )
 
     def activate(self, pods: Iterable[Pod]) -> None:

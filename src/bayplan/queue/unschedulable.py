@@ -56,10 +56,10 @@ class UnschedulablePods:
 
     def discard(self, queued: QueuedPod) -> bool:
         """Take the Pod out; whether it was in."""
-        found = self._pods.pop(queued.uid, None)
-        if found is None:
+        entry = self._pods.pop(queued.uid, None)
+        if entry is None:
             return False
-        for key in found[1]:
+        for key in entry[1]:
             pods = self._by_key[key]
             del pods[queued.uid]
             if not pods:
@@ -71,7 +71,7 @@ class UnschedulablePods:
         pods = [p for key in keys if (p := self._by_key.get(key))]
         if len(pods) == 1:
             return list(pods[0].values())
-        return list({uid: queued for found in pods for uid, queued in found.items()}.values())
+        return list({uid: queued for waiting in pods for uid, queued in waiting.items()}.values())
 
     def oldest(self) -> QueuedPod | None:
         """The Pod that has waited longest."""

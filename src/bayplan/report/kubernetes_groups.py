@@ -95,12 +95,12 @@ class KubernetesGroupReport:
             message=status.message,
             observed_generation=pod_group.metadata.generation,
         )
-        said = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
-        if said is not None and said.status == "True":
+        existing = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
+        if existing is not None and existing.status == "True":
             return
         text = f"{condition.status} {condition.reason} {condition.message}"
-        if entry.told != text:
-            entry.told = text
+        if entry.last_report != text:
+            entry.last_report = text
             self._statuses.patch_group(pod_group, condition)
 
 

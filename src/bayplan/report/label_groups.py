@@ -75,14 +75,14 @@ class LabelGroupReport:
         nodes = decision.room.nodes if decision.room is not None else {}
         for uid, queued in entry.members.items():
             self._nominator.nominate(queued.pod, nodes.get(uid, ""))
-        sentence = rejection.sentence or entry.told
-        if entry.told != sentence:
-            entry.told = sentence
+        sentence = rejection.sentence or entry.last_report
+        if entry.last_report != sentence:
+            entry.last_report = sentence
             self._event(entry, "Warning", reason_of(sentence), sentence, framework.name)
-        told, entry.conditions = entry.conditions, {}
+        previous, entry.conditions = entry.conditions, {}
         for uid, queued in entry.members.items():
             news = entry.conditions[uid] = rejection.message, nodes.get(uid, "")
-            if told.get(uid) != news:
+            if previous.get(uid) != news:
                 self._condition(queued.pod, rejection, nodes.get(uid, ""))
 
     def _condition(self, pod: Pod, rejection: GroupRejection, nominated: str) -> None:
@@ -125,8 +125,8 @@ class LabelGroupReport:
     def gathering(self, entries: Iterable[tuple[QueuedGroup, str]]) -> None:
         """These groups have gathered for long; with each why it does so still."""
         for entry, sentence in entries:
-            if sentence and entry.told != sentence:
-                entry.told = sentence
+            if sentence and entry.last_report != sentence:
+                entry.last_report = sentence
                 self._event(entry, "Warning", reason_of(sentence), sentence, entry.profile)
 
     def _event(self, entry: QueuedGroup, type_: str, reason: str, note: str, profile: str) -> None:

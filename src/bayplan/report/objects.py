@@ -28,12 +28,12 @@ class ObjectReport:
 
     def check(self, frameworks: Iterable[Framework]) -> None:
         """Tell of what is new."""
-        found = [(f.name, faults()) for f in frameworks for faults in f.services.object_faults]
-        faults = [faults for _, faults in found]
+        by_profile = [(f.name, faults()) for f in frameworks for faults in f.services.object_faults]
+        faults = [faults for _, faults in by_profile]
         if len(faults) == len(self._seen) and all(map(operator.is_, faults, self._seen)):
             return
         self._seen = faults
-        profiles = {fault: profile for profile, faults in found for fault in faults}
+        profiles = {fault: profile for profile, faults in by_profile for fault in faults}
         for fault, profile in profiles.items():
             if fault not in self._told:
                 regarding, reason, message = fault

@@ -26,7 +26,7 @@ class Amounts(NamedTuple):
         return max(self.used - self.guaranteed, 0)
 
 
-class QueueState(NamedTuple):
+class QueueReport(NamedTuple):
     """One queue.
 
     Attributes:
@@ -44,7 +44,7 @@ class QueueState(NamedTuple):
     oldest: float | None
 
 
-def states(tree: QueueTree, now: float) -> list[QueueState]:
+def reports(tree: QueueTree, now: float) -> list[QueueReport]:
     """Every queue, children below their parents, shares as of now. Scheduling thread only.
 
     Args:
@@ -62,7 +62,7 @@ def states(tree: QueueTree, now: float) -> list[QueueState]:
             if created is not None:
                 oldest[row] = min(created.timestamp(), oldest.get(row, now))
     return [
-        QueueState(
+        QueueReport(
             structure.name(row),
             len(structure.links[row]) - 1,
             dict(amounts(sums, row)),

@@ -176,12 +176,12 @@ class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, QueueLess, Enqueue
         group = self.find(key)
         if group is None:
             return [key]
-        asks = [(_ROOM, bool(group.room)), (_LEVEL, _asks_for_level(group))]
+        asks = [(_ROOM, bool(group.min_resources)), (_LEVEL, _asks_for_level(group))]
         return [key, *(name for name, does in asks if does)]
 
     def _asks_for_room(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))
-        return Hint.QUEUE if group is not None and group.room else Hint.SKIP
+        return Hint.QUEUE if group is not None and group.min_resources else Hint.SKIP
 
     def _asks_for_a_level(self, pod: Pod, _old: object, _new: object) -> Hint:
         group = self.find(self.key_of(pod))

@@ -64,13 +64,13 @@ class Rig:
             assert self.answer(self.kept, pod) == self.answer(self.fresh(), pod)
 
     def answer(self, what_if: WhatIf, pod: Pod) -> dict[str, list[str]]:
-        """By node with rivals, why the Pod does not fit beside them; empty where it does."""
+        """By node with nominees, why the Pod does not fit beside them; empty where it does."""
         state = CycleState()
         self.cluster.framework.search.diagnose(state, pod)
-        crowded = what_if.crowded(state, pod, self.nodes)
-        if crowded is None:
+        nominated = what_if.with_nominees(state, pod, self.nodes)
+        if nominated is None:
             return {}
-        rows, diagnosis = crowded
+        rows, diagnosis = nominated
         names = [str(self.nodes.names[row]) for row in rows.tolist()]
         return {name: list(diagnosis.status(i).reasons) for i, name in enumerate(names)}
 
@@ -98,9 +98,9 @@ def test_nothing_is_made_anew_while_neither_a_nomination_nor_its_node_changes() 
     def table() -> object:
         state = CycleState()
         rig.cluster.framework.search.diagnose(state, asker)
-        crowded = rig.kept.crowded(state, asker, rig.nodes)
-        assert crowded is not None
-        return crowded[1].nodes
+        nominated = rig.kept.with_nominees(state, asker, rig.nodes)
+        assert nominated is not None
+        return nominated[1].nodes
 
     first = table()
     rig.cluster.add(make_pod("elsewhere").req(cpu="1").node("n2"))
