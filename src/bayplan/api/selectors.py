@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Protocol
+
+from bayplan.api.meta import LabelSelector
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
@@ -20,22 +21,6 @@ _INT64 = range(-(2**63), 2**63)
 
 class SelectorError(ValueError):
     """A selector that the API would reject, e.g. Gt with a value other than an integer."""
-
-
-class _Requirement(Protocol):
-    @property
-    def key(self) -> str: ...
-    @property
-    def operator(self) -> str: ...
-    @property
-    def values(self) -> tuple[str, ...]: ...
-
-
-class _Selector(Protocol):
-    @property
-    def match_labels(self) -> dict[str, str]: ...
-    @property
-    def match_expressions(self) -> tuple[_Requirement, ...]: ...
 
 
 def integer(text: str) -> int | None:
@@ -95,7 +80,7 @@ def nothing(_: Labels) -> bool:
     return False
 
 
-def label_selector(selector: _Selector | None) -> Predicate:
+def label_selector(selector: LabelSelector | None) -> Predicate:
     """The predicate of a metav1.LabelSelector: None matches nothing, an empty one everything.
 
     Raises:

@@ -7,7 +7,7 @@ expression or format, and conversions of constants that fail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from bayplan.cel import access, aggregates, calls, comprehensions, syntax
@@ -19,23 +19,15 @@ from bayplan.cel.lexer import located
 from bayplan.cel.library import TYPES
 from bayplan.cel.syntax import Node
 from bayplan.cel.validation import invalid_literal
-from bayplan.cel.values import Map, Optional, TypeValue, Value
+from bayplan.cel.values import Optional, TypeValue, Value
 
 DEVICE: Final = "device"
 FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
 Scope: TypeAlias = dict[str, Code]
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """The code of an expression, and the number of slots in the frames of this code."""
-
-    code: Code
-    slots: int
-
-
-def compile_tree(tree: Node, source: str) -> Compiled:
-    """Code for `tree`.
+def compile_tree(tree: Node, source: str) -> tuple[Code, int]:
+    """Code for `tree`, and the number of slots for variables in the frames of this code.
 
     Raises:
         CompileError: it refers to something that does not exist, or a constant is not valid.
@@ -48,7 +40,7 @@ def compile_tree(tree: Node, source: str) -> Compiled:
             raise CompileError("compilation failed: " + "\n".join(shown))
     if compiler.planning:
         raise CompileError(f"program instantiation failed: {compiler.planning[0]}")
-    return Compiled(code, compiler.slots)
+    return code, compiler.slots
 
 
 class _Compiler:
@@ -95,7 +87,7 @@ class _Compiler:
         if name == node.name and name in scope:
             return scope[name]
         if name == DEVICE:
-            return _read_device
+            return itemgetter(0)
         if name in TYPES:
             return Constant(TypeValue(name))
         return self.undeclared(node.position, node.name)
@@ -218,8 +210,8 @@ class _Compiler:
     def comprehension(self, node: syntax.Quantifier | syntax.Transform, scope: Scope) -> Code:
         container = self.node(node.range, scope)
         slots = tuple(self.slot() for _ in node.variables)
-        variables = {name: _read(slot) for name, slot in zip(node.variables, slots, strict=True)}
-        inner = {**scope, **variables}
+        inner = dict(scope)
+        inner.update(zip(node.variables, map(itemgetter, slots), strict=True))
         if isinstance(node, syntax.Transform):
             condition = self.node(node.condition, inner) if node.condition else None
             result = self.node(node.result, inner)
@@ -228,15 +220,6 @@ class _Compiler:
         if node.kind == "one":
             return comprehensions.exists_one(container, slots, predicate)
         return comprehensions.quantifier(node.kind, container, slots, predicate)
-
-
-def _read_device(frame: Frame) -> Map:
-    device: Map = frame[0]
-    return device
-
-
-def _read(slot: int) -> Code:
-    return lambda frame: frame[slot]
 
 
 def _tested(code: Code) -> Code:

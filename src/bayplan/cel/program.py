@@ -47,7 +47,7 @@ class Program:
             anything.
     """
 
-    __slots__ = ("_compiled", "expression", "paths")
+    __slots__ = ("_code", "_slots", "expression", "paths")
 
     def __init__(self, expression: str) -> None:
         """Compile `expression`.
@@ -59,7 +59,7 @@ class Program:
         self.expression = expression
         try:
             tree = parse(expression)
-            self._compiled = compile_tree(tree, expression)
+            self._code, self._slots = compile_tree(tree, expression)
             self.paths: frozenset[Path] | None = paths_of(tree)
         except RecursionError:
             raise too_deep() from None
@@ -82,8 +82,7 @@ class Program:
     def _evaluate(self, device: Device) -> bool:
         if device.error is not None:
             raise EvaluationError(device.error)
-        compiled = self._compiled
-        value = compiled.code(new_frame(device.variable, compiled.slots))
+        value = self._code(new_frame(device.variable, self._slots))
         if type(value) is bool:
             return value
         return _to_bool(value)

@@ -82,10 +82,6 @@ def _parse_base64(value: object) -> bytes:
         raise ValueError(f"must be base64 text: {error}") from None
 
 
-def _encode_base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
 def zero_means(default: float | str) -> AfterValidator:
     """A validator that takes the zero value for "not set", where kube-scheduler does so."""
     return AfterValidator(lambda value: value or default)
@@ -102,7 +98,9 @@ Duration = Annotated[
 Bytes = Annotated[
     bytes,
     BeforeValidator(_parse_base64),
-    PlainSerializer(_encode_base64, return_type=str, when_used="json"),
+    PlainSerializer(
+        lambda value: base64.b64encode(value).decode(), return_type=str, when_used="json"
+    ),
 ]
 # A list of the file, held as a tuple.
 Items = Annotated[tuple[T, ...], Field(strict=False)]

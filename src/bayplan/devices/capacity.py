@@ -93,16 +93,12 @@ def _rounded_to_range(amount: Quantity, valid: CapacityRange, least: Quantity) -
     step = quantity(valid.step)
     if amount.whole > _MAX_INT64:
         raise CapacityError(f"{_NOT_REPRESENTABLE}: request {amount} exceeds MaxInt64")
-    rounded = _next_step(amount.whole, least.whole, step.whole)
+    rounded = least.whole - (least.whole - amount.whole) // step.whole * step.whole
     if rounded > _MAX_INT64:
         raise CapacityError(
             f"{_NOT_REPRESENTABLE}: rounding request {amount} up to the next step passes MaxInt64"
         )
     return of_whole(rounded, step.format)
-
-
-def _next_step(amount: int, least: int, step: int) -> int:
-    return least - (least - amount) // step * step
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:

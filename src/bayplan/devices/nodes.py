@@ -48,19 +48,17 @@ def slice_matches(spec: ResourceSliceSpec, node: Node) -> bool:
 @lru_cache(maxsize=4096)
 def _matcher(encoded: bytes) -> Matcher:
     selector = msgspec.json.decode(encoded, type=NodeSelector)
-    terms = [_term(term) for term in selector.node_selector_terms if not _is_empty(term)]
+    terms = [
+        _term(term)
+        for term in selector.node_selector_terms
+        if term.match_expressions or term.match_fields
+    ]
     return lambda node: any(term(node) for term in terms)
 
 
-def _is_empty(term: NodeSelectorTerm) -> bool:
-    return not term.match_expressions and not term.match_fields
-
-
 def _term(term: NodeSelectorTerm) -> Matcher:
-    labels = selectors.all_of(
-        [selectors.requirement(r.key, r.operator, r.values) for r in term.match_expressions]
-    )
-    fields = selectors.all_of(
-        [selectors.requirement(r.key, r.operator, r.values) for r in term.match_fields]
+    labels, fields = (
+        selectors.all_of([selectors.requirement(r.key, r.operator, r.values) for r in requirements])
+        for requirements in (term.match_expressions, term.match_fields)
     )
     return lambda node: labels(node.labels) and fields({NAME_FIELD: node.name})

@@ -148,9 +148,10 @@ class DeviceTable:
             entry = SliceRows(piece, previous.first_row)
         for row, device in zip(entry.rows, piece.spec.devices, strict=True):
             device_id = DeviceId(piece.spec.driver, piece.spec.pool.name, device.name)
-            self._rows[row] = DeviceRow(device_id, device, piece)
+            written = self._rows[row] = DeviceRow(device_id, device, piece)
             self._by_id.setdefault(device_id, []).append(row)
-            self._write(row)
+            self._encode(row, written)
+            self._device_changed(written)
         self._by_name[piece.name] = entry
         self._by_node.setdefault(piece.spec.node_name or "", {})[piece.name] = entry
         siblings = self.slices.setdefault(entry.pool_id, [])
@@ -235,13 +236,8 @@ class DeviceTable:
     def _columns(self) -> tuple[CodedColumn, ...]:
         return self.content, self.taints, self.traits, self.usage_code
 
-    def _write(self, row: int) -> None:
-        """Set all columns of a row from the device that stands there."""
-        entry = self.row(row)
-        self._encode(row, entry)
-        self._device_changed(entry)
-
     def _encode(self, row: int, entry: DeviceRow) -> None:
+        """Set all columns of a row from the device that stands there."""
         self.content.codes[row] = self._content_code(entry)
         self.traits.codes[row] = self._traits_code(entry.device)
         self.taints.codes[row] = self.taints.code(self._all_taints(entry))

@@ -40,15 +40,12 @@ from bayplan.cel.values import (
 
 _MAX_RANGE = 1_000_000
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
+_WITHOUT_SUM = frozenset({"null_type", "map", "type", "optional_type"})
 _PARAMETERS = {"list": "(dyn)", "map": "(dyn, dyn)", "optional_type": "(dyn)"}
 
 
 def _length(elements: Value, *_: Value) -> int:
     return weight(elements)
-
-
-def _square(elements: list[Value]) -> int:
-    return weight(elements) * len(elements)
 
 
 def _product(elements: list[Value], others: list[Value]) -> int:
@@ -126,12 +123,9 @@ def _sorted(elements: list[Value], keys: list[Value]) -> list[Value]:
     first = type_name(keys[0])
     if any(type_name(key) != first for key in keys):
         raise EvaluationError("list elements must have the same type")
-    pairs = sorted(zip(keys, elements, strict=True), key=cmp_to_key(_key_order))
+    order = cmp_to_key(_order)
+    pairs = sorted(zip(keys, elements, strict=True), key=lambda pair: order(pair[0]))
     return [element for _, element in pairs]
-
-
-def _key_order(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
-    return _order(left[0], right[0])
 
 
 def _order(left: Value, right: Value) -> int:
@@ -155,7 +149,7 @@ def range_of(count: int) -> list[Value]:
 method("reverse", LIST, cost=_length)(lambda elements: elements[::-1])
 
 
-@method("distinct", LIST, cost=_square)
+@method("distinct", LIST, cost=lambda elements: _product(elements, elements))
 def distinct(elements: list[Value]) -> list[Value]:
     """The elements without those equal to one before."""
     if not elements:
@@ -221,16 +215,12 @@ def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
     def total(elements: list[Value]) -> Value:
         result = zero
         for element in elements:
-            if isinstance(element, (bool, Extension)) or not _can_add(element):
+            if isinstance(element, (bool, Extension)) or type_name(element) in _WITHOUT_SUM:
                 no_such_overload()
             result = add(result, element)
         return result
 
     return total
-
-
-def _can_add(element: Value) -> bool:
-    return type_name(element) not in {"null_type", "map", "type", "optional_type"}
 
 
 def _define(kind: Kind) -> None:
