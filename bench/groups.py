@@ -38,6 +38,7 @@ from bayplan.config import parse_config
 from bayplan.config.feature_gates import parse_feature_gates
 from bayplan.engine.registry import Registry
 from bayplan.inbox.messages import Changed, Removed, WatchMessage
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_pod
 from bench.core import PROFILE_LINES, quiet_collector
 from bench.objects import ZONE, Item, Objects, collection
@@ -204,8 +205,8 @@ def events_beside(case: Case, nodes: int, *, profile: bool = False) -> dict[str,
                     started = process_time()
                     handlers.apply(message)
                     seconds.append(process_time() - started)
-                    statistics = queue.statistics()
-                    if woken := statistics.active + statistics.backoff:
+                    waiting = queue.pending_pods()
+                    if woken := len(waiting[QueueState.ACTIVE]) + len(waiting[QueueState.BACKOFF]):
                         break
                 results[name] = Woken(median(seconds), woken)
     return results

@@ -124,9 +124,8 @@ class Cluster(PublicCluster):
 
     def is_at_rest(self) -> bool:
         """Whether nothing is in flight, and what was counted is what there is."""
-        statistics = self.queue.statistics()
         assert self.cache.nodes.recount() == {}
-        return not (statistics.in_flight or statistics.in_flight_events or self.in_flight)
+        return self.queue.in_flight_events() == {"PodPopped": 0} and not self.in_flight
 
     @property
     def in_flight(self) -> int:

@@ -225,7 +225,7 @@ class GroupsMachine(RuleBasedStateMachine):
         # A group is in flight only as long as Pods of it are.
         assert len(pods) > 0 or not in_flight
         if not in_flight:
-            assert self.queue.statistics().in_flight_events == 0
+            assert self.queue.in_flight_events() == {"PodPopped": 0}
 
     @invariant()
     def the_counts_are_those_of_the_states(self) -> None:

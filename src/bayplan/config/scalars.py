@@ -14,16 +14,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
-_NANOSECONDS = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "μs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
+from bayplan.support.go_durations import NANOSECONDS, duration_text
+
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MAX_INT64 = 2**63 - 1
 
@@ -46,7 +38,7 @@ def parse_duration(value: object) -> float:
     parts = _PART.findall(body)
     if not parts or "".join(number + unit for number, unit in parts) != body:
         raise ValueError(f'must be a duration such as 15s or 1m30s, not "{value}"')
-    nanoseconds = sum(int(Decimal(number) * _NANOSECONDS[unit]) for number, unit in parts)
+    nanoseconds = sum(int(Decimal(number) * NANOSECONDS[unit]) for number, unit in parts)
     if nanoseconds > _MAX_INT64:
         raise ValueError(f'duration "{value}" is too long')
     return sign * nanoseconds / 10**9
@@ -54,23 +46,7 @@ def parse_duration(value: object) -> float:
 
 def format_duration(seconds: float) -> str:
     """The text that Go prints for a duration of so many seconds."""
-    nanoseconds = round(abs(seconds) * 10**9)
-    sign = "-" if seconds < 0 else ""
-    if nanoseconds == 0:
-        return "0s"
-    for unit in ("ns", "µs", "ms"):
-        if nanoseconds < 1000 * _NANOSECONDS[unit]:
-            return f"{sign}{_decimal(Decimal(nanoseconds) / _NANOSECONDS[unit])}{unit}"
-    minutes, rest = divmod(nanoseconds, _NANOSECONDS["m"])
-    hours, minutes = divmod(minutes, 60)
-    text = f"{_decimal(Decimal(rest) / 10**9)}s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
-
-
-def _decimal(value: Decimal) -> str:
-    return f"{value.normalize():f}"
+    return duration_text(round(seconds * 10**9))
 
 
 def _parse_base64(value: object) -> bytes:

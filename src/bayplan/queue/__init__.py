@@ -8,14 +8,13 @@ from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
-from bayplan.queue.settings import QueueSettings, QueueStatistics
+from bayplan.queue.settings import QueueSettings
 from bayplan.queue.states import QueueState
 
 __all__ = [
     "HintTable",
     "QueueSettings",
     "QueueState",
-    "QueueStatistics",
     "QueuedPod",
     "SchedulingQueue",
     "registrations",

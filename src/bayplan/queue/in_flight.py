@@ -98,11 +98,6 @@ class InFlightPods:
         yield from flight.own
         yield from islice(self._events, max(flight.since - self._first, 0), None)
 
-    @property
-    def event_count(self) -> int:
-        """How many events are kept."""
-        return len(self._events) + sum(len(f.own) for f in self._flights.values())
-
     def event_counts(self) -> dict[str, int]:
         """How many events are kept, by name; "PodPopped" is the number of Pods. Any thread."""
         # Copied first, which no other thread can interrupt: the scheduling thread goes on.

@@ -40,7 +40,6 @@ from bayplan.queue.pod_states import PodStates
 from bayplan.queue.policy import NO_POLICY, QueuePolicy
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.settings import QueueStatistics
 from bayplan.queue.states import GROUP_MOVES, GroupMove, MemberEvent, QueueState
 from bayplan.queue.unschedulable import WaitKey
 from bayplan.telemetry.instrument import Instrument
@@ -717,12 +716,3 @@ class SchedulingQueue:
     def gated_by(self) -> dict[str, int]:
         """How many Pods each PreEnqueue plugin holds; any thread may ask."""
         return self._states.gated.counts()
-
-    def statistics(self) -> QueueStatistics:
-        """How many Pods are where."""
-        return QueueStatistics(
-            **self._states.counts(),
-            in_flight=len(self._states.in_flight),
-            in_flight_events=self._states.in_flight.event_count,
-            nominated=len(self.nominator),
-        )

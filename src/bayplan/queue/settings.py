@@ -1,4 +1,4 @@
-"""Settings and statistics of the queue."""
+"""Settings of the queue."""
 
 from __future__ import annotations
 
@@ -18,17 +18,3 @@ class QueueSettings:
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_unschedulable: float = 300.0
-
-
-@dataclass(frozen=True)
-class QueueStatistics:
-    """How many Pods are where, and what is kept for them."""
-
-    active: int
-    backoff: int
-    unschedulable: int
-    gated: int
-    grouped: int
-    in_flight: int
-    in_flight_events: int
-    nominated: int

@@ -1,1 +1,1 @@
-"""What has nothing to do with scheduling: logs, files in memory, texts."""
+"""What has nothing to do with scheduling: logs, files in memory, texts, durations."""

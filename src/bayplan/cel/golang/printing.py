@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cel.errors import AbortedError
 from bayplan.cel.golang.numbers import format_float
-from bayplan.cel.golang.times import duration_text, timestamp_text
+from bayplan.cel.golang.times import timestamp_text
 from bayplan.cel.values import (
     BUDGET,
     LISTS,
@@ -18,6 +18,7 @@ from bayplan.cel.values import (
     Value,
     weight,
 )
+from bayplan.support.go_durations import duration_text
 
 
 def text_of(value: Value) -> str:

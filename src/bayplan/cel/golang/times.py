@@ -8,6 +8,7 @@ from typing import Final
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.golang.numbers import plain_float, short_int
 from bayplan.cel.values import Duration, Timestamp
+from bayplan.support.go_durations import NANOSECONDS
 
 SECOND: Final = 1_000_000_000
 DAY: Final = 86_400
@@ -16,16 +17,6 @@ _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})"
     r"(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1000,
-    "µs": 1000,
-    "μs": 1000,
-    "ms": 1_000_000,
-    "s": SECOND,
-    "m": 60 * SECOND,
-    "h": 3600 * SECOND,
-}
 _DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
 
 
@@ -37,9 +28,9 @@ def parse_duration(text: str) -> Duration | None:
     total, position = 0, 0
     while position < len(rest):
         part = _DURATION_PART.match(rest, position)
-        if part is None or part[3] not in _UNITS or not (part[1] or part[2]):
+        if part is None or part[3] not in NANOSECONDS or not (part[1] or part[2]):
             return None
-        whole, fraction, unit = short_int(part[1] or "0"), part[2] or "", _UNITS[part[3]]
+        whole, fraction, unit = short_int(part[1] or "0"), part[2] or "", NANOSECONDS[part[3]]
         if whole is None or whole > 2**63 // unit:
             return None
         total += whole * unit + _fraction_of(fraction, unit)
@@ -62,31 +53,6 @@ def _fraction_of(digits: str, unit: int) -> int:
         number = number * 10 + int(digit)
         scale *= 10
     return int(float(number) * (float(unit) / scale))
-
-
-def duration_text(duration: int) -> str:
-    """time.Duration.String()."""
-    total = abs(duration)
-    sign = "-" if duration < 0 else ""
-    if total == 0:
-        return "0s"
-    if total < SECOND:
-        unit, name = (1, "ns") if total < 1000 else (1000, "µs")
-        if total >= 1_000_000:
-            unit, name = 1_000_000, "ms"
-        return f"{sign}{_decimal(total, unit)}{name}"
-    minutes, rest = divmod(total, 60 * SECOND)
-    text = f"{_decimal(rest, SECOND)}s"
-    if minutes:
-        hours, minutes = divmod(minutes, 60)
-        text = f"{minutes}m{text}" if not hours else f"{hours}h{minutes}m{text}"
-    return sign + text
-
-
-def _decimal(number: int, unit: int) -> str:
-    whole, rest = divmod(number, unit)
-    fraction = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else ""
-    return f"{whole}.{fraction}" if fraction else str(whole)
 
 
 def seconds_text(duration: int) -> str:
