@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.app.assembly import make_profiles
+from bayplan.config import EffectiveConfig, parse_config, parse_feature_gates
+from bayplan.engine.registry import Registry
 from bayplan.extenders.extenders import Extenders
 from bayplan.framework.interface import Plugin
 from bayplan.inbox.messages import Command
@@ -48,6 +52,22 @@ def only(*names: str) -> Json:
     return {"schedulerName": PROFILE, "plugins": points}
 
 
+def loaded(
+    *plugins: type[Plugin], gates: str = "", **fields: Any
+) -> tuple[Registry, EffectiveConfig]:
+    """As if read from files: these plugins, and a configuration with these fields."""
+    registry = Registry()
+    for plugin in plugins:
+        registry.add(plugin, "test")
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        **fields,
+    }
+    text, feature_gates = json.dumps(document), parse_feature_gates([gates])
+    return registry, parse_config(text, registry.known, gates=feature_gates)
+
+
 class Cluster(PublicCluster):
     """A scheduler and what it sees. That a binding was stored is not shown to it.
 
@@ -75,6 +95,7 @@ class Cluster(PublicCluster):
     ) -> None:
         names = [plugin.name for plugin in plugins]
         config: Json = {"profiles": profiles or [profile(*names, bare=bare)], **settings}
+        self._config, self._feature_gates = config, feature_gates
         if extender_config is not None:
             config["extenders"] = [extender_config]
         super().__init__(
@@ -87,6 +108,12 @@ class Cluster(PublicCluster):
         self.writer.on_bound = None
         self.queue, self.cache = self.world.queue, self.world.cache
         self.handlers = self.world.handlers
+
+    def reload(self, *plugins: type[Plugin], **fields: Any) -> None:
+        """A configuration with these fields is in force, without any the same as at first."""
+        registry, config = loaded(*plugins, gates=self._feature_gates, **(fields or self._config))
+        core = self.core
+        self.scheduler.adopt(make_profiles(config, registry, core.world, core.placers, self.ports))
 
     def cycle(self) -> None:
         """One scheduling cycle, and what comes of it at once."""

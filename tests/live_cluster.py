@@ -1,198 +1,210 @@
-"""A scheduler and an API server with delays, and who could be placed there by anybody's count.
+"""LiveCluster: a scheduler and an API server between which everything takes its time.
 
-Everything that `tests.api_server` stores reaches the scheduler only when the test lets it. Pods are
-single, or members of groups of all sources: `GROUPS`. Pods ask for CPU alone, those of one group
-for the same amount, so that "could it be placed?" has an exact answer that needs no search.
+A write is *sent* by the scheduler, *stored* by the API server, and then *answered*; the change is
+*shown* by the watch, before or after the answer. Pods on nodes end gracefully: a deleted one is
+terminating until its kubelet has *ended* it. Which of all that happens next the test chooses, so
+Hypothesis can look for the order that breaks something.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator
-from itertools import count
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
-import msgspec
-from tests.api_server import ApiServer
 from tests.core_harness import Cluster
-from tests.groups import GATE, basic, gang, gang_members, groups_profile, pod_group
-from tests.groups import members as label_members
-from tests.owners import make_job, pods_of_job
 
+from bayplan.api.kinds import POD
+from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
-from bayplan.app.assembly import make_profiles
-from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.requests import pod_requests
-from bayplan.config import parse_config, parse_feature_gates
-from bayplan.engine.registry import Registry
-from bayplan.testing import Json, NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.client.errors import Conflict, NotFound, ServerError
+from bayplan.framework.handle import Done
+from bayplan.inbox.messages import Changed, Message, Removed, Replaced
+from bayplan.testing import PROFILE, PodBuilder, Writer
 
-
-class Source(msgspec.Struct, frozen=True):
-    """Where a group comes from, and what its Pods ask for.
-
-    Attributes:
-        kind: `LABEL`, `KUBERNETES` or `INFERRED`.
-        cpu: of each Pod.
-        priority: of each Pod.
-        goes_as_a_whole: whether nobody may take it below its minimum. kube-scheduler takes single
-            Pods of a PodGroup, unless its disruption mode is All.
-    """
-
-    kind: str
-    cpu: int
-    priority: int
-    goes_as_a_whole: bool = True
-
-
-LABEL, KUBERNETES, INFERRED = "label", "kubernetes", "inferred"
-GROUPS = {
-    "la": Source(LABEL, 1, 0),
-    "lb": Source(LABEL, 2, 1),
-    "ka": Source(KUBERNETES, 1, 0, goes_as_a_whole=False),
-    "kb": Source(KUBERNETES, 2, 1),
-    "ja": Source(INFERRED, 1, 0),
-}
-CPUS_OF_A_NODE = 4
-SETTLED_AFTER = 6
-"""Backoffs after which everybody was tried who may be."""
+DELETED_AT = "2026-01-01T00:00:00Z"
+BACKOFF = 11.0
+"""Longer than any backoff, in seconds."""
+QUIET = 6
+"""Backoffs without a change after which everybody was tried who may be."""
 MOST_STEPS = 200
 """More than so many attempts and arrivals without time passing go on for ever."""
 
-
-def configuration(*, labels: bool = True, inferred: bool = True) -> Json:
-    """A configuration with groups of these sources, and PodGroups of Kubernetes."""
-    owners = ["Job"] if inferred else []
-    profile = groups_profile(inferGroups=owners) if labels else {"schedulerName": "bayplan"}
-    return {"profiles": [profile]}
+Action = Callable[[], object]
 
 
-CONFIGURATIONS = {
-    "all": configuration(),
-    "no inferred groups": configuration(inferred=False),
-    "no groups but those of Kubernetes": configuration(labels=False),
-}
+class ApiServer(Writer):
+    """Stores Pods, whose names are unique, and refuses what the real one refuses.
+
+    Attributes:
+        room: CPUs of each node; a binding to a full node is a fault of the scheduler.
+        grace: whether a Pod with a node is terminating for a while; else it is gone at once.
+        starts: whether a Pod that is bound gets a start time.
+        pods: by name, what is stored.
+        requests: writes that were sent.
+        answers: answers to writes, which the scheduler has not got yet.
+        watch: changes, which the scheduler has not seen yet.
+        bindings: by uid, how often a binding of the Pod was stored.
+        evicted: names of the Pods that the scheduler deleted, in order.
+    """
+
+    def __init__(self, room: int, *, grace: bool = True, starts: bool = False) -> None:
+        super().__init__()
+        self.room, self.grace, self.starts = room, grace, starts
+        self.pods: dict[str, PodBuilder] = {}
+        self.requests: deque[tuple[Callable[[], Exception | None], Done]] = deque()
+        self.answers: deque[Callable[[], None]] = deque()
+        self.watch: deque[Message] = deque()
+        self.bindings: dict[str, int] = {}
+        self.evicted: list[str] = []
+
+    # What users and kubelets do
+
+    def add(self, pod: PodBuilder) -> None:
+        """A Pod is new; its name is free."""
+        assert pod.obj().name not in self.pods
+        self.update(pod)
+
+    def update(self, pod: PodBuilder) -> None:
+        """The Pod was changed by somebody."""
+        self.pods[pod.obj().name] = pod
+        self.watch.append(Changed(POD, pod.new_version().obj()))
+
+    def delete(self, name: str) -> None:
+        """Delete a Pod: at once where it has no node, else it is terminating."""
+        pod = self.pods[name]
+        if not (pod.obj().node_name and self.grace):
+            self.end(name)
+        elif pod.obj().deleted is None:
+            self.update(pod.terminating(DELETED_AT))
+
+    def end(self, name: str) -> None:
+        """The Pod is gone."""
+        self.watch.append(Removed(POD, self.pods.pop(name).new_version().obj()))
+
+    def running(self) -> list[Pod]:
+        """The Pods with nodes."""
+        return [pod for builder in self.pods.values() if (pod := builder.obj()).node_name]
+
+    @property
+    def terminating(self) -> list[str]:
+        """The Pods whose kubelets have not ended them."""
+        return [name for name, pod in self.pods.items() if pod.obj().deleted is not None]
+
+    # What the scheduler sends
+
+    def bind(self, pod: Pod, node_name: str, on_done: Done) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.bound.append((pod.name, node_name))
+        self.requests.append((partial(self._bind, pod, node_name), on_done))
+
+    def delete_pod(self, pod: Pod, on_done: Done) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.deleted.append(pod.name)
+        self.requests.append((partial(self._delete, pod), on_done))
+
+    def patch_pod_status(
+        self, pod: Pod, condition: Condition | None, nominated: str | None, on_done: Done
+    ) -> None:
+        """See `bayplan.framework.handle.ClusterWriter`."""
+        self.requests.append((partial(self._patch, pod, condition, nominated), on_done))
+
+    def store(self, index: int = 0, error: Exception | None = None) -> None:
+        """Do what a request asks for; with ``error`` it is not done."""
+        effect, on_done = self.requests[index]
+        del self.requests[index]
+        outcome = error if error is not None else effect()
+        self.answers.append(partial(on_done, outcome))
+
+    def _bind(self, pod: Pod, node_name: str) -> Exception | None:
+        stored = self._same(pod)
+        if stored is None:
+            return NotFound(f'pods "{pod.name}" not found', status=404)
+        if stored.obj().deleted is not None or stored.obj().node_name:
+            return Conflict(f"pod {pod.name} is assigned or being deleted", status=409)
+        self.bindings[pod.uid] = self.bindings.get(pod.uid, 0) + 1
+        if self.starts:
+            stored.start_time(DELETED_AT)
+        self.update(stored.node(node_name))
+        used = sum(cpu_of(p) for p in self.running() if p.node_name == node_name)
+        assert used <= self.room, f"{pod.name} is bound to a node that is full"
+        return None
+
+    def _delete(self, pod: Pod) -> Exception | None:
+        if self._same(pod) is None:
+            return NotFound(f'pods "{pod.name}" not found', status=404)
+        self.evicted.append(pod.name)
+        self.delete(pod.name)
+        return None
+
+    def _patch(
+        self, pod: Pod, condition: Condition | None, nominated: str | None
+    ) -> Exception | None:
+        """A patch that changes nothing shows nothing; of conditions only type and reason count."""
+        stored = self._same(pod)
+        if stored is None:
+            return NotFound(f'pods "{pod.name}" not found', status=404)
+        before = stored.obj().status
+        if nominated is not None:
+            stored.nominated(nominated)
+        if condition is not None:
+            others = [
+                c
+                for c in stored.json["status"].get("conditions", ())
+                if c["type"] != condition.type
+            ]
+            stored.status(
+                conditions=[
+                    *others,
+                    {
+                        "type": condition.type,
+                        "status": condition.status,
+                        "reason": condition.reason,
+                    },
+                ]
+            )
+        if stored.obj().status != before:
+            self.update(stored)
+        return None
+
+    def _same(self, pod: Pod) -> PodBuilder | None:
+        stored = self.pods.get(pod.name)
+        return stored if stored is not None and stored.obj().uid == pod.uid else None
+
+    # What the scheduler gets
+
+    def relist(self) -> Message:
+        """All Pods as they are, in place of what the watch has not shown yet."""
+        self.watch.clear()
+        return Replaced(POD, [pod.obj() for pod in self.pods.values()])
 
 
 class LiveCluster:
     """See the module.
 
-    Attributes:
+    Args:
         api: what is stored, and what is under way.
+        gates: feature gates.
+        config: fields of the configuration.
+
+    Attributes:
         cluster: the scheduler.
-        nodes: by name.
-        minimums: by name, what the objects of groups say; those without an object are not in it.
+        faults: so many writes may still fail by `actions`.
     """
 
-    def __init__(self) -> None:
-        self.api = ApiServer()
-        self.cluster = Cluster(feature_gates=GATE, writer=self.api, **CONFIGURATIONS["all"])
+    def __init__(self, api: ApiServer, gates: str = "", **config: Any) -> None:
+        self.api = api
+        self.cluster = Cluster(feature_gates=gates, writer=api, **config)
         self.queue = self.cluster.queue
-        self.configuration = "all"
-        self.nodes: dict[str, NodeBuilder] = {}
-        self.minimums: dict[str, int] = {}
-        self._jobs = {name: make_job(name) for name in GROUPS if GROUPS[name].kind == INFERRED}
-        self._numbers = count()
+        self.faults = 0
         self._nominations = 0
 
-    # What users do
-
-    def create(
-        self,
-        group: str,
-        *,
-        cpu: int = 1,
-        priority: int = 0,
-        gated: bool = False,
-        odd: bool = False,
-    ) -> str:
-        """A Pod, of ``group`` unless that is "": then it has this size and priority.
-
-        An ``odd`` one has another priority than its group.
-        """
-        number = next(self._numbers)
-        source = GROUPS.get(group, Source("", cpu, priority))
-        pod = self._pod(group, source, number).priority(source.priority + odd)
-        pod.spec(schedulerName="bayplan")
-        if gated:
-            pod.gate("later")
-        self.api.add(pod)
-        return pod.obj().name
-
-    def _pod(self, group: str, source: Source, number: int) -> PodBuilder:
-        cpu = str(source.cpu)
-        if source.kind == LABEL:
-            return label_members(group, 1, cpu, first=number)[0]
-        if source.kind == KUBERNETES:
-            return gang_members(group, 1, cpu, first=number)[0]
-        if source.kind == INFERRED:
-            return pods_of_job(self._jobs[group], range(number, number + 1), cpu)[0]
-        return make_pod(f"p-{number}").req(cpu=cpu)
-
-    def ungate(self, name: str) -> None:
-        """Somebody takes the Pod's scheduling gates away."""
-        self.api.update(self.api.pods[name].spec(schedulingGates=[]))
-
-    def set_group(self, name: str, minimum: int) -> None:
-        """The object of the group is new, or has another minimum; 0 of Kubernetes': basic.
-
-        The policy of a PodGroup of Kubernetes does not change: with another one it is made anew,
-        as its hints, like those of kube-scheduler, look at the minimum of gangs alone.
-        """
-        previous = self.minimums.get(name, minimum)
-        if GROUPS[name].kind == "kubernetes" and (previous == 0) != (minimum == 0):
-            self.drop_group(name)
-        self.minimums[name] = minimum
-        match GROUPS[name].kind:
-            case "label":
-                self.cluster.add(pod_group(name, minMember=minimum))
-            case "kubernetes":
-                spec: Json = {"priority": GROUPS[name].priority}
-                if GROUPS[name].goes_as_a_whole:
-                    spec["disruptionMode"] = {"all": {}}
-                group = gang(name, minimum, **spec) if minimum else basic(name, **spec)
-                self.cluster.add(group)
-            case _:
-                self.cluster.add(self._jobs[name].spec(parallelism=minimum, completions=minimum))
-
-    def drop_group(self, name: str) -> None:
-        """The object of the group is gone."""
-        del self.minimums[name]
-        match GROUPS[name].kind:
-            case "label":
-                self.cluster.remove(pod_group(name))
-            case "kubernetes":
-                self.cluster.remove(basic(name))
-            case _:
-                self.cluster.remove(self._jobs[name])
-
-    def set_node(self, name: str, *, cordoned: bool = False) -> None:
-        """The node is there, and takes Pods or does not."""
-        node = make_node(name).uid(name).capacity(cpu=str(CPUS_OF_A_NODE), memory="64Gi", pods=110)
-        self.nodes[name] = node.spec(unschedulable=cordoned)
-        self.cluster.add(self.nodes[name])
-
-    def drop_node(self, name: str) -> None:
-        """The node is gone, and its Pods with it."""
-        self.cluster.remove(self.nodes.pop(name))
-        for pod in list(self.api.pods.values()):
-            if pod.obj().node_name == name:
-                self.api.end(pod.obj().name)
-
-    def reload(self, name: str) -> None:
-        """This of `CONFIGURATIONS` is in force from now on."""
-        self.configuration = name
-        cluster, registry = self.cluster, Registry()
-        document: Json = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            **CONFIGURATIONS[name],
-        }
-        gates = parse_feature_gates((GATE,))
-        config = parse_config(json.dumps(document), registry.known, gates=gates)
-        core = cluster.core
-        profiles = make_profiles(config, registry, core.world, core.placers, cluster.ports)
-        cluster.scheduler.adopt(profiles)
+    def create(self, *pods: PodBuilder) -> None:
+        """These Pods are new; the watch shows them in time."""
+        for pod in pods:
+            self.api.add(pod.spec(schedulerName=PROFILE))
 
     # What the scheduler does
 
@@ -246,7 +258,8 @@ class LiveCluster:
 
     def settle(self) -> None:
         """Whatever is under way arrives; victims end; everybody who is ready is tried."""
-        for _ in range(SETTLED_AFTER):
+        quiet, before = 0, (-1, -1)
+        while quiet < QUIET:
             for _ in range(MOST_STEPS):
                 for name in self.api.terminating:
                     self.api.end(name)
@@ -254,69 +267,28 @@ class LiveCluster:
                     break
             else:
                 raise AssertionError("it does not come to an end")
-            self.wait(11)
+            state = len(self.api.evicted), len(self.api.bound)
+            quiet, before = (quiet + 1 if state == before else 0), state
+            self.wait(BACKOFF)
 
-    # Who waits although there is room; exact, by counting
+    def actions(self) -> list[Action]:
+        """All that may happen next; what makes the cluster less busy comes first."""
+        others: list[Action] = [self.schedule, partial(self.wait, BACKOFF), self.cluster.reload]
+        return [*self._pending(), *others, *([self._fail] if self.faults else [])]
 
-    def group_of(self, pod: Pod) -> str:
-        """The group that the Pod has to be placed with; "" for none."""
-        if pod.pod_group:
-            return pod.pod_group
-        if self.configuration == "no groups but those of Kubernetes":
-            return ""
-        label = pod.labels.get(POD_GROUP_LABEL, "")
-        if label or self.configuration == "no inferred groups":
-            return label
-        return pod.labels.get("job-name", "")
+    def _pending(self) -> Iterator[Action]:
+        api = self.api
+        yield from (partial(api.store, index) for index in range(len(api.requests)))
+        if api.answers:
+            yield self.answer
+        if api.watch:
+            yield partial(self.show, 1)
+        yield from (partial(api.end, name) for name in api.terminating)
 
-    def could_go(self) -> Iterator[str]:
-        """Pods and groups that wait although they have room; ask when all is settled.
-
-        A single Pod has room, too, where enough single Pods of lower priority are.
-        """
-        pods = [pod.obj() for pod in self.api.pods.values()]
-        running = [pod for pod in pods if pod.node_name]
-        free = {name: CPUS_OF_A_NODE for name, node in self.nodes.items() if self._takes_pods(node)}
-        for pod in running:
-            if pod.node_name in free:
-                free[pod.node_name] -= cpu_of(pod)
-        begun = Counter(self.group_of(pod) for pod in running)
-        groups: dict[str, list[Pod]] = {}
-        for pod in pods:
-            group = self.group_of(pod)
-            if pod.node_name:
-                continue
-            if group and (GROUPS[group].kind == KUBERNETES or not begun[group]):
-                groups.setdefault(group, []).append(pod)
-            elif not pod.spec.scheduling_gates and self._single_could_go(pod, running, free):
-                yield pod.name
-        for group, members in groups.items():
-            if self._group_could_go(group, members, begun[group], free):
-                yield f"group {group}"
-
-    def _single_could_go(self, pod: Pod, running: list[Pod], free: dict[str, int]) -> bool:
-        yielding = Counter(free)
-        for other in running:
-            if not self.group_of(other) and other.priority < pod.priority:
-                yielding[other.node_name] += cpu_of(other)
-        return any(yielding[node] >= cpu_of(pod) for node in free)
-
-    def _takes_pods(self, node: NodeBuilder) -> bool:
-        return not node.json["spec"].get("unschedulable")
-
-    def _group_could_go(
-        self, group: str, members: list[Pod], running: int, free: dict[str, int]
-    ) -> bool:
-        source, minimum = GROUPS[group], self.minimums.get(group)
-        gated = [pod for pod in members if pod.spec.scheduling_gates]
-        if minimum is None or any(pod.priority != source.priority for pod in members):
-            return False
-        if gated and source.kind == KUBERNETES:
-            return False
-        slots = sum(room // source.cpu for room in free.values())
-        there = len(members) - len(gated)
-        needed = max(minimum - running, 1)
-        return needed <= there and needed <= slots
+    def _fail(self) -> None:
+        if self.api.requests:
+            self.faults -= 1
+            self.api.store(0, ServerError("trouble"))
 
 
 def cpu_of(pod: Pod) -> int:

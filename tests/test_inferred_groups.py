@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -18,10 +17,8 @@ from tests.owners import (
     replicated,
 )
 
-from bayplan.app.assembly import make_profiles
 from bayplan.cache.sub_groups import SUB_GROUP_LABEL
-from bayplan.config import ConfigError, parse_config
-from bayplan.engine.registry import Registry
+from bayplan.config import ConfigError
 from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_pod
 
@@ -236,20 +233,6 @@ def test_a_kind_that_groups_cannot_be_inferred_from_is_refused(kinds: list[str])
     assert path in str(error.value)
 
 
-def reload(cluster: Cluster, **args: Any) -> None:
-    """The configuration has changed."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [groups_profile(**args)],
-    }
-    registry = Registry()
-    config = parse_config(json.dumps(document), registry.known)
-    cluster.scheduler.adopt(
-        make_profiles(config, registry, cluster.world, cluster.core.placers, cluster.ports)
-    )
-
-
 def test_a_reload_begins_and_ends_to_infer_groups() -> None:
     cluster = inferring()
     begun, waits = make_job("begun", 3), make_job("waits", 3)
@@ -259,7 +242,7 @@ def test_a_reload_begins_and_ends_to_infer_groups() -> None:
     cluster.run()
     assert cluster.state(second[0]) is QueueState.UNSCHEDULABLE
 
-    reload(cluster, inferGroups=["Job"])
+    cluster.reload(profiles=[groups_profile(inferGroups=["Job"])])
     assert cluster.state(second[0]) is QueueState.GROUPED
     cluster.add(first[1], second[1])
     cluster.run()
@@ -267,7 +250,7 @@ def test_a_reload_begins_and_ends_to_infer_groups() -> None:
     assert cluster.state(first[1]) is QueueState.UNSCHEDULABLE
     assert cluster.world.cache.groups.nodes_of("default/Job/begun") == {"n0": 1}
 
-    reload(cluster)
+    cluster.reload(profiles=[groups_profile()])
     cluster.remove(blocker)
     cluster.wait(11)
     cluster.run()

@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections import Counter
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.live_cluster import CPUS_OF_A_NODE, GROUPS, LiveCluster, cpu_of
+from hypothesis.stateful import initialize, precondition, rule
+from tests.live_groups import GROUPS, LiveMachine
 from tests.properties import length
 
 NODES = ["n0", "n1", "n2"]
 
 
-class PromisesMachine(RuleBasedStateMachine):
+class PromisesMachine(LiveMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world = LiveCluster()
-        self.api = self.world.api
         self.unlucky: set[str] = set()
         """Groups that lost Pods with a node."""
 
@@ -42,16 +40,16 @@ class PromisesMachine(RuleBasedStateMachine):
 
     @rule(cpu=st.integers(1, 4), priority=st.integers(-1, 0))
     def a_pod_comes(self, cpu: int, priority: int) -> None:
-        self.world.create("", cpu=cpu, priority=priority)
+        self.world.come("", cpu=cpu, priority=priority)
 
     @rule(name=st.sampled_from(sorted(GROUPS)), more=st.integers(0, 1))
     def a_whole_group_comes(self, name: str, more: int) -> None:
         for _ in range(self.world.minimums[name] + more):
-            self.world.create(name)
+            self.world.come(name)
 
     @rule(name=st.sampled_from(sorted(GROUPS)))
     def one_member_comes(self, name: str) -> None:
-        self.world.create(name)
+        self.world.come(name)
 
     @rule(name=st.sampled_from(NODES), cordoned=st.sampled_from([False, False, True]))
     def a_node_comes_or_is_cordoned(self, name: str, cordoned: bool) -> None:
@@ -74,63 +72,13 @@ class PromisesMachine(RuleBasedStateMachine):
         for _ in range(attempts):
             self.world.schedule()
 
-    @precondition(lambda self: self.api.requests)
-    @rule(data=st.data())
-    def store(self, data: st.DataObject) -> None:
-        self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)))
-
-    @precondition(lambda self: self.api.answers)
-    @rule()
-    def answer(self) -> None:
-        self.world.answer()
-
-    @precondition(lambda self: self.api.watch)
-    @rule(changes=st.integers(1, 9))
-    def show(self, changes: int) -> None:
-        self.world.show(changes)
-
-    @rule()
-    def all_arrives(self) -> None:
-        self.world.arrive()
-
-    @precondition(lambda self: self.api.terminating)
-    @rule(data=st.data())
-    def end(self, data: st.DataObject) -> None:
-        self.api.end(data.draw(st.sampled_from(self.api.terminating)))
-
-    @rule(seconds=st.sampled_from([1.0, 11.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.world.wait(seconds)
-
     @rule()
     def all_settles(self) -> None:
-        self.world.settle()
-        running = Counter(
-            self.world.group_of(pod)
-            for builder in self.api.pods.values()
-            if (pod := builder.obj()).node_name
-        )
+        super().all_settles()
+        running = Counter(self.world.group_of(pod) for pod in self.api.running())
         for name, minimum in self.world.minimums.items():
             if GROUPS[name].goes_as_a_whole and name not in self.unlucky:
                 assert running[name] == 0 or running[name] >= minimum, (name, running[name])
-        ready = list(self.world.could_go())
-        assert not ready, ready
-        assert self.world.cluster.is_at_rest()
-
-    def teardown(self) -> None:
-        self.all_settles()
-
-    @invariant()
-    def no_node_has_more_pods_than_room(self) -> None:
-        used: Counter[str] = Counter()
-        for builder in self.api.pods.values():
-            pod = builder.obj()
-            used[pod.node_name] += cpu_of(pod) if pod.node_name else 0
-        assert all(used[node] <= CPUS_OF_A_NODE for node in self.world.nodes), used
-
-    @invariant()
-    def nobody_is_bound_twice(self) -> None:
-        assert all(number == 1 for number in self.api.bindings.values())
 
 
 PromisesMachine.TestCase.settings = length(40, steps=40)

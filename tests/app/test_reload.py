@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import threading
 import weakref
 from collections.abc import Callable
@@ -12,48 +11,41 @@ from typing import Any, cast
 
 import pytest
 import structlog
-from tests.core_harness import Cluster, only, profile, uid_of
+from tests.core_harness import Cluster, loaded, only, profile, uid_of
 from tests.groups import group_cluster, members, nodes, pod_group
 from tests.scripted import scripted
 
 from bayplan.api.kinds import POD, Kind
 from bayplan.app import reload as module
-from bayplan.app.assembly import make_profiles
 from bayplan.app.leadership import Leadership
 from bayplan.app.reload import Collect, Reloader, needs_restart
 from bayplan.app.sources import Sources
-from bayplan.config import ConfigError, EffectiveConfig, FieldError, parse_config
+from bayplan.config import ConfigError, EffectiveConfig, FieldError
 from bayplan.engine.registry import PluginLoadError, Registry
 from bayplan.framework import WAIT, Plugin, Status
 from bayplan.inbox.messages import Replaced
 from bayplan.informers.factory import Informers
 from bayplan.queue.states import QueueState
-from bayplan.testing import PROFILE, NodeBuilder, make_node, make_pod
+from bayplan.testing import PROFILE, Json, NodeBuilder, make_node, make_pod
 
 
 def node(name: str) -> NodeBuilder:
     return make_node(name).capacity(cpu="4", pods=9)
 
 
-def loaded(*plugins: type[Plugin], **settings: Any) -> tuple[Registry, EffectiveConfig]:
-    """As if read from files: these plugins beside PrioritySort and DefaultBinder."""
-    registry = Registry()
-    for plugin in plugins:
-        registry.add(plugin, "test")
-    profiles = [profile(*(p.name for p in plugins), bare=True)]
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": profiles,
-        **settings,
-    }
-    return registry, parse_config(json.dumps(document), registry.known)
+def bare(*plugins: type[Plugin], **fields: Any) -> Json:
+    """Fields of a configuration: these plugins, PrioritySort and DefaultBinder; and others."""
+    return {"profiles": [profile(*(p.name for p in plugins), bare=True)], **fields}
 
 
-def swap(cluster: Cluster, *plugins: type[Plugin], **settings: Any) -> None:
-    registry, config = loaded(*plugins, **settings)
-    new = make_profiles(config, registry, cluster.core.world, cluster.core.placers, cluster.ports)
-    cluster.scheduler.adopt(new)
+def read(*plugins: type[Plugin], **fields: Any) -> tuple[Registry, EffectiveConfig]:
+    """The same, as if read from files."""
+    return loaded(*plugins, **bare(*plugins, **fields))
+
+
+def swap(cluster: Cluster, *plugins: type[Plugin], **fields: Any) -> None:
+    """The same is in force."""
+    cluster.reload(*plugins, **bare(*plugins, **fields))
 
 
 def test_the_new_plugin_decides_about_the_next_pod() -> None:
@@ -285,7 +277,7 @@ def test_plugins_that_were_made_are_closed_when_another_cannot_be() -> None:
 class Files:
     """What the files say: what `read` answers or raises, and how they look."""
 
-    answer: Callable[[], tuple[Registry, EffectiveConfig]] = loaded
+    answer: Callable[[], tuple[Registry, EffectiveConfig]] = read
     version: int = 0
     reads: int = 0
 
@@ -331,7 +323,7 @@ class Rig:
     def __init__(self, **settings: Any) -> None:
         self.cluster = Cluster(bare=True)
         self.files, self.informers, self.lead = Files(), Watched(), Lead()
-        _, config = loaded(**settings)
+        _, config = read(**settings)
         self.reloader = Reloader(
             cast("Sources", self.files),
             config,
@@ -362,7 +354,7 @@ def test_a_reload_that_is_asked_for_happens_at_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Collect, "run", collect)
     rig = Rig()
     mine = scripted("Mine", filter=None)
-    rig.files.answer = lambda: loaded(mine)
+    rig.files.answer = lambda: read(mine)
     rig.look(asked=True)
     assert rig.plugins == {"PrioritySort", "DefaultBinder", "Mine"}
     assert rig.reloader.counts == {"success": 1, "failure": 0}
@@ -422,10 +414,10 @@ FAULTS = {
     "something unforeseen": (wrong(RuntimeError("oops")), "RuntimeError: oops"),
     "what is no Exception": (wrong(KeyboardInterrupt()), "KeyboardInterrupt: "),
     "an exception without a text": (wrong(Mute()), "Mute: a Mute without text"),
-    "a plugin that cannot be made": (lambda: loaded(Refuses), "no region"),
-    "a plugin that ends the interpreter": (lambda: loaded(Leaves), "GeneratorExit"),
+    "a plugin that cannot be made": (lambda: read(Refuses), "no region"),
+    "a plugin that ends the interpreter": (lambda: read(Leaves), "GeneratorExit"),
     "a setting that needs a restart": (
-        lambda: loaded(parallelism=3),
+        lambda: read(parallelism=3),
         "restart bayplan for a change of parallelism",
     ),
 }
@@ -453,7 +445,7 @@ def test_what_is_wrong_changes_nothing_and_is_said(
     [(type_, reason, note)] = rig.lead.told
     assert (type_, reason) == ("Warning", "ReloadFailed")
     assert text in note
-    rig.files.answer = loaded
+    rig.files.answer = read
     rig.look(asked=True)
     assert not rig.reloader.failing
 
@@ -462,7 +454,7 @@ def test_kinds_that_only_the_old_plugins_watched_are_let_go_after_the_swap() -> 
     rig = Rig()
     rig.look(asked=True)
     assert rig.informers.history[0] >= rig.informers.history[-1]
-    assert rig.informers.kinds == set(loaded()[0].kinds(loaded()[1]))
+    assert rig.informers.kinds == set(read()[0].kinds(read()[1]))
 
 
 @pytest.mark.parametrize(
@@ -479,9 +471,9 @@ def test_kinds_that_only_the_old_plugins_watched_are_let_go_after_the_swap() -> 
 )  # fmt: skip
 def test_settings_that_a_reload_cannot_change_are_named(settings: Any, named: list[str]) -> None:
     def yaml(document: Any) -> EffectiveConfig:
-        return loaded(**document)[1]
+        return read(**document)[1]
 
-    before, after = loaded()[1].settings, yaml(settings).settings
+    before, after = read()[1].settings, yaml(settings).settings
     assert needs_restart(before, after) == named
 
 

@@ -1,7 +1,7 @@
 """The queue with groups of all sources, while writes, watch events and reloads are under way.
 
 The machine uses a whole scheduler, since the queue alone does not know who is placed, and an API
-server with delays (`tests.live_cluster`). After every step the queue is compared with itself and
+server with delays (`tests.live_groups`). After every step the queue is compared with itself and
 with what was shown to it; in the end all is let in, and nobody waits who has room.
 """
 
@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections import Counter
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.live_cluster import CONFIGURATIONS, GROUPS, KUBERNETES, LABEL, LiveCluster, cpu_of
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.live_cluster import cpu_of
+from tests.live_groups import (
+    CONFIGURATIONS,
+    GROUPS,
+    KUBERNETES,
+    LABEL,
+    GroupsCluster,
+    LiveMachine,
+)
 from tests.properties import length
 
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
@@ -24,12 +32,10 @@ LABELLED = [name for name, source in GROUPS.items() if source.kind == LABEL]
 REFUSED = ServerError("etcdserver: request timed out", status=500)
 
 
-class GroupsMachine(RuleBasedStateMachine):
+class GroupsMachine(LiveMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world = LiveCluster()
         self.queue = self.world.queue
-        self.api = self.world.api
 
     # What users do
 
@@ -46,7 +52,7 @@ class GroupsMachine(RuleBasedStateMachine):
         gated=st.sampled_from([False, False, True]),
     )
     def create_a_pod(self, cpu: int, priority: int, gated: bool) -> None:
-        self.world.create("", cpu=cpu, priority=priority, gated=gated)
+        self.world.come("", cpu=cpu, priority=priority, gated=gated)
 
     @rule(
         group=st.sampled_from(sorted(GROUPS)),
@@ -57,17 +63,12 @@ class GroupsMachine(RuleBasedStateMachine):
     def create_members(self, group: str, number: int, gated: bool, odd: bool) -> None:
         """The first of them may be gated, or of another priority than the others."""
         for index in range(number):
-            self.world.create(group, gated=gated and not index, odd=odd and not index)
+            self.world.come(group, gated=gated and not index, odd=odd and not index)
 
     @precondition(lambda self: self.names())
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         self.api.delete(self.one(data, self.names()))
-
-    @precondition(lambda self: self.api.terminating)
-    @rule(data=st.data())
-    def end(self, data: st.DataObject) -> None:
-        self.api.end(self.one(data, self.api.terminating))
 
     @precondition(lambda self: self.gated())
     @rule(data=st.data())
@@ -118,42 +119,13 @@ class GroupsMachine(RuleBasedStateMachine):
             pass
 
     @precondition(lambda self: self.api.requests)
-    @rule(data=st.data(), error=st.sampled_from([None, None, None, REFUSED]))
-    def store(self, data: st.DataObject, error: Exception | None) -> None:
-        self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)), error)
-
-    @rule()
-    def all_arrives(self) -> None:
-        self.world.arrive()
-
-    @precondition(lambda self: self.api.answers)
-    @rule()
-    def answer(self) -> None:
-        self.world.answer()
-
-    @precondition(lambda self: self.api.watch)
-    @rule(changes=st.integers(1, 5))
-    def show(self, changes: int) -> None:
-        self.world.show(changes)
+    @rule(data=st.data())
+    def refuse(self, data: st.DataObject) -> None:
+        self.api.store(data.draw(st.integers(0, len(self.api.requests) - 1)), REFUSED)
 
     @rule()
     def relist(self) -> None:
         self.world.cluster.tell(self.api.relist())
-
-    @rule(seconds=st.sampled_from([0.5, 1.0, 11.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.world.wait(seconds)
-
-    @rule()
-    def all_settles(self) -> None:
-        self.world.settle()
-        ready = list(self.world.could_go())
-        assert not ready, ready
-        assert self.world.cluster.is_at_rest()
-        self.nobody_is_lost()
-
-    def teardown(self) -> None:
-        self.all_settles()
 
     # What must hold
 
@@ -270,10 +242,6 @@ class GroupsMachine(RuleBasedStateMachine):
                 assert pod.uid in self.queue
 
     @invariant()
-    def nobody_is_bound_twice(self) -> None:
-        assert all(number == 1 for number in self.api.bindings.values())
-
-    @invariant()
     def who_waits_for_time_has_a_timer(self) -> None:
         parts = self.queue.pending_pods()
         waits = (
@@ -300,11 +268,11 @@ TestGroups = GroupsMachine.TestCase
 
 def test_a_pod_that_is_deleted_after_a_reload_does_not_come_back_with_its_group() -> None:
     """It waits with a group in flight, which the new configuration does not know."""
-    world = LiveCluster()
+    world = GroupsCluster()
     world.set_node("n0")
     world.set_group("lb", 1)
     for _ in range(3):  # two of them fit
-        world.create("lb")
+        world.come("lb")
     world.show(3)
     world.schedule()
     world.reload("no groups but those of Kubernetes")
