@@ -26,9 +26,9 @@ from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.groups.room import RoomRequest, of_group
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
+from bayplan.preemption.eviction_units import make_units
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
-from bayplan.preemption.units import make_units
 from bayplan.testing import PodBuilder, make_object, make_pod
 
 CPUS = st.sampled_from(["500m", "1", "2", "3"])

@@ -14,6 +14,7 @@ from bayplan.config.points import Point
 from bayplan.engine.diagnosis import Diagnosis
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework import PostFilterResult, Status
 from bayplan.framework.cycle_state import CycleState
 from bayplan.telemetry.instrument import Instrument
@@ -41,7 +42,9 @@ def ask(*answers: Any, instrument: Instrument | None = None) -> tuple[Any, list[
         scripted(f"P{i}", post_filter=answer)(None, handle) for i, answer in enumerate(answers)
     ]
     enabled = {Point.POST_FILTER: [(plugin, 0) for plugin in plugins]}
-    framework = Framework("test", enabled, handle, instrument or Instrument())
+    framework = Framework(
+        "test", enabled, handle, WhatIf(handle.nominator), instrument or Instrument()
+    )
     diagnosis = Diagnosis(nodes, CycleState(), POD)
     diagnosis.override(np.flatnonzero(nodes.exists), NO.by("F"))
     asked = framework.plugins.post_filter
@@ -91,8 +94,9 @@ def test_the_duration_is_reported_with_the_outcome() -> None:
 
 def test_a_profiles_what_if_has_its_filters_once_the_framework_is_made() -> None:
     handle = make_handle()
-    assert handle.what_if.stages == []
+    what_if = WhatIf(handle.nominator)
+    assert not what_if.stages
     mine = scripted("Mine", filter=None)(None, handle)
-    framework = Framework("test", {Point.FILTER: [(mine, 0)]}, handle, Instrument())
-    assert [stage.name for stage in handle.what_if.stages] == ["Mine"]
-    assert framework.search.what_if is handle.what_if
+    framework = Framework("test", {Point.FILTER: [(mine, 0)]}, handle, what_if, Instrument())
+    assert [stage.name for stage in what_if.stages] == ["Mine"]
+    assert framework.search.what_if is what_if

@@ -9,6 +9,7 @@ import pytest
 from tests.core_harness import Cluster
 from tests.scripted import scripted
 
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework import Handle
 from bayplan.framework.handle import ClusterWriter
 from bayplan.framework.in_tree_handle import InTreeHandle
@@ -38,6 +39,7 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
         "queued",
         "room_request",
         "what_if",
+        "services",
         "gates",
         "groups",
     }
@@ -47,7 +49,9 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
 def test_an_in_tree_plugin_gets_all_of_it() -> None:
     handle = handle_of(Cluster(), DefaultPreemption)
     assert type(handle) is InTreeHandle
-    assert {"NodeUnschedulable", "NodeName"} <= {stage.name for stage in handle.what_if.stages}
+    what_if = handle.what_if
+    assert isinstance(what_if, WhatIf)
+    assert {"NodeUnschedulable", "NodeName"} <= {stage.name for stage in what_if.stages}
 
 
 def test_a_plugin_cannot_change_its_handle() -> None:

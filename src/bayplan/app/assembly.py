@@ -234,7 +234,8 @@ def _make_framework(
     def room_request(state: CycleState, pod: Pod) -> RoomRequest:
         return of_pod(placers.planner, framework, pod, state)
 
-    handle = _handle(profile.scheduler_name, config.gates, world, ports, room_request)
+    what_if = WhatIf(world.nominator)
+    handle = _handle(profile.scheduler_name, config.gates, world, ports, what_if, room_request)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = config.settings.percentage_of_nodes_to_score
@@ -242,6 +243,7 @@ def _make_framework(
         profile.scheduler_name,
         _instances(profile, registry, handle, path, made),
         handle,
+        what_if,
         ports.instrument,
         trusted=registry.trusted,
         percentage=percentage or 100,
@@ -255,6 +257,7 @@ def _handle(
     gates: FeatureGates,
     world: World,
     ports: Ports,
+    what_if: WhatIf,
     room_request: AsksForRoom,
 ) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
@@ -276,7 +279,7 @@ def _handle(
         instrument=ports.instrument,
         queues=world.queues,
         queued=world.queue,
-        what_if=WhatIf(world.nominator),
+        what_if=what_if,
         exhaustive=ports.exhaustive,
         room_request=room_request,
         evictions=world.evictions,

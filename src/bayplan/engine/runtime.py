@@ -18,6 +18,7 @@ from bayplan.engine.lifecycle import Lifecycle
 from bayplan.engine.placement_stage import PlacementStage
 from bayplan.engine.profile_plugins import Enabled, ProfilePlugins, Trust
 from bayplan.engine.search import NodeSearch
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, PostFilterResult
@@ -28,6 +29,16 @@ from bayplan.telemetry.instrument import Instrument
 
 class Framework:
     """The runtime of one profile.
+
+    Args:
+        name: see below.
+        enabled: the plugins by point.
+        handle: of these plugins.
+        what_if: of that handle; gets the Filter plugins.
+        instrument: receives what happens.
+        percentage: see below.
+        pool: threads for plugins that block; None runs them in line.
+        trusted: the in-tree plugins, by name.
 
     Attributes:
         name: the profile's schedulerName.
@@ -46,6 +57,7 @@ class Framework:
         name: str,
         enabled: Enabled,
         handle: InTreeHandle,
+        what_if: WhatIf,
         instrument: Instrument,
         *,
         percentage: int = 100,
@@ -55,7 +67,7 @@ class Framework:
         self.name = name
         self.percentage = percentage
         self.plugins = ProfilePlugins(name, enabled, instrument, trusted)
-        self.search = NodeSearch(self.plugins, handle, pool)
+        self.search = NodeSearch(self.plugins, handle.nodes, what_if, pool)
         self.lifecycle = Lifecycle(self.plugins)
         self.placements: PlacementStage | None = None
         if handle.gates.on(TOPOLOGY_AWARE):

@@ -39,7 +39,7 @@ from time import perf_counter
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.config.points import Point
 from bayplan.engine.capacity import CapacityCache
 from bayplan.engine.diagnosis import NOT_LOOKED_AT, Diagnosis
@@ -48,8 +48,8 @@ from bayplan.engine.pre_filter import PreFilterOutcome
 from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.row_answers import AnswerCache, RowAnswers, masked
 from bayplan.engine.stages import FilterStage, ScoreStage, has_error
+from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState, MissingStateError
-from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import MAX_NODE_SCORE, Integers
 from bayplan.framework.status import SKIP, SUCCESS, Code, Status
 
@@ -103,10 +103,10 @@ class NodeSearch:
     """
 
     def __init__(
-        self, plugins: ProfilePlugins, handle: InTreeHandle, pool: Executor | None
+        self, plugins: ProfilePlugins, nodes: LiveNodeTable, what_if: WhatIf, pool: Executor | None
     ) -> None:
         self._plugins = plugins
-        self._nodes = handle.nodes
+        self._nodes = nodes
         call, weights = plugins.call, plugins.weights
         self._filters = [FilterStage(p, call, pool) for p in plugins.filter]
         self._total_type = np.min_scalar_type(-1 - MAX_NODE_SCORE * sum(weights.values()))
@@ -121,7 +121,7 @@ class NodeSearch:
         self._unprepared = _unprepared(plugins)
         self._book = AnswerCache(plugins, self._filters, self._scores, self._nodes)
         self.capacity = CapacityCache(plugins, self._filters, self._book, self._nodes)
-        self.what_if = handle.what_if
+        self.what_if = what_if
         self.what_if.adopt(plugins, self._filters)
 
     @property

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,23 +41,13 @@ from bayplan.engine.profile_plugins import ProfilePlugins
 from bayplan.engine.stages import Caller, FilterStage
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PodNominator
-from bayplan.framework.points import PodMoves
+from bayplan.framework.points import MovesElsewhere, PodMoves
 
 Move = Callable[[CycleState, Pod, Pod, NodeTable, int], None]
 """`PodMoves.add_pod` or its like: state, preemptor, the other Pod, table, row."""
 
 MOST_PRIORITIES = 16
 """Priorities for which the live table's rows with nominees are kept."""
-
-
-@runtime_checkable
-class MovesElsewhere(PodMoves, Protocol):
-    """Has notes on Pods of other nodes, too. In-tree only."""
-
-    def move_elsewhere(
-        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int, /
-    ) -> None:
-        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
 
 
 @dataclass
@@ -106,14 +95,22 @@ class WhatIf:
         self._call: Caller
         self._stateful: list[PodMoves] = []
         self._cached: dict[int, _CachedNominees] = {}
-        self.stages: list[FilterStage] = []
+        self.stages: Sequence[FilterStage] = ()
         """The profile's Filter plugins; empty until they are made."""
 
-    def adopt(self, plugins: ProfilePlugins, stages: list[FilterStage]) -> None:
+    def adopt(self, plugins: ProfilePlugins, stages: Sequence[FilterStage]) -> None:
         """The profile's plugins are made: these are the Filter plugins."""
         self._call = plugins.call
         self._stateful = [p for p in plugins.pre_filter if isinstance(p, PodMoves)]
         self.stages = stages
+
+    def is_local(self, state: CycleState) -> bool:
+        """See `AsksWhatIf`."""
+        return all(s.local or s.name in state.skip_filter for s in self.stages)
+
+    def epochs(self, pod: Pod) -> tuple[int, ...]:
+        """See `AsksWhatIf`."""
+        return tuple(s.epoch.epoch(pod) for s in self.stages if s.epoch is not None)
 
     def add_pods(
         self,
@@ -123,7 +120,7 @@ class WhatIf:
         nodes: WhatIfTable,
         rows: list[int],
     ) -> None:
-        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``?"""
+        """See `AsksWhatIf`."""
         nodes.add_pods(rows, others)
         self._added(state, pod, others, nodes, rows)
 
@@ -161,7 +158,7 @@ class WhatIf:
         nodes: WhatIfTable,
         rows: list[int],
     ) -> None:
-        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``?"""
+        """See `AsksWhatIf`."""
         nodes.remove_pods(rows, others)
         moves = ((plugin, plugin.remove_pod) for plugin in self._stateful)
         self._move(moves, state, pod, others, nodes, rows)
@@ -176,10 +173,7 @@ class WhatIf:
         *,
         back: bool,
     ) -> None:
-        """What if ``others[i]``, on other nodes, were gone (or back) in the world of ``rows[i]``?
-
-        No column changes: only those of the world's own node count there.
-        """
+        """See `AsksWhatIf`."""
         sign = 1 if back else -1
         moves = (
             (plugin, partial(plugin.move_elsewhere, sign))
@@ -204,15 +198,7 @@ class WhatIf:
         nodes: NodeTable,
         nominees: Mapping[int, list[Pod]] | None = None,
     ) -> Diagnosis:
-        """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
-
-        Args:
-            state: the `CycleState.what_if` copy that saw the same changes as ``nodes``.
-            pod: the Pod that is to fit.
-            nodes: a what-if table.
-            nominees: see `nominees`; computed if None. Callers that ask about one table several
-                times compute them once.
-        """
+        """See `AsksWhatIf`."""
         nominated = self.with_nominees(state, pod, nodes, nominees)
         diagnosis = Diagnosis(nodes, state, pod)
         self.run_filters(state, pod, nodes, diagnosis)
@@ -286,7 +272,7 @@ class WhatIf:
         return not any(row in rows or names[row] in nominated for row in changed)
 
     def nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
-        """Row -> nominated Pods of equal or higher priority for this node."""
+        """See `AsksWhatIf`."""
         nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
         nominees = {}
         for row, name in self._nominated_rows(nodes):

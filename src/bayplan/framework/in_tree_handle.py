@@ -9,13 +9,15 @@ from typing import Protocol
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.groups import Groups
+from bayplan.cache.node_table import NodeTable, WhatIfTable
 from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
-from bayplan.engine.what_if import WhatIf
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
 from bayplan.framework.handle import Handle, PluginMetrics, plugin_logger
+from bayplan.framework.interface import NodeStatuses
 from bayplan.framework.room import AsksForRoom
 from bayplan.framework.services import Services
 from bayplan.telemetry.instrument import Instrument
@@ -84,6 +86,75 @@ class PreemptionExtenders(Protocol):
         """The extenders that take part in preemption for ``pod``, in order."""
 
 
+class AsksWhatIf(Protocol):
+    """The profile's Filter plugins over changed tables: `bayplan.engine.what_if` has an example.
+
+    Tables are copies of some rows, and ``state`` is the `CycleState.what_if` copy for these rows.
+    Scheduling thread only. Methods raise `AttemptFault` when a plugin broke.
+    """
+
+    def add_pods(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+        /,
+    ) -> None:
+        """What if ``others[i]`` were on ``rows[i]`` of ``nodes``?"""
+
+    def remove_pods(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+        /,
+    ) -> None:
+        """What if ``others[i]`` were gone from ``rows[i]`` of ``nodes``?"""
+
+    def move_elsewhere(
+        self,
+        state: CycleState,
+        pod: Pod,
+        others: Sequence[Pod],
+        nodes: WhatIfTable,
+        rows: list[int],
+        /,
+        *,
+        back: bool,
+    ) -> None:
+        """What if ``others[i]``, on other nodes, were gone (or back) in the world of ``rows[i]``?
+
+        No column changes: only those of the world's own node count there.
+        """
+
+    def filter(
+        self,
+        state: CycleState,
+        pod: Pod,
+        nodes: WhatIfTable,
+        nominees: Mapping[int, list[Pod]] | None = None,
+        /,
+    ) -> NodeStatuses:
+        """Every Filter plugin over ``nodes``, and once more with nominated Pods added.
+
+        ``nominees``: see `nominees`; computed if None. Callers that ask about one table several
+        times compute them once.
+        """
+
+    def nominees(self, pod: Pod, nodes: NodeTable, /) -> Mapping[int, list[Pod]]:
+        """Row -> nominated Pods of equal or higher priority for this node."""
+
+    def is_local(self, state: CycleState, /) -> bool:
+        """Whether all Filter plugins that concern the Pod are row-local."""
+
+    def epochs(self, pod: Pod, /) -> tuple[int, ...]:
+        """Numbers of the Filter plugins that change when all of their answers are stale."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class InTreeHandle(Handle):
     """A handle with the services for bayplan's own plugins.
@@ -98,8 +169,8 @@ class InTreeHandle(Handle):
         instrument: where preemptions are reported.
         queues: what each tenant uses and is entitled to.
         queued: the Pods in the queue. Scheduling thread only.
-        what_if: the profile's Filter plugins over changed tables; it has them once all plugins of
-            the profile are made, before the first Pod.
+        what_if: what if Pods were on a node, or gone from it? Complete once all plugins of the
+            profile are made.
         exhaustive: whether searches look at all nodes even where enough would do: offline.
         room_request: asks for room for a Pod that a limit holds back, after an attempt with that
             state.
@@ -116,7 +187,7 @@ class InTreeHandle(Handle):
     instrument: Instrument
     queues: QueueTree
     queued: QueuedPods
-    what_if: WhatIf
+    what_if: AsksWhatIf
     exhaustive: bool
     room_request: AsksForRoom
     evictions: Evictions

@@ -154,8 +154,11 @@ class PreFilterResult:
 class NodeStatuses:
     """Why each node was rejected, kept as arrays and put into words on demand.
 
-    `first` holds, per row, the index of the first Filter plugin that rejected it (-1: none did).
+    Attributes:
+        fits: (n,) the nodes that no plugin rejected.
     """
+
+    fits: BoolArray
 
     def status(self, row: int) -> Status:
         """The status of the node at ``row``."""

@@ -120,6 +120,16 @@ class PodMoves(Named, Protocol):
         """What if ``other`` were gone from ``row`` of ``nodes``?"""
 
 
+@runtime_checkable
+class MovesElsewhere(PodMoves, Protocol):
+    """Has notes on Pods of other nodes, too."""
+
+    def move_elsewhere(
+        self, pods: int, state: CycleState, pod: Pod, other: Pod, nodes: NodeTable, row: int, /
+    ) -> None:
+        """What if ``pods`` more like ``other`` were on its own node, in the world of ``row``?"""
+
+
 class Filtering(Named, Protocol):
     """The attributes of both forms of Filter."""
 
@@ -412,6 +422,7 @@ FORMS: Mapping[Point, tuple[type, ...]] = {
 EXTRAS: Mapping[type, Point | None] = {
     Selective: Point.PRE_FILTER,
     PodMoves: Point.PRE_FILTER,
+    MovesElsewhere: Point.PRE_FILTER,
     AdmitsGroups: Point.PRE_FILTER,
     BoundsCopies: Point.FILTER,
     HasEpoch: None,

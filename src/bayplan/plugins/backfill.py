@@ -74,8 +74,8 @@ from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, RoomRequest
 from bayplan.framework.status import SKIP, Status
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, needs_of
+from bayplan.preemption.eviction_units import EvictionUnits
 from bayplan.preemption.running_pods import RunningPods
-from bayplan.preemption.units import Units
 
 DURATION = "bayplan.dev/expected-duration"
 """Annotation of a Pod: how long it runs, as ``1h30m``."""
@@ -225,7 +225,7 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
         stays = [pod.shape.owner[0] == _DAEMON_SET for pod in running.pods]
         order = order[useful[running.rows[order]] & ~np.array(stays, np.bool_)[order]]
         pods = [running.pods[index] for index in order.tolist()]
-        units = Units(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
+        units = EvictionUnits(pods, running.rows[order], np.arange(1, len(pods) + 1), 0, {}, {})
         fit = MemberFit(nodes, needs, preemptor.minimum, nodes.domains(preemptor.level), ())
         capacity = FreedCapacity(fit, units)
         length = capacity.shortest()

@@ -23,7 +23,13 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
+from bayplan.framework.points import (
+    EnqueueExtensions,
+    FilterNodes,
+    MovesElsewhere,
+    PreFilter,
+    Selective,
+)
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import names_claim, not_found
 
@@ -144,7 +150,9 @@ class _State:
         return sum(name in self.claims for name in other.claim_names)
 
 
-class VolumeRestrictions(Plugin, PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions):
+class VolumeRestrictions(
+    Plugin, PreFilter, Selective, FilterNodes, MovesElsewhere, EnqueueExtensions
+):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[Kind[object], ...]] = (PERSISTENT_VOLUME_CLAIM,)

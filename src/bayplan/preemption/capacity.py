@@ -50,7 +50,7 @@ from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.cache.requests import pod_requests
 from bayplan.framework.room import RoomRequest
-from bayplan.preemption.units import Units
+from bayplan.preemption.eviction_units import EvictionUnits
 
 PODS = "pods"
 """Stands for the number of Pods among the resources."""
@@ -251,7 +251,9 @@ class FreedCapacity:
         ceilings: as given.
     """
 
-    def __init__(self, fit: MemberFit, units: Units, ceilings: Sequence[Ceiling] = ()) -> None:
+    def __init__(
+        self, fit: MemberFit, units: EvictionUnits, ceilings: Sequence[Ceiling] = ()
+    ) -> None:
         self._fit, self._free, self._units = fit, fit.free, units
         self.ceilings = ceilings
         self._amounts = {name: np.zeros(0, np.int64) for name in fit.free.columns}

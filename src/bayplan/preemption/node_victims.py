@@ -21,9 +21,9 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable, WhatIfTable
-from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.evictions import Evictions
+from bayplan.framework.in_tree_handle import AsksWhatIf
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
@@ -98,7 +98,7 @@ class VictimSearch:
 
     def __init__(
         self,
-        what_if: WhatIf,
+        what_if: AsksWhatIf,
         budgets: Budgets,
         gangs: Gangs,
         policy: VictimPolicy,

@@ -14,8 +14,8 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
 from bayplan.cache.shape_cache import ShapeCache
-from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.in_tree_handle import AsksWhatIf
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.node_victims import Outcome
@@ -100,7 +100,7 @@ class OutcomeBook:
     """The outcomes of one profile."""
 
     def __init__(
-        self, what_if: WhatIf, nodes: LiveNodeTable, budgets: Budgets, gangs: Gangs
+        self, what_if: AsksWhatIf, nodes: LiveNodeTable, budgets: Budgets, gangs: Gangs
     ) -> None:
         self._nodes = nodes
         self._budgets = budgets
@@ -110,14 +110,13 @@ class OutcomeBook:
 
     def of(self, state: CycleState, pod: Pod) -> Outcomes:
         """The valid outcomes for ``pod``."""
-        stages = self._what_if.stages
-        if any(not s.local and s.name not in state.skip_filter for s in stages):
+        if not self._what_if.is_local(state):
             return Outcomes(len(self._nodes))
         version = (
             len(self._nodes),
             self._budgets.version,
             self._gangs.version,
-            *(s.epoch.epoch(pod) for s in stages if s.epoch is not None),
+            *self._what_if.epochs(pod),
         )
         nominees = self._nominees(pod)
         kept = self._kept.get(pod.shape)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.room import RoomRequest
 from bayplan.preemption.capacity import FreedCapacity, Placed
-from bayplan.preemption.units import Units
+from bayplan.preemption.eviction_units import EvictionUnits
 
 PROOFS = 16
 """Exact plans that one search may make."""
@@ -28,7 +28,11 @@ class Proof:
     """
 
     def __init__(
-        self, request: RoomRequest, nodes: LiveNodeTable, units: Units, capacity: FreedCapacity
+        self,
+        request: RoomRequest,
+        nodes: LiveNodeTable,
+        units: EvictionUnits,
+        capacity: FreedCapacity,
     ) -> None:
         self._request = request
         self._nodes = nodes

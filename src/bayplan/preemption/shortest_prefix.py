@@ -8,8 +8,9 @@ it.
 1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded. That
    nobody may it knows from sums, without a look at Pods; that those who may are not enough on any
    node it may know from bounds (`YieldRule.rules_out`).
-2. **Units** (`bayplan.preemption.units`) are Pods that yield together, in a fixed order: those that
-   are leaving anyway, then by class of the rule, budget, priority, surplus, age.
+2. **Units of eviction** (`bayplan.preemption.eviction_units`) are Pods that yield together, in a
+   fixed order: those that are leaving anyway, then by class of the rule, budget, priority, surplus,
+   age.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
    group requires that (`bayplan.preemption.capacity`), and frees what limits demand that it would
    exceed (`YieldRule.ceilings`), on whichever nodes. More units never make less room, so halving
@@ -54,11 +55,11 @@ from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_of
+from bayplan.preemption.eviction_units import make_units
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, YieldRule
 from bayplan.preemption.running_pods import RunningPods
-from bayplan.preemption.units import make_units
 
 
 class ShortestPrefix:

@@ -27,8 +27,8 @@ from bayplan.framework.handle import PluginMetrics
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import FilterFailure, PostFilterResult
 from bayplan.framework.points import (
+    MovesElsewhere,
     PodGroupPostFilter,
-    PodMoves,
     PreFilter,
 )
 from bayplan.framework.room import NoRoom, Room, RoomRequest
@@ -50,7 +50,7 @@ _AWAITING = PostFilterResult(
 )
 
 
-class CapacityScheduling(PreemptionPlugin, PreFilter, PodMoves, PodGroupPostFilter):
+class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPostFilter):
     """See the module's docstring."""
 
     kinds = (POD_DISRUPTION_BUDGET, ELASTIC_QUOTA)

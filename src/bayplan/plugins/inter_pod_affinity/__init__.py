@@ -31,7 +31,7 @@ from bayplan.framework.points import (
     BoundsCopies,
     EnqueueExtensions,
     FilterNodes,
-    PodMoves,
+    MovesElsewhere,
     PreFilter,
     PreScore,
     ScoreNodes,
@@ -58,7 +58,14 @@ _REASONS = {
 
 
 class InterPodAffinity(
-    Plugin, PreFilter, FilterNodes, BoundsCopies, PreScore, ScoreNodes, PodMoves, EnqueueExtensions
+    Plugin,
+    PreFilter,
+    FilterNodes,
+    BoundsCopies,
+    PreScore,
+    ScoreNodes,
+    MovesElsewhere,
+    EnqueueExtensions,
 ):
     """See the module's docstring."""
 

@@ -30,7 +30,7 @@ from bayplan.framework.interface import BoolArray, CycleState, NodeTable, Plugin
 from bayplan.framework.points import (
     EnqueueExtensions,
     FilterNodes,
-    PodMoves,
+    MovesElsewhere,
     PreFilter,
     PreScore,
     ScoreNodes,
@@ -64,7 +64,7 @@ _REASONS = {
 
 
 class PodTopologySpread(
-    Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, PodMoves, EnqueueExtensions
+    Plugin, PreFilter, FilterNodes, PreScore, ScoreNodes, MovesElsewhere, EnqueueExtensions
 ):
     """See the module's docstring."""
 

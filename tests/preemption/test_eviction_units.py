@@ -12,9 +12,9 @@ from tests.groups import basic, gang, gang_members, members, nodes, pod_group
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.preemption.budgets import Budgets
+from bayplan.preemption.eviction_units import EvictionUnits, make_units
 from bayplan.preemption.gangs import Gangs
 from bayplan.preemption.running_pods import RunningPods
-from bayplan.preemption.units import Units, make_units
 from bayplan.testing import Builder, Json, PodBuilder, make_object, make_pod
 
 
@@ -29,7 +29,7 @@ def units_of(
     classes: Mapping[str, int] | None = None,
     useless: Iterable[str] = (),
     allowed: int = 0,
-) -> Units:
+) -> EvictionUnits:
     """The units of Pods on one node.
 
     Args:
@@ -59,7 +59,7 @@ def units_of(
     )
 
 
-def order(units: Units) -> list[list[str]]:
+def order(units: EvictionUnits) -> list[list[str]]:
     """The names of the Pods, unit by unit."""
     return [[one.name for one in units.pods[units.slice(unit)]] for unit in range(len(units))]
 

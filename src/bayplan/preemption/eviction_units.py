@@ -1,11 +1,11 @@
-"""Units: who yields together, and in which order.
+"""EvictionUnits: the Pods that yield together, and the order of eviction.
 
-A Pod alone is a unit. Of a group, the members above its minimum are units of their own, unless a
-sub-group needs them; the rest is one unit, as no part of it is of use without the others. Of a
-PodGroup of Kubernetes with disruption mode "all" no member is above the minimum, and a basic one
-has no minimum: its Pods are alone (`bayplan.preemption.gangs`).
-`Units.closed` keeps to this: where the minimum of a group goes, the members above it go, too. So no
-group is left running with fewer Pods than its minimum. The order:
+A Pod alone is a unit of eviction. Of a group, the members above its minimum are units of their own,
+unless a sub-group needs them; the rest is one unit, as no part of it is of use without the others.
+Of a PodGroup of Kubernetes with disruption mode "all" no member is above the minimum, and a basic
+one has no minimum: its Pods are alone (`bayplan.preemption.gangs`). `EvictionUnits.closed` keeps to
+this: where the minimum of a group goes, the members above it go, too. So no group is left running
+with fewer Pods than its minimum. The order:
 
 1. Pods that are leaving anyway: they cost nothing.
 2. The class that the rule gives a Pod (`bayplan.preemption.rule`).
@@ -39,7 +39,7 @@ SURPLUS, ALONE, REST = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class EvictionUnits:
     """The units, in the order of eviction.
 
     Attributes:
@@ -87,7 +87,7 @@ def make_units(
     useful: BoolArray,
     gangs: Gangs,
     budgets: Budgets,
-) -> Units:
+) -> EvictionUnits:
     """The units of all Pods whose class is not negative.
 
     Args:
@@ -117,7 +117,7 @@ def make_units(
     by_unit = np.argsort(unit_of, kind="stable")[int((unit_of < 0).sum()) :]
     sizes = np.concatenate([np.ones(len(leaving), np.int64), np.bincount(unit_of[by_unit])])
     unit_of += len(leaving)
-    return Units(
+    return EvictionUnits(
         [running.pods[i] for i in leaving.tolist()] + [pods[i] for i in by_unit.tolist()],
         np.concatenate([running.rows[leaving], running.rows[staying][by_unit]]),
         np.cumsum(sizes),
