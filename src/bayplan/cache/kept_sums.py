@@ -21,20 +21,22 @@ scratch.
 
 Sums know no rules. What rows are, whose a Pod is, what it is charged and when it is leaving is for
 the subclass to say; what a tenant is entitled to, and who yields to whom, is built on these sums.
-The reasons: docs/decisions/0021-queues-are-sums.md.
+The reasons: docs/decisions/0028-one-kept-sum.md.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from bayplan.api.kinds import Kind
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.node_table import IntArray
+from bayplan.cache.objects import ObjectStore
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.subscription import Subscription
 
@@ -71,15 +73,13 @@ class Structure(Protocol):
     def links(self) -> Sequence[Sequence[int]]:
         """(q,) of each row, itself and its ancestors."""
 
-    def limits_on(
-        self, leaf: int, requests: Amounts, named: Mapping[str, int], /
-    ) -> Iterable[Limit]:
+    def limits_on(self, leaf: int, requests: Amounts, named: Collection[str], /) -> Iterable[Limit]:
         """The limits that hold for a Pod of a leaf.
 
         Args:
             leaf: the row.
             requests: (r,) of the Pod.
-            named: the same by the names that the Pod has.
+            named: the resources that the Pod names, those included of which it requests 0.
         """
 
 
@@ -116,6 +116,11 @@ class Sums(Generic[S]):
         """(q, r) what of `used` is leaving, as of now."""
         return self._array(self.leaving_rows)
 
+    def staying(self, row: int) -> list[int]:
+        """(r,) what a row will use when all is gone that is leaving."""
+        pairs = zip(self.used_rows[row], self.leaving_rows[row], strict=True)
+        return [used - leaving for used, leaving in pairs]
+
     def zeros(self) -> Rows:
         """Other sums of this shape, see `add_amounts`."""
         q, r = self.share.shape
@@ -137,14 +142,15 @@ class Charge:
     Attributes:
         row: the leaf.
         requests: (r,) of one Pod.
+        amounts: the same by resource, as the Pod names them.
         used, demand: what a Pod adds, of the leaf and its ancestors.
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
     """
 
-    __slots__ = ("demand", "most", "requests", "row", "used")
+    __slots__ = ("amounts", "demand", "most", "requests", "row", "used")
 
     def __init__(
-        self, sums: Sums[S], row: int, requests: Amounts, named: Mapping[str, int]
+        self, sums: Sums[S], row: int, requests: Amounts, amounts: Mapping[str, int]
     ) -> None:
         structure = sums.structure
         terms = [
@@ -153,12 +159,12 @@ class Charge:
             for column, amount in enumerate(requests)
             if amount
         ]
-        self.row, self.requests = row, requests
+        self.row, self.requests, self.amounts = row, requests, amounts
         self.used: Terms = [(sums.used_rows[link], c, amount) for link, c, amount in terms]
         self.demand: Terms = [(sums.demand_rows[link], c, amount) for link, c, amount in terms]
         self.most: Terms = [
             (sums.used_rows[link], column, most - requests[column])
-            for link, column, most in structure.limits_on(row, requests, named)
+            for link, column, most in structure.limits_on(row, requests, amounts)
         ]
 
     @property
@@ -182,27 +188,34 @@ class KeptSums(ABC, Generic[S]):
 
     Args:
         pods: those on nodes.
-        queue: those that wait; None if nobody asks for demand.
+        objects: has the tenants.
+        queue: the Pods that wait; None if nobody asks for demand.
 
     Attributes:
+        kind: of the objects that make tenants.
         active: whether there are tenants.
         version: changes when rows may mean something else.
         difference: how many sums differed from a count from scratch, at the last `recount`.
     """
 
-    def __init__(self, pods: CountedPods, queue: QueuedPods | None = None) -> None:
-        self._pods, self._queue = pods, queue
+    kind: ClassVar[Kind[Any]]
+
+    def __init__(
+        self, pods: CountedPods, objects: ObjectStore, queue: QueuedPods | None = None
+    ) -> None:
+        self._pods, self._objects, self._queue = pods, objects, queue
         self._subscriptions: Sequence[Subscription] = ()
         self._extra: dict[str, None] = {}
         self._stale = False
         self._sums = Sums(self._new_structure(()))
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
         self._charges: dict[tuple[int, int], Charge] = {}
-        """By the row of the leaf and the id of `Charge.requests`."""
+        """By the row of the leaf and the id of `Charge.amounts`."""
         self._waiting: dict[str, Waiting] = {}
         self.active = False
         self.version = 0
         self.difference = 0
+        objects.on_change(self.kind, self._tenant_changed)
 
     # For subclasses
 
@@ -215,16 +228,18 @@ class KeptSums(ABC, Generic[S]):
         """The row of the leaf that ``pod`` belongs to, or `NO_ROW`."""
 
     @abstractmethod
-    def _amounts(self, pod: Pod) -> Mapping[str, int]:
-        """What ``pod`` is charged; the same object for Pods that are alike."""
+    def amounts(self, pod: Pod) -> Mapping[str, int]:
+        """What ``pod`` is charged, by resource; the same object for Pods that are alike."""
 
     @abstractmethod
     def _is_leaving(self, pod: Pod) -> bool:
         """Whether ``pod``, which is terminating, counts as leaving."""
 
-    def _tenants_changed(self, *, any_left: bool) -> None:
+    def _tenant_changed(self, old: Any, new: Any) -> None:
+        if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
+            return
         self._outdate()
-        self.active = any_left
+        self.active = bool(self._objects.all(self.kind))
         if self.active and not self._subscriptions:
             listening = [self._pods.listen(self)]
             self._subscriptions = (
@@ -266,7 +281,7 @@ class KeptSums(ABC, Generic[S]):
 
     def requests(self, pod: Pod) -> Amounts:
         """(r,) what ``pod`` requests. Shared: do not change."""
-        amounts = self._amounts(pod)
+        amounts = self.amounts(pod)
         kept = self._vectors.get(id(amounts))
         if kept is None:
             if len(self._vectors) >= _VECTORS_KEPT:
@@ -294,19 +309,26 @@ class KeptSums(ABC, Generic[S]):
         if waiting is not None and waiting.pod is pod:
             return waiting.charge
         charge = self._charge(pod)
-        return self.charge(pod) if self._stale else charge  # a resource that had no column
+        return self.charges([pod])[0] if self._stale else charge
+
+    def charges(self, pods: Sequence[Pod]) -> list[Charge | None]:
+        """`charge` of each, all of the same columns."""
+        if self._stale:
+            self._count_anew()
+        charges = [self._charge(pod) for pod in pods]
+        return self.charges(pods) if self._stale else charges  # a resource had no column
 
     def _charge(self, pod: Pod) -> Charge | None:
         row = self._leaf(pod)
         if row == NO_ROW:
             return None
-        requests = self.requests(pod)
-        charge = self._charges.get((row, id(requests)))
+        amounts = self.amounts(pod)
+        charge = self._charges.get((row, id(amounts)))
         if charge is None:
             if len(self._charges) >= _VECTORS_KEPT:
                 self._charges.clear()
-            charge = Charge(self._sums, row, requests, self._amounts(pod))
-            self._charges[row, id(requests)] = charge
+            charge = Charge(self._sums, row, self.requests(pod), amounts)
+            self._charges[row, id(amounts)] = charge
         return charge
 
     def waits(self, uid: str) -> bool:

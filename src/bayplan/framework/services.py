@@ -33,8 +33,8 @@ class Services:
         turns: decides from which tenant the next Pod comes; None where tenants take no turns.
         object_faults: what is wrong with objects of users: all faults there are, and the
             same object as the last time while none comes or goes.
-        recounts: compare sums of plugins with a computation from scratch, by plugin: what differed,
-            by its name.
+        recounts: compare sums of plugins with a computation from scratch, by plugin: in how many
+            places they differed, by sum.
         chores: what is to be done from time to time. The leader calls them every few seconds, and
             carries out at once what they return.
     """
@@ -43,7 +43,7 @@ class Services:
         self.group_sources: list[GroupSource] = []
         self.turns: Turns | None = None
         self.object_faults: list[Callable[[], Sequence[ObjectFault]]] = []
-        self.recounts: dict[str, Callable[[], Mapping[str, str]]] = {}
+        self.recounts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self.chores: list[Callable[[], Sequence[Effect]]] = []
 
     def add_group_source(self, source: GroupSource) -> None:

@@ -14,7 +14,6 @@ from bayplan.framework.preemptor import Victims
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.preemption.group import Strategy
 from bayplan.preemption.plugin import PreemptionPlugin
-from bayplan.preemption.policy import LowerPriorityVictims
 from bayplan.preemption.reprieve import Reprieve
 from bayplan.preemption.rule import LowerPriority
 from bayplan.preemption.shortest_prefix import ShortestPrefix
@@ -26,10 +25,10 @@ class DefaultPreemption(PreemptionPlugin, PodGroupPostFilter):
     Args: ClassVar[type | None] = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
-        victims = LowerPriorityVictims(handle.counters)
-        super().__init__(args, handle, victims, args.enough_candidates)
+        rule = LowerPriority(handle.counters)
+        super().__init__(args, handle, rule, args.enough_candidates)
         self._strategies: dict[Victims, Strategy] = {
-            Victims.FEWEST: ShortestPrefix(handle, LowerPriority(handle.counters)),
+            Victims.FEWEST: ShortestPrefix(handle, rule),
             Victims.REPRIEVED: Reprieve(handle, self.name),
         }
 

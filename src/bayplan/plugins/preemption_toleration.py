@@ -24,7 +24,7 @@ from bayplan.config.args import DefaultPreemptionArgs, PreemptionTolerationArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.preemption.plugin import PreemptionPlugin
-from bayplan.preemption.policy import LowerPriorityVictims
+from bayplan.preemption.rule import LowerPriority
 
 _PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
 MINIMUM = f"{_PREFIX}minimum-preemptable-priority"
@@ -43,7 +43,7 @@ class PriorityClassToleration(NamedTuple):
     seconds: int
 
 
-class TolerantVictims(LowerPriorityVictims):
+class TolerantVictims(LowerPriority):
     """Pods of lower priority, without Pods that tolerate the preemptor."""
 
     def __init__(

@@ -21,13 +21,14 @@ from bayplan.engine.extenders import ExtenderError
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle, NamedVictims, PreemptionExtender
 from bayplan.framework.interface import FilterFailure, PostFilterResult
+from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.status import Code, Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.node_victims import NO_VICTIMS, VictimSearch
 from bayplan.preemption.outcomes import OutcomeBook, Outcomes
-from bayplan.preemption.policy import VictimPolicy
 from bayplan.preemption.ranking import Candidate, best, best_candidates
+from bayplan.preemption.rule import YieldsOnNodes
 
 log = structlog.get_logger("preemption")
 
@@ -89,15 +90,15 @@ class Evaluator:
     """Looks for room; one per profile.
 
     Args:
-        policy: which Pods may be evicted.
+        rule: which Pods may be evicted.
         enough: how many candidates a search looks for among so many nodes.
     """
 
     def __init__(
-        self, handle: InTreeHandle, policy: VictimPolicy, enough: Callable[[int], int]
+        self, handle: InTreeHandle, rule: YieldsOnNodes, enough: Callable[[int], int]
     ) -> None:
         self._handle = handle
-        self._policy = policy
+        self._rule = rule
         self._enough = enough
         self._nodes = handle.nodes
         self._budgets = handle.objects.shared(Budgets, handle.objects)
@@ -127,12 +128,12 @@ class Evaluator:
         self._gangs.refresh()
         rows, next_row = failure.candidates, self._next_row
         outcomes = self._outcomes(state, pod)
-        if self._policy.has_victims(state, pod):
+        if self._rule.has_victims(Preemptor.single(pod)):
             search = VictimSearch(
                 self._handle.what_if,
                 self._budgets,
                 self._gangs,
-                self._policy,
+                self._rule,
                 self._handle.evictions,
                 state,
                 pod,
@@ -162,7 +163,7 @@ class Evaluator:
 
     def _outcomes(self, state: CycleState, pod: Pod) -> Outcomes:
         """The valid outcomes of earlier dry runs."""
-        if not self._policy.is_row_local(state, pod):
+        if not self._rule.is_row_local(state, pod):
             return Outcomes(len(self._nodes))
         return self._book.of(state, pod)
 
@@ -182,7 +183,7 @@ class Evaluator:
         leaving = [p for p in on_node if p.deleted is not None]
         eviction = self._handle.evictions.eviction(pod.uid)
         own = eviction.victims.keys() if eviction is not None else ()
-        awaited = any(p.uid in own or self._policy.is_awaited(state, pod, p) for p in leaving)
+        awaited = any(p.uid in own or self._rule.is_awaited(state, pod, p) for p in leaving)
         return TERMINATING if awaited else ""
 
     # Dry runs

@@ -1,10 +1,10 @@
 """VictimSearch: the victims on a node, computed for many nodes at once.
 
 Every candidate node is a row of a what-if table; rows are independent. First all Pods that the
-policy permits to evict (of lower priority, for DefaultPreemption) are removed from all rows. Then,
+rule permits to evict (of lower priority, for DefaultPreemption) are removed from all rows. Then,
 in rounds, each row gets its next Pod back: first Pods that a group cannot do without, then Pods
 whose budget would be violated, then the most important ones, at last those whose eviction is
-decided already. The Filter plugins and the policy evaluate all rows in one call. If the preemptor
+decided already. The Filter plugins and the rule evaluate all rows in one call. If the preemptor
 no longer fits on a row, the Pod is removed again and is a victim. A PodGroup of Kubernetes whose
 disruption mode is "all" is one victim: its Pods on the row come back together or not at all, and
 its Pods on other nodes leave with them. Without groups of the label, the result for each row is
@@ -27,8 +27,8 @@ from bayplan.framework.in_tree_handle import AsksWhatIf
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
-from bayplan.preemption.policy import VictimPolicy
 from bayplan.preemption.ranking import Candidate, by_importance
+from bayplan.preemption.rule import YieldsOnNodes
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -101,7 +101,7 @@ class VictimSearch:
         what_if: AsksWhatIf,
         budgets: Budgets,
         gangs: Gangs,
-        policy: VictimPolicy,
+        rule: YieldsOnNodes,
         evictions: Evictions,
         state: CycleState,
         pod: Pod,
@@ -110,7 +110,7 @@ class VictimSearch:
         self._what_if = what_if
         self._budgets = budgets
         self._gangs = gangs
-        self._policy = policy
+        self._rule = rule
         self._evictions = evictions
         self._pod = pod
         self._full = nodes
@@ -150,13 +150,13 @@ class VictimSearch:
     def _evictable(self, on_node: Iterable[Pod]) -> list[Victim]:
         """Who may go of the Pods of a node, a group of mode "all" as a whole."""
         evictable: dict[str, Victim] = {}
-        for pod in self._policy.evictable(self._cycle, self._pod, on_node):
+        for pod in self._rule.evictable(self._cycle, self._pod, on_node):
             group = self._gangs.whole(pod)
             if group is None:
                 evictable[pod.uid] = (pod,)
             elif group.uid not in evictable:
                 members = self._gangs.members(group)
-                may_go = self._policy.evictable(self._cycle, self._pod, members)
+                may_go = self._rule.evictable(self._cycle, self._pod, members)
                 evictable[group.uid] = members if len(may_go) == len(members) else ()
         return [victim for victim in evictable.values() if victim]
 
@@ -173,14 +173,14 @@ class VictimSearch:
         hopeless: dict[int, Outcome] = {}
         for index in np.flatnonzero(~fits).tolist():
             refused = bool(diagnosis.fits[index])
-            status = self._policy.refusal if refused else diagnosis.status(index)
+            status = self._rule.refusal if refused else diagnosis.status(index)
             hopeless[self._worlds[index].row] = status
         self._keep(fits)
         return hopeless
 
     def _admitted(self, fits: BoolArray, *, beside_nominated: bool) -> BoolArray:
-        """Where the Pod fits and the policy admits it."""
-        admits = self._policy.admits(self._state, beside_nominated=beside_nominated)
+        """Where the Pod fits and the rule admits it."""
+        admits = self._rule.admits(self._state, beside_nominated=beside_nominated)
         return fits if admits is None else fits & admits
 
     def _keep(self, wanted: BoolArray) -> None:

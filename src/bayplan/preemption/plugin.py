@@ -29,7 +29,7 @@ from bayplan.framework.room import Room
 from bayplan.framework.status import Status
 from bayplan.preemption.evaluator import Analysis, Evaluator
 from bayplan.preemption.group import GroupPreemption, preempt
-from bayplan.preemption.policy import VictimPolicy
+from bayplan.preemption.rule import YieldsOnNodes
 
 
 class Remember(Effect, frozen=True, eq=False):
@@ -48,7 +48,7 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
     """Base of plugins that evict Pods; see the module's docstring.
 
     Args:
-        policy: which Pods may be evicted.
+        rule: which Pods may be evicted.
         enough: how many candidates a search looks for among so many nodes.
     """
 
@@ -59,12 +59,12 @@ class PreemptionPlugin(Plugin, PreEnqueue, PostFilter, EnqueueExtensions, Carrie
         self,
         args: object,
         handle: InTreeHandle,
-        policy: VictimPolicy,
+        rule: YieldsOnNodes,
         enough: Callable[[int], int],
     ) -> None:
         super().__init__(args, handle)
         # Offline the answer does not depend on where a search begins.
-        self._evaluator = Evaluator(handle, policy, (lambda n: n) if handle.exhaustive else enough)
+        self._evaluator = Evaluator(handle, rule, (lambda n: n) if handle.exhaustive else enough)
         self._evictions = handle.evictions
         self._groups = GroupPreemption(handle, self.name)
 

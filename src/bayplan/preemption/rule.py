@@ -1,8 +1,11 @@
-"""Rules: which Pods may be evicted for a preemptor."""
+"""Rules: which Pods may be evicted for a preemptor, and what must hold beside Filter.
+
+A plugin that evicts has one. `LowerPriority` is kube-scheduler's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,9 +13,11 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.counters import DomainCounters
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
+from bayplan.framework.status import Status
 from bayplan.preemption.capacity import Ceiling, MemberFit
 from bayplan.preemption.running_pods import RunningPods
 
@@ -42,11 +47,11 @@ class Yielding:
     wider: Callable[[], Yielding] | None = None
 
 
-class YieldRule(Protocol):
+class Yields(Protocol):
     """Says who may be evicted for a preemptor; `ShortestPrefix` finds out who has to be."""
 
     def has_victims(self, preemptor: Preemptor) -> bool:
-        """Whether any Pod may yield; a quick look that saves the columns of all Pods."""
+        """Whether any Pod may yield; a quick look that saves dry runs and columns of all Pods."""
 
     def judge(
         self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
@@ -57,19 +62,65 @@ class YieldRule(Protocol):
         """
 
 
+class YieldsOnNodes(Yields, Protocol):
+    """The same for the search of kube-scheduler: for one Pod, on one node after the other.
+
+    PreFilter plugins have filled in ``state`` for the Pod.
+
+    Attributes:
+        refusal: the status of a node where Filter succeeds and `admits` does not.
+    """
+
+    refusal: Status
+
+    def is_row_local(self, state: CycleState, pod: Pod) -> bool:
+        """Whether the answers depend on nothing but the shape of ``pod`` and one node's Pods."""
+
+    def is_awaited(self, state: CycleState, pod: Pod, leaving: Pod) -> bool:
+        """Whether ``pod`` is to wait for a terminating Pod of its nominated node."""
+
+    def evictable(self, state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
+        """The Pods of one node that may be evicted for ``pod``."""
+
+    def admits(self, state: CycleState, *, beside_nominated: bool) -> BoolArray | None:
+        """Rows of a what-if ``state`` where the preemptor may be placed; None for all.
+
+        ``beside_nominated``: nominated Pods elsewhere count, too. They do when a Pod is put back,
+        not when it is asked whether evicting all of them helps.
+        """
+
+
 class LowerPriority:
-    """Pods yield to Pods of higher priority."""
+    """Pods yield to Pods of higher priority; implements `YieldsOnNodes`."""
+
+    refusal = Status.unschedulable()
 
     def __init__(self, counters: DomainCounters) -> None:
         self._counters = counters
 
     def has_victims(self, preemptor: Preemptor) -> bool:
-        """See `YieldRule`."""
+        """Whether there is a Pod of lower priority."""
         return self._counters.any_below(preemptor.priority)
 
     def judge(self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit) -> Yielding:
-        """See `YieldRule`."""
+        """Pods of lower priority, all in one class."""
         return Yielding(np.where(running.priorities < preemptor.priority, 0, -1), _described)
+
+    def is_row_local(self, _state: CycleState, _pod: Pod) -> bool:
+        """They do."""
+        return True
+
+    def is_awaited(self, _state: CycleState, pod: Pod, leaving: Pod) -> bool:
+        """Whether a scheduler has preempted it."""
+        return leaving.priority < pod.priority and leaving.is_preempted
+
+    def evictable(self, _state: CycleState, pod: Pod, on_node: Iterable[Pod]) -> list[Pod]:
+        """Those of lower priority."""
+        priority = pod.priority
+        return [other for other in on_node if other.priority < priority]
+
+    def admits(self, _state: CycleState, *, beside_nominated: bool) -> BoolArray | None:
+        """Everywhere: Filter decides."""
 
 
 def _described(victims: Sequence[Pod]) -> str:

@@ -5,15 +5,15 @@ once, and its victims may be groups themselves. Trying sets of victims one after
 end in time, so the search goes the other way round: it fixes an order, and looks for a place to cut
 it.
 
-1. **Who may yield** is for a `YieldRule` to say: lower priority, or a share that was exceeded. That
+1. **Who may yield** is for a `Yields` to say: lower priority, or a share that was exceeded. That
    nobody may it knows from sums, without a look at Pods; that those who may are not enough on any
-   node it may know from bounds (`YieldRule.rules_out`).
+   node it may know from bounds (`Yields.judge`).
 2. **Units of eviction** (`bayplan.preemption.eviction_units`) are Pods that yield together, in a
    fixed order: those that are leaving anyway, then by class of the rule, budget, priority, surplus,
    age.
 3. **The shortest prefix** of the units that makes room, by resources alone, in one domain if the
    group requires that (`bayplan.preemption.capacity`), and frees what limits demand that it would
-   exceed (`YieldRule.ceilings`), on whichever nodes. More units never make less room, so halving
+   exceed (`Yielding.ceilings`), on whichever nodes. More units never make less room, so halving
    finds it: some 15 passes over the columns for 30,000 Pods.
 4. **Reprieve**: members are put where there is room then, and units stay whose room they do not
    use, or that fit beside them, those that should yield last first, unless a limit demands them.
@@ -58,7 +58,7 @@ from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_
 from bayplan.preemption.eviction_units import make_units
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
-from bayplan.preemption.rule import NOT_ENOUGH, Yielding, YieldRule
+from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
 from bayplan.preemption.running_pods import RunningPods
 
 
@@ -71,7 +71,7 @@ class ShortestPrefix:
 
     under_way = ""
 
-    def __init__(self, handle: InTreeHandle, rule: YieldRule) -> None:
+    def __init__(self, handle: InTreeHandle, rule: Yields) -> None:
         self._rule = rule
         self._nodes, self._nominator = handle.nodes, handle.nominator
         self._gangs = gangs_of(handle)

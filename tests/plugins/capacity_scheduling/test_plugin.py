@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.plugins.capacity_scheduling.world import (
     PROFILE,
+    minimum_of,
     place,
     pod,
     quota,
     quota_cluster,
-    quota_of,
+    quotas_of,
+    used_of,
     victims,
 )
 
@@ -234,7 +236,7 @@ def test_a_deleted_quota_limits_nobody() -> None:
     cluster.add(limit, pod("a/one"), pod("a/two"))
     cluster.run()
     cluster.remove(limit)
-    assert quota_of(cluster, "a") is None
+    assert minimum_of(quotas_of(cluster), "a") is None
     cluster.wait(20)
     cluster.run()
     assert cluster.node_of("a/one")
@@ -298,7 +300,7 @@ def test_a_group_above_the_maximum_is_rejected_whole_and_told_why() -> None:
     cluster.add(quota("a", {"cpu": 9}, {"cpu": 3}))
     add_gang(cluster, 4)
     cluster.run()
-    assert quota_of(cluster, "a").used.get("cpu", 0) == 0  # type: ignore[union-attr]
+    assert used_of(quotas_of(cluster), "a") == {}
     (note,) = [event.note for event in cluster.events if event.reason == "NoRoom"]
     assert f"0/1 nodes are available: Pod a/3 {ABOVE_MAXIMUM}." in note
     cluster.add(quota("a", {"cpu": 9}, {"cpu": 4}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.scheduling import ElasticQuota
 from bayplan.plugins.capacity_scheduling import CapacityScheduling
-from bayplan.plugins.capacity_scheduling.quotas import Quota, Quotas
+from bayplan.plugins.capacity_scheduling.quotas import Quotas
 from bayplan.testing import Cluster, PodBuilder, make_node, make_pod
 from bayplan.testing.builder import Builder, Json, make_object
 
@@ -55,9 +56,28 @@ def quotas_of(cluster: Cluster) -> Quotas:
     return cluster.plugin(CapacityScheduling)._quotas
 
 
-def quota_of(cluster: Cluster, namespace: str) -> Quota | None:
-    """The quota that counts in a namespace."""
-    return quotas_of(cluster).by_namespace.get(namespace)
+def minimum_of(quotas: Quotas, namespace: str) -> dict[str, int] | None:
+    """What the namespace is guaranteed, without zeros; None without a quota."""
+    return _by_name(quotas, namespace, quotas.structure.minimum)
+
+
+def used_of(quotas: Quotas, namespace: str) -> dict[str, int] | None:
+    """What the namespace uses, without zeros; None without a quota."""
+    return _by_name(quotas, namespace, quotas.sums.used_rows)
+
+
+def _by_name(
+    quotas: Quotas, namespace: str, rows: Sequence[Sequence[int]]
+) -> dict[str, int] | None:
+    row = quotas.structure.row_of.get(namespace)
+    if row is None:
+        return None
+    return nonzero(dict(zip(quotas.structure.resources, rows[row], strict=True)))
+
+
+def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Amounts without zeros."""
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def victims(cluster: Cluster, builder: PodBuilder) -> list[str]:

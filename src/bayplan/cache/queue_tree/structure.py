@@ -17,7 +17,7 @@ A parent that does not say what it guarantees of a resource guarantees what its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -103,9 +103,7 @@ class Structure:
         """The name of the queue that ``row`` stands for."""
         return self.queues[row].name
 
-    def limits_on(
-        self, leaf: int, requests: Amounts, _named: Mapping[str, int] | None = None
-    ) -> list[Limit]:
+    def limits_on(self, leaf: int, requests: Amounts, _named: Collection[str] = ()) -> list[Limit]:
         """See `bayplan.cache.kept_sums.Structure`.
 
         A resource that is not requested holds nothing back, however much of it is used.

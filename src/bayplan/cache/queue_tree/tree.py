@@ -15,7 +15,6 @@ import numpy as np
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.queues import Queue
 from bayplan.api.workloads import Namespace
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import NO_ROW, Amounts, KeptSums, Rows, Sums
@@ -60,24 +59,20 @@ class Excess(NamedTuple):
 class QueueTree(KeptSums[Structure]):
     """See the module's docstring."""
 
+    kind = QUEUE
+
     def __init__(self, cache: Cache, queue: QueuedPods) -> None:
-        self._nodes, self._objects = cache.nodes, cache.objects
+        self._nodes = cache.nodes
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
         self._faults: tuple[QueueFault, ...] = ()
         self._capacity: tuple[object, IntArray] = (None, np.zeros(0, np.int64))
         self._divided = self._capacity[1], np.zeros((0, 0), np.int64)
         """The capacity and the demand that shares were made of last."""
-        super().__init__(cache, queue)
-        self._objects.on_change(QUEUE, self._queue_changed)
+        super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
 
     # Queues and namespaces
-
-    def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
-        if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
-            return
-        self._tenants_changed(any_left=bool(self._objects.all(QUEUE)))
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         namespace = new or old
@@ -122,7 +117,8 @@ class QueueTree(KeptSums[Structure]):
                 return row
         return NO_QUEUE
 
-    def _amounts(self, pod: Pod) -> Mapping[str, int]:
+    def amounts(self, pod: Pod) -> Mapping[str, int]:
+        """What ``pod`` requests, as nodes count it."""
         return pod_requests(pod).amounts
 
     def _is_leaving(self, _pod: Pod) -> bool:

@@ -2,7 +2,7 @@
 
 A namespace is guaranteed the minimum of its quota, and may borrow up to its maximum what others
 leave of theirs. PreFilter rejects a Pod that would go above a limit; PostFilter evicts as in
-`bayplan.preemption`, with the victims of `QuotaVictims`. It stands in place of DefaultPreemption.
+`bayplan.preemption`, with the victims of `QuotaRule`. It stands in place of DefaultPreemption.
 
 What namespaces use is kept from the cache (`Quotas`), which counts a Pod from the moment when its
 node is chosen, so there is nothing to do in Reserve and Unreserve.
@@ -10,10 +10,9 @@ node is chosen, so there is nothing to do in Reserve and Unreserve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
+from bayplan.cache.kept_sums import NO_ROW
 from bayplan.cache.node_table import NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -34,12 +33,10 @@ from bayplan.framework.points import (
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.capacity_scheduling.admission import Admission
-from bayplan.plugins.capacity_scheduling.group_victims import QuotaRule
 from bayplan.plugins.capacity_scheduling.quotas import Quotas
-from bayplan.plugins.capacity_scheduling.victims import KEY, QuotaVictims
+from bayplan.plugins.capacity_scheduling.rule import KEY, QuotaRule
 from bayplan.preemption.evaluator import TERMINATING
 from bayplan.preemption.plugin import PreemptionPlugin
-from bayplan.preemption.policy import LowerPriorityVictims
 from bayplan.preemption.shortest_prefix import ShortestPrefix
 
 CHECK_INTERVAL = 300.0
@@ -57,23 +54,20 @@ class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPo
 
     def __init__(self, args: None, handle: InTreeHandle) -> None:
         self._quotas = handle.objects.shared(Quotas, handle.pods, handle.objects)
-        victims = QuotaVictims(self._quotas, LowerPriorityVictims(handle.counters))
-        super().__init__(args, handle, victims, lambda nodes: nodes)
-        rule = QuotaRule(self._quotas, handle.counters, handle.nominator)
-        self._strategy = ShortestPrefix(handle, rule)
-        self._nominator = handle.nominator
+        self._rule = QuotaRule(self._quotas, handle)
+        super().__init__(args, handle, self._rule, lambda nodes: nodes)
+        self._strategy = ShortestPrefix(handle, self._rule)
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._clock = handle.monotonic
         self._next_check = self._clock() + CHECK_INTERVAL
-        handle.services.object_faults.append(lambda: self._quotas.faults)
+        handle.services.object_faults.append(lambda: self._quotas.structure.faults)
         handle.services.recounts[self.name] = self.recount
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:
         """Reject a Pod above the maximum of its quota, or above the sum of all minimums."""
-        if pod.shape.namespace not in self._quotas.by_namespace:
+        admission = self._rule.admission((pod,))
+        if admission is None:
             return SKIP
-        nominated = self._nominated(pod, nodes) if self._nominator.nominated_nodes() else ()
-        admission = Admission(self._quotas, pod, tuple(nominated))
         state.write(KEY, admission)
         if admission.above_maximum:
             why = f"ElasticQuota {pod.namespace} is more than Max"
@@ -83,11 +77,6 @@ class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPo
             return None
         self._check_sums()
         return Status.unschedulable(f"Pod {pod.key} is rejected in PreFilter because {why}")
-
-    def _nominated(self, pod: Pod, nodes: NodeTable) -> Iterator[Pod]:
-        for name in self._nominator.nominated_nodes():
-            if nodes.row(name) is not None:
-                yield from (p for p in self._nominator.nominated_pods(name) if p.uid != pod.uid)
 
     def add_pod(
         self, state: CycleState, _pod: Pod, other: Pod, _nodes: NodeTable, row: int
@@ -124,11 +113,11 @@ class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPo
         """Make room for a group, if that is possible."""
         return self._groups.make_room(request, self._strategy)
 
-    def recount(self) -> dict[str, str]:
-        """What namespaces use, where it differed from a sum over their Pods."""
+    def recount(self) -> dict[str, int]:
+        """In how many places sums differed from a count of all Pods, by sum."""
         self._next_check = self._clock() + CHECK_INTERVAL
         differences = self._quotas.recount()
-        self._metrics.set("used_differences", len(differences))
+        self._metrics.set("used_differences", self._quotas.difference)
         if differences:
             self.handle.logger.error("What namespaces use was wrong", **differences)
         return differences
@@ -143,5 +132,5 @@ class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPo
 
     def _leaves_room(self, _pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
         gone = old or new
-        counts = gone is not None and gone.namespace in self._quotas.by_namespace
+        counts = gone is not None and self._quotas.leaf(gone) != NO_ROW
         return Hint.QUEUE if counts else Hint.SKIP

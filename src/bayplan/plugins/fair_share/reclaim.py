@@ -111,7 +111,7 @@ class _Gift(NamedTuple):
 
 
 class ReclaimRule:
-    """See the module's docstring, and `bayplan.preemption.rule.YieldRule`.
+    """See the module's docstring, and `bayplan.preemption.rule.Yields`.
 
     Attributes:
         refusals: why Pods of queues above their share may not yield, by queue; of the last search.
@@ -134,7 +134,7 @@ class ReclaimRule:
         self.refusals: dict[str, str] = {}
 
     def has_victims(self, preemptor: Preemptor) -> bool:
-        """See `YieldRule`: what queues use says whether there is a giver."""
+        """See `Yields`: what queues use says whether there is a giver."""
         self.refusals = {}
         row = self._queues.leaf(preemptor.pods[0])
         namespaces = self._queues.namespaces(row)
@@ -148,7 +148,7 @@ class ReclaimRule:
     def judge(
         self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
     ) -> Yielding | NoRoom:
-        """See `YieldRule`."""
+        """See `Yields`."""
         if not len(running):
             return Yielding(np.zeros(0, np.int64), self._describe)
         # 1. The parties
