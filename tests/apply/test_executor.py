@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.preemption.world import PROFILE, World, as_preemptor, node, preemptor, victim
+from tests.preemption.world import World, as_preemptor, node, preemptor, victim
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
 from bayplan.binding.preparing import PreparingPod
 from bayplan.client.errors import NotFound, ServerError
 from bayplan.framework.status import Code, Status
-from bayplan.testing import make_pod
+from bayplan.testing import PROFILE, RecordedEvent, make_pod
 
 MARK_A, MARK_B = ("mark", "a"), ("mark", "b")
 DELETE_A, DELETE_B = ("delete", "a"), ("delete", "b")
@@ -34,7 +34,7 @@ def two_victims() -> tuple[World, Pod, list[Pod]]:
 
 
 def gated(world: World, pod: Pod) -> bool:
-    status = world.plugin.pre_enqueue(pod)
+    status = world.preemption.pre_enqueue(pod)
     if status is None:
         return False
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -54,11 +54,12 @@ def test_victims_are_marked_then_deleted_then_told_of() -> None:
     )
     world.client.answer()
     assert world.client.sent == [DELETE_A, DELETE_B]
-    assert world.events.told == []
+    assert world.events == []
     world.client.answer()
     note = f"Preempted by pod {pod.uid} on node n1"
-    assert world.events.told == [
-        (v, pod, "Normal", "Preempted", "Preempting", note, PROFILE) for v in (a, b)
+    assert world.events == [
+        RecordedEvent(v.name, "Normal", "Preempted", "Preempting", note, pod.name, PROFILE)
+        for v in (a, b)
     ]
     assert world.client.calls == []
     assert world.activated == []
@@ -74,22 +75,22 @@ def test_the_preemptor_is_held_back_until_its_victims_are_seen_to_leave() -> Non
     assert gated(world, pod)
     assert not gated(world, make_pod("somebody else").obj())
     for gone in (a, b):
-        world.core.world.cache.remove(gone.uid)
+        world.cache.remove(gone.uid)
     assert not gated(world, pod)
 
 
 def test_the_preemptor_is_free_when_all_victims_leave_even_before_the_last_answer() -> None:
     world, pod, (a, b) = two_victims()
-    world.core.world.cache.remove(a.uid)
+    world.cache.remove(a.uid)
     assert gated(world, pod)
     leaving = victim("b", 2).uid(b.uid).terminating().node("n1")
-    world.core.world.cache.add(leaving.obj())
+    world.cache.add(leaving.obj())
     assert not gated(world, pod)
 
 
 def test_the_preemptor_is_free_when_the_node_is_gone() -> None:
     world, pod, _ = two_victims()
-    world.core.world.cache.remove_node("n1")
+    world.cache.remove_node("n1")
     assert not gated(world, pod)
 
 
@@ -97,10 +98,10 @@ def test_a_victim_that_is_gone_already_is_nothing_to_tell() -> None:
     world, pod, victims = two_victims()
     world.client.answer(not_found())
     assert world.client.calls == []
-    assert world.events.told == []
+    assert world.events == []
     assert world.activated == []
     for gone in victims:
-        world.core.world.cache.remove(gone.uid)
+        world.cache.remove(gone.uid)
     assert not gated(world, pod)
 
 
@@ -111,7 +112,7 @@ def test_a_preemptor_whose_eviction_failed_is_tried_again_at_once(answers: int) 
         world.client.answer()
     world.client.answer(trouble())
     assert world.activated == [pod]
-    assert world.events.told == []
+    assert world.events == []
     assert not gated(world, pod)
 
 
@@ -193,7 +194,7 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
     world = World(node("n1"), node("n2"))
     world.put("n1", victim("a", 4))
     world.put("n2", victim("top", 4, priority=2000))
-    nominator = world.core.world.queue.nominator
+    nominator = world.world.nominator
     for name, priority, where in (("low", 1, "n1"), ("equal", 1000, "n1"), ("far", 1, "n2")):
         nominator.nominate(make_pod(name).priority(priority).nominated(where).obj())
     world.preempt(preemptor())
@@ -201,7 +202,7 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
     world.client.answer(not_found())
     world.preempt(preemptor())
     world.client.answer(trouble())
-    assert world.events.told == []
+    assert world.events == []
 
 
 # Victims that are on their way to the node
@@ -210,9 +211,7 @@ def test_nominations_of_lower_priority_on_the_node_are_cleared() -> None:
 def waiting(world: World, pod: Pod) -> list[Status]:
     """Let ``pod`` wait in Permit; the list gets its verdict."""
     verdicts: list[Status] = []
-    world.core.world.waiting.add(
-        pod, {"Gatekeeper": 60.0}, lambda verdict, _: verdicts.append(verdict)
-    )
+    world.world.waiting.add(pod, {"Gatekeeper": 60.0}, lambda verdict, _: verdicts.append(verdict))
     return verdicts
 
 
@@ -228,14 +227,14 @@ def test_a_victim_that_waits_in_permit_loses_its_place_and_is_not_deleted() -> N
     assert verdict.plugin == "DefaultPreemption"
     assert world.client.sent == [MARK_B]
     note = f"Preempted by pod {pod.uid} on node n1 (in kube-scheduler memory)."
-    assert [(e[0], e[5]) for e in world.events.told] == [(a, note)]
+    assert [(e.pod, e.note) for e in world.events] == [("a", note)]
 
 
 def test_a_victim_that_was_let_go_meanwhile_is_deleted() -> None:
     world = World(node("n1"))
     (a,) = world.put("n1", victim("a", 4))
     waiting(world, a)
-    waits = world.core.world.waiting.get(a.uid)
+    waits = world.world.waiting.get(a.uid)
     assert waits is not None
     waits.allow("Gatekeeper")
     world.preempt(preemptor())
@@ -255,7 +254,7 @@ def test_where_all_victims_wait_the_preemptor_is_not_held_back() -> None:
 
 def preparing(world: World, pod: Pod) -> PreparingPod:
     """Let ``pod`` be in PreBind."""
-    return world.core.world.preparing.get(pod.uid) or world.core.world.preparing.begin(pod.uid)
+    return world.world.preparing.get(pod.uid) or world.world.preparing.begin(pod.uid)
 
 
 def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:
@@ -267,7 +266,7 @@ def test_a_victim_in_pre_bind_is_called_back_and_not_deleted() -> None:
     assert prepared.cancelled == "preempted by DefaultPreemption"
     assert world.client.calls == []
     note = f"Preempted by pod {pod.uid} on node n1 (in kube-scheduler memory)."
-    assert [(e[0], e[5]) for e in world.events.told] == [(a, note)]
+    assert [(e.pod, e.note) for e in world.events] == [("a", note)]
     assert not gated(world, pod)
 
 

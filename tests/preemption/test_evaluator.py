@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,6 @@ from tests.preemption.world import (
 
 from bayplan.api.pod import Pod
 from bayplan.engine.extenders import ExtenderError
-from bayplan.engine.registry import Registry
 from bayplan.extenders.wire import MetaVictims
 from bayplan.framework import Plugin, Status
 from bayplan.framework.effects import CountSearch, Evict
@@ -121,7 +121,7 @@ def test_a_nomination_that_the_api_server_does_not_know_yet_counts() -> None:
     world = World(node("n1"))
     world.put("n1", leaving().condition("DisruptionTarget", "True", **PREEMPTED), victim("v", 2))
     pod = preemptor().spec(schedulerName="bayplan").obj()
-    world.core.world.queue.nominator.nominate(pod, "n1")
+    world.world.nominator.nominate(pod, "n1")
     assert world.preempt(pod).status.message.startswith(NOT_ELIGIBLE)
 
 
@@ -160,15 +160,8 @@ class Silent(Plugin):
         return Status.unschedulable()
 
 
-def with_filter(plugin: type[Plugin]) -> dict[str, Any]:
-    registry = Registry()
-    registry.add(plugin, "test")
-    enabled = f"{{filter: {{enabled: [{{name: {plugin.name}}}]}}}}"
-    return {"registry": registry, "plugins": enabled}
-
-
 def test_a_rejection_without_a_reason_is_not_counted() -> None:
-    world = World(node("n1", 8), **with_filter(Silent))
+    world = World(node("n1", 8), plugin=Silent)
     world.put("n1", victim("v"))
     message = world.preempt(preemptor(1)).status.message
     assert message == "preemption: 0/1 nodes are available:"
@@ -194,7 +187,7 @@ class Picky(Plugin):
 
 
 def test_errors_are_told_where_there_is_no_candidate() -> None:
-    world = World(node("n1", 8), node("n2", 8), **with_filter(Picky))
+    world = World(node("n1", 8), node("n2", 8), plugin=Picky)
     for name in ("n1", "n2"):
         world.put(name, victim("broken", priority=2000), victim("v"))
     status = world.preempt(preemptor(1)).status
@@ -204,7 +197,7 @@ def test_errors_are_told_where_there_is_no_candidate() -> None:
 
 
 def test_errors_do_not_matter_where_there_is_a_candidate() -> None:
-    world = World(node("n1", 8), node("n2", 8), **with_filter(Picky))
+    world = World(node("n1", 8), node("n2", 8), plugin=Picky)
     world.put("n1", victim("broken", priority=2000), victim("v"))
     world.put("n2", victim("v"))
     assert world.preempt(preemptor(1)).nominated_node == "n2"
@@ -226,7 +219,7 @@ class Moody(Plugin):
 
 
 def test_a_node_on_which_everybody_could_stay_is_an_error() -> None:
-    world = World(node("n1", 8), **with_filter(Moody))
+    world = World(node("n1", 8), plugin=Moody)
     world.put("n1", victim("v"))
     result = world.preempt(preemptor(1))
     expected = 'preemption: expected at least one victim pod on node "n1"'
@@ -275,13 +268,16 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
         # Each Pod has a shape of its own, so nothing is known of earlier dry runs.
         pod = as_preemptor(preemptor().label("n", str(i)))
         node_name = world.preempt(pod).nominated_node
-        world.core.world.nominator.nominate(pod, node_name)
+        world.world.nominator.nominate(pod, node_name)
         chosen.append(node_name)
     assert chosen == ["n01", "n03", "n04", "n02"]
 
 
 def test_offline_every_node_is_looked_at() -> None:
-    analysis = many(20, exhaustive=True, **limits(0, 2)).analyse(preemptor())
+    world = many(20, **limits(0, 2))
+    world.ports = replace(world.ports, exhaustive=True)
+    world.reload()
+    analysis = world.analyse(preemptor())
     assert len(analysis.candidates) == 20
     assert tied(analysis) == ["n19"]
 
@@ -315,7 +311,7 @@ def test_the_search_goes_on_until_a_node_without_protected_victims_is_found() ->
     protected = [victim(f"g{i}").label("app", "web") for i in range(5)]
     world.budget("web", labels_are({"app": "web"}), allowed=0)
     for i, pod in enumerate(protected):
-        world.core.world.cache.remove(next(iter(world.core.world.cache.nodes.pods[i])))
+        world.cache.remove(next(iter(world.cache.nodes.pods[i])))
         world.put(f"n{i:02}", pod.req(cpu="3"))
     assert world.preempt(preemptor()).nominated_node == "n05"
 
@@ -334,7 +330,7 @@ def test_a_start_after_now_is_not_better_than_now() -> None:
     world = World(node("n1"), node("n2"))
     world.put("n1", victim("v1", 4, started=None))
     world.put("n2", victim("v2", 4))
-    world.time = NOW
+    world.clock.time = NOW
     assert tied(world.analyse(preemptor())) == ["n1"]
 
 

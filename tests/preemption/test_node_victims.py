@@ -135,7 +135,7 @@ def test_spreading_counts_in_each_world_what_is_left_there() -> None:
 
 def test_a_claim_for_one_pod_alone_is_freed_where_its_user_is() -> None:
     world = World(node("n1", 9), node("n2", 9))
-    objects = world.core.world.cache.objects
+    objects = world.cache.objects
     claim = make_pvc("data").spec(accessModes=["ReadWriteOncePod"], volumeName="pv")
     objects.set(PERSISTENT_VOLUME_CLAIM, claim.bound_to("pv").obj())
     objects.set(PERSISTENT_VOLUME, make_pv("pv").obj())
@@ -149,7 +149,7 @@ def test_a_claim_for_one_pod_alone_is_freed_where_its_user_is() -> None:
 
 def nominate(world: World, pod: PodBuilder, name: str) -> Pod:
     rival = pod.obj()
-    world.core.world.queue.nominator.nominate(rival, name)
+    world.world.nominator.nominate(rival, name)
     return rival
 
 

@@ -10,7 +10,6 @@ import pytest
 from tests.preemption.world import World, as_preemptor, candidates, node, preemptor, victim
 
 from bayplan.api.pod import Pod
-from bayplan.engine.registry import Registry
 from bayplan.framework import Depends, Plugin, Status
 from bayplan.preemption import evaluator
 from bayplan.preemption.node_victims import VictimSearch
@@ -44,7 +43,7 @@ def three_nodes(**kwargs: Any) -> World:
 def swap_in(world: World, pod: Pod, seconds: int) -> None:
     """The same Pod, which has started meanwhile."""
     again = victim(pod.name, 4, priority=pod.priority, started=seconds).uid(pod.uid)
-    world.core.world.cache.add(again.spec(schedulerName="bayplan").node(pod.node_name).obj())
+    world.cache.add(again.spec(schedulerName="bayplan").node(pod.node_name).obj())
 
 
 @pytest.mark.parametrize(
@@ -53,33 +52,33 @@ def swap_in(world: World, pod: Pod, seconds: int) -> None:
         pytest.param(lambda w: None, [], id="nothing"),
         pytest.param(lambda w: w.put("n2", victim("new", 0)), ["n2"], id="a Pod comes"),
         pytest.param(
-            lambda w: w.core.world.cache.set_node(node("n2").label("x", "y").obj()),
+            lambda w: w.cache.set_node(node("n2").label("x", "y").obj()),
             ["n2"],
             id="a node changes",
         ),
         pytest.param(
-            lambda w: w.core.world.queue.nominator.nominate(make_pod().priority(5000).obj(), "n2"),
+            lambda w: w.world.nominator.nominate(make_pod().priority(5000).obj(), "n2"),
             ["n2"],
             id="a rival is nominated",
         ),
         pytest.param(
-            lambda w: w.core.world.queue.nominator.nominate(make_pod().obj(), "n2"),
+            lambda w: w.world.nominator.nominate(make_pod().obj(), "n2"),
             [],
             id="a lesser Pod is nominated",
         ),
         pytest.param(lambda w: w.budget("b", WEB, 0), ["n1", "n2", "n3"], id="a budget changes"),
         pytest.param(
-            lambda w: swap_in(w, next(iter(w.core.world.cache.nodes.pods[1].values())), 77),
+            lambda w: swap_in(w, next(iter(w.cache.nodes.pods[1].values())), 77),
             ["n2"],
             id="a Pod starts",
         ),
         pytest.param(
-            lambda w: [w.core.world.cache.nodes.pod_journal.append(0) for _ in range(70_000)],
+            lambda w: [w.cache.nodes.pod_journal.append(0) for _ in range(70_000)],
             ["n1", "n2", "n3"],
             id="more happens than anybody remembers",
         ),
         pytest.param(
-            lambda w: w.core.world.cache.nodes.reserve(500),
+            lambda w: w.cache.nodes.reserve(500),
             ["n1", "n2", "n3"],
             id="the table grows",
         ),
@@ -100,9 +99,9 @@ def test_only_rows_that_have_moved_are_tried_again(
 def test_a_rival_that_is_gone_makes_room_again(tried: list[str]) -> None:
     world = three_nodes()
     rival = make_pod("rival").priority(5000).req(cpu="4").obj()
-    world.core.world.queue.nominator.nominate(rival, "n2")
+    world.world.nominator.nominate(rival, "n2")
     assert set(candidates(world.analyse(preemptor()))) == {"n1", "n3"}
-    world.core.world.queue.nominator.remove(rival.uid)
+    world.world.nominator.remove(rival.uid)
     assert set(candidates(world.analyse(preemptor()))) == {"n1", "n2", "n3"}
 
 
@@ -137,9 +136,7 @@ class Fashion(Plugin):
 def test_outcomes_end_with_the_epoch_of_a_filter(
     tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = Registry()
-    registry.add(Fashion, "test")
-    world = three_nodes(registry=registry, plugins="{filter: {enabled: [{name: Fashion}]}}")
+    world = three_nodes(plugin=Fashion)
     world.analyse(preemptor())
     world.analyse(preemptor())
     assert len(tried) == 3
@@ -163,11 +160,11 @@ def test_kept_outcomes_equal_fresh_ones_whatever_happens(seed: int) -> None:
         kept = _analysis(world, pod)
         if kept is None:
             continue
-        evaluator = world.plugin._evaluator
+        evaluator = world.preemption._evaluator
         book = evaluator._book
         what_if = world.framework.search.what_if
         evaluator._book = OutcomeBook(
-            what_if, world.core.world.cache.nodes, evaluator._budgets, evaluator._gangs
+            what_if, world.cache.nodes, evaluator._budgets, evaluator._gangs
         )
         assert _analysis(world, pod) == kept
         evaluator._book = book
@@ -200,11 +197,11 @@ def _change(random: Random, world: World, placed: list[Pod], step: int) -> None:
             pod.host_port(80)
         placed += world.put(name, pod)
     elif kind < 7 and placed:
-        world.core.world.cache.remove(placed.pop(random.randrange(len(placed))).uid)
+        world.cache.remove(placed.pop(random.randrange(len(placed))).uid)
     elif kind == 7:
         rival = make_pod(f"rival{step}").req(cpu="1").priority(random.choice((1, 5000))).obj()
-        world.core.world.queue.nominator.nominate(rival, name)
+        world.world.nominator.nominate(rival, name)
     elif kind == 8:
         world.budget("web", WEB, random.randrange(3))
     else:
-        world.core.world.cache.set_node(node(name, random.choice((3, 4, 5))).obj())
+        world.cache.set_node(node(name, random.choice((3, 4, 5))).obj())

@@ -86,6 +86,8 @@ class RecordedEvent:
         reason: such as Scheduled or FailedScheduling.
         action: such as Binding.
         note: the text.
+        related: the name of the other Pod, such as who preempts; "" for none.
+        controller: who reports it, where that is not the scheduler's default; "" else.
     """
 
     pod: str
@@ -93,6 +95,8 @@ class RecordedEvent:
     reason: str
     action: str
     note: str
+    related: str = ""
+    controller: str = ""
 
 
 class Recorder:
@@ -114,15 +118,17 @@ class Recorder:
     def event(
         self,
         regarding: Pod | ObjectReference,
-        related: Pod | None,  # noqa: ARG002
+        related: Pod | None,
         type_: str,
         reason: str,
         action: str,
         note: str,
-        reporting_controller: str | None = None,  # noqa: ARG002
+        reporting_controller: str | None = None,
     ) -> None:
         """See `bayplan.framework.handle.EventRecorder`."""
-        self.events.append(RecordedEvent(regarding.name, type_, reason, action, note))
+        other, controller = "" if related is None else related.name, reporting_controller or ""
+        event = RecordedEvent(regarding.name, type_, reason, action, note, other, controller)
+        self.events.append(event)
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """See `bayplan.report.pods.StatusWriter`."""
