@@ -1,7 +1,7 @@
 """The nodes and the Pods on them, as columns: one row per node, one NumPy array per property.
 
-Start with `view` (what is read), then `live_table` (how it follows the cluster) and
-`what_if_table`. `column` says what a column is and how plugins add their own.
+Start with `view` (what is read, and copies of some rows), then `live_table` (how it follows the
+cluster). `column` says what a column is and how plugins add their own.
 """
 
 from bayplan.cache.node_table.column import (
@@ -17,10 +17,8 @@ from bayplan.cache.node_table.column import (
     PodColumn,
 )
 from bayplan.cache.node_table.live_table import Listener, LiveNodeTable
-from bayplan.cache.node_table.node_info import NodeInfo
 from bayplan.cache.node_table.pod_columns import HostPort, host_ports
-from bayplan.cache.node_table.view import Load, NodeTable
-from bayplan.cache.node_table.what_if_table import WhatIfTable
+from bayplan.cache.node_table.view import Load, NodeInfo, NodeTable, WhatIfTable
 
 __all__ = [
     "ABSENT",

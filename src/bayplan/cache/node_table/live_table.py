@@ -24,7 +24,6 @@ from bayplan.cache.node_table.column import (
     BoolArray,
     Column,
     Columns,
-    IntArray,
     NodeColumn,
     PodColumn,
 )
@@ -42,7 +41,6 @@ from bayplan.cache.node_table.pod_columns import HostPorts, PodObjects, Requeste
 from bayplan.cache.node_table.pod_table import PodTable
 from bayplan.cache.node_table.rows import Rows
 from bayplan.cache.node_table.view import Load, NodeTable
-from bayplan.cache.node_table.what_if_table import WhatIfTable
 from bayplan.cache.subscription import Subscribers, Subscription
 
 BUILT_IN: tuple[type[Column], ...] = (
@@ -140,10 +138,6 @@ class LiveNodeTable(NodeTable):
             self._rows.grow(n)
             for column in self.columns.values():
                 column.grow(n)
-
-    def take(self, rows: IntArray) -> WhatIfTable:
-        """A `WhatIfTable` of only ``rows``, in that order."""
-        return WhatIfTable(self, rows)
 
     def load(self, row: int) -> Load:
         """What the node at ``row`` offers and what its Pods request; equal for rows as full."""

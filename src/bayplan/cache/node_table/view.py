@@ -1,20 +1,22 @@
 """NodeTable: the read interface of the nodes, with two implementations.
 
 `LiveNodeTable` has the current nodes of the cluster, `WhatIfTable` a hypothetical copy of some of
-them. Every array has the shape ``(n,)`` with ``n = len(table)``, one row a node. Some rows may be
-free (no node): `exists` says which rows count; all other columns are zero or -1 there.
+them; `NodeInfo` is one row of either. Every array has the shape ``(n,)`` with ``n = len(table)``,
+one row a node. Some rows may be free (no node): `exists` says which rows count; all other columns
+are zero or -1 there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
-from bayplan.api.node import Node
+from bayplan.api.node import Node, Taint
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table.column import BoolArray, CodedColumn, Columns, IntArray, PodColumn
 from bayplan.cache.node_table.node_columns import (
@@ -26,12 +28,7 @@ from bayplan.cache.node_table.node_columns import (
     Taints,
     Unschedulable,
 )
-from bayplan.cache.node_table.node_info import NodeInfo
 from bayplan.cache.node_table.pod_columns import HostPort, HostPorts, PodObjects, Requested
-
-if TYPE_CHECKING:
-    from bayplan.cache.node_table.live_table import LiveNodeTable
-    from bayplan.cache.node_table.what_if_table import WhatIfTable
 
 C = TypeVar("C")
 Load = bytes
@@ -49,7 +46,7 @@ class NodeTable(ABC):
     """
 
     origin: IntArray | None
-    live: LiveNodeTable
+    live: NodeTable
     columns: Columns
 
     def column(self, kind: type[C]) -> C:
@@ -93,9 +90,9 @@ class NodeTable(ABC):
     def row(self, name: str) -> int | None:
         """The row of the node called ``name``, or None."""
 
-    @abstractmethod
     def take(self, rows: IntArray) -> WhatIfTable:
-        """A `WhatIfTable` of only ``rows``, in that order."""
+        """A copy of ``rows``, in this order, with the Pods on each row at this moment."""
+        return WhatIfTable(self, rows)
 
     # What the node object says
 
@@ -220,3 +217,126 @@ class NodeTable(ABC):
         for row, pods in enumerate(self.pods):
             for pod in list(pods.values()):
                 column.count(row, pod, 1)
+
+
+class NodeInfo:
+    """One row, for plugins that look at one node at a time. Valid during one call."""
+
+    __slots__ = ("_table", "row")
+
+    def __init__(self, table: NodeTable, row: int) -> None:
+        self._table = table
+        self.row = row
+
+    @property
+    def node(self) -> Node:
+        """The node object."""
+        node = self._table.nodes[self.row]
+        assert node is not None
+        return node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self.node.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The node's annotations."""
+        return self.node.metadata.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.node.spec.taints
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The Pods on the node, assumed ones included."""
+        return list(self._table.pods[self.row].values())
+
+    def allocatable(self, resource: str) -> int:
+        """How much of ``resource`` the node has: milli-CPU, bytes or a count."""
+        return int(self._table.allocatable(resource)[self.row])
+
+    def requested(self, resource: str) -> int:
+        """How much of ``resource`` its Pods request, same units."""
+        return int(self._table.requested(resource)[self.row])
+
+    def free(self, resource: str) -> int:
+        """What is left of ``resource``, same units; negative when overcommitted."""
+        return self.allocatable(resource) - self.requested(resource)
+
+
+class WhatIfTable(NodeTable):
+    """The rows ``picked`` of ``source``, in that order, for "what if" questions.
+
+    Adding and removing Pods changes this table alone. A column is taken when it is first read, so
+    ``source`` must not change as long as this table is used. `NodeTable.origin` holds the rows'
+    numbers in the live table, also where ``source`` is a what-if table itself.
+    """
+
+    def __init__(self, source: NodeTable, picked: IntArray) -> None:
+        self._source = source
+        self._picked = picked
+        self.live = source.live
+        self.origin = picked if source.origin is None else source.origin[picked]
+        self.columns = _Taken(source.columns, picked)
+
+    @cached_property
+    def exists(self) -> BoolArray:
+        """Which rows have a node, ``(n,)``."""
+        return self._source.exists[self._picked]
+
+    @cached_property
+    def names(self) -> list[str | None]:
+        """Node names by row; None where there is no node."""
+        names = self._source.names
+        return [names[row] for row in self._picked.tolist()]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names) if name is not None}
+
+    def __len__(self) -> int:
+        return len(self._picked)
+
+    @property
+    def node_count(self) -> int:
+        """How many rows there are, with or without a node."""
+        return len(self._picked)
+
+    def row(self, name: str) -> int | None:
+        """The row of the node called ``name``, or None."""
+        return self._index.get(name)
+
+    def add_pods(self, rows: Sequence[int], pods: Sequence[Pod]) -> None:
+        """What if ``pods[i]`` were on ``rows[i]``, for all i?"""
+        self._count(rows, pods, 1)
+
+    def remove_pods(self, rows: Sequence[int], pods: Sequence[Pod]) -> None:
+        """What if ``pods[i]`` were gone from ``rows[i]``, for all i?"""
+        self._count(rows, pods, -1)
+
+    def _count(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
+        for kind in self.columns.pod_kinds:
+            column: PodColumn = self.columns[kind]
+            column.count_all(rows, pods, sign)
+
+
+class _Taken(Columns):
+    """Columns by class, each taken from ``source`` when it is first asked for."""
+
+    def __init__(self, source: Columns, picked: IntArray) -> None:
+        super().__init__(source.pod_kinds)
+        self._source = source
+        self._picked = picked
+
+    def __missing__(self, kind: type[Any]) -> Any:
+        column = self[kind] = self._source[kind].take(self._picked)
+        return column

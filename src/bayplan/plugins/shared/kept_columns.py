@@ -27,7 +27,7 @@ class KeptColumns(ABC):
     """Columns of one table; a subclass names and computes the columns."""
 
     def __init__(self) -> None:
-        self._table: NodeTable | None = None
+        self._table: LiveNodeTable | None = None
         self._node_position = self._pod_position = _NEVER
         self._length = 0
 
@@ -49,12 +49,14 @@ class KeptColumns(ABC):
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def is_of(self, live: LiveNodeTable) -> bool:
+    def is_of(self, live: NodeTable) -> bool:
         """Whether these are columns of ``live``, and no node has changed since the last refresh."""
+        table = self._table
         return (
-            live is self._table
-            and live.node_journal.position == self._node_position
-            and len(live) == self._length
+            table is not None
+            and table is live
+            and table.node_journal.position == self._node_position
+            and len(table) == self._length
         )
 
     def refresh(self, nodes: LiveNodeTable) -> None:

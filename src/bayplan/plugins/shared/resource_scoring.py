@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
-from bayplan.cache.node_table import NodeTable
+from bayplan.cache.node_table import LiveNodeTable, NodeTable
 from bayplan.cache.requests import Exact, units
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.plugins.shared.device_classes import may_have_class
@@ -101,12 +101,11 @@ class ColumnsOf(Generic[KeptT]):
         Devices come and go, which no journal of the table tells. For a what-if table, what Pods do
         not change is taken from the kept columns.
         """
-        live = nodes.live
         kept = None if any(r.devices for r in resources) else self._columns(resources)
-        if kept is not None and nodes is live:
-            kept.refresh(live)
+        if kept is not None and isinstance(nodes, LiveNodeTable):
+            kept.refresh(nodes)
             return kept
-        if kept is not None and nodes.origin is not None and kept.is_of(live):
+        if kept is not None and nodes.origin is not None and kept.is_of(nodes.live):
             columns = kept.take(nodes.origin)
             columns.update(nodes, slice(None))
         else:
