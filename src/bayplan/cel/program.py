@@ -14,7 +14,18 @@ from bayplan.cel.errors import AbortedError, CelError, EvaluationError
 from bayplan.cel.golang.quoting import printable
 from bayplan.cel.parser import parse, too_deep
 from bayplan.cel.paths import Path, paths_of
-from bayplan.cel.values import LISTS, Extension, Map, Optional, Uint, Value, type_name
+from bayplan.cel.values import (
+    LISTS,
+    Duration,
+    Extension,
+    Map,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    type_name,
+)
 
 _ADVICE: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with "
@@ -29,11 +40,9 @@ _CONVERSIONS: Final[dict[type, str]] = {
     type(None): "type conversion error from 'null_type' to 'bool'",
     Map: "type conversion error from map to 'bool'",
     **dict.fromkeys(LISTS, "type conversion error from list to 'bool'"),
-}
-_NAMED_CONVERSIONS: Final = {
-    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
-    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
-    "type": "type conversion not supported for 'type'",
+    Timestamp: "type conversion error from 'Timestamp' to 'bool'",
+    Duration: "type conversion error from 'Duration' to 'bool'",
+    TypeValue: "type conversion not supported for 'type'",
 }
 
 
@@ -90,19 +99,14 @@ class Program:
 
 def _to_bool(value: Value) -> bool:
     name = type_name(value)
+    while isinstance(value, Optional) and value.present:
+        value = value.value
+    if type(value) is bool:
+        return value
     if isinstance(value, Optional):
-        if not value.present:
-            message = "optional.none() dereference"
-            raise EvaluationError(
-                f"CEL result of type {name} could not be converted to bool: {message}"
-            )
-        while isinstance(value, Optional) and value.present:
-            value = value.value
-        if type(value) is bool:
-            return value
-    problem = _CONVERSIONS.get(type(value)) or _NAMED_CONVERSIONS.get(type_name(value))
-    if isinstance(value, Extension):
-        problem = f"type conversion error from '{type(value).__name__}' to 'bool'"
-    elif isinstance(value, Optional):
         problem = "optional.none() dereference"
+    elif isinstance(value, Extension):
+        problem = f"type conversion error from '{type(value).__name__}' to 'bool'"
+    else:
+        problem = _CONVERSIONS[type(value)]
     raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {problem}")

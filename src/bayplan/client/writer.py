@@ -131,10 +131,8 @@ class Writer:
     ) -> None:
         """Set a condition of a PodGroup of Kubernetes; the transition time is filled in here."""
         old = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
-        moved = old is None or old.status != condition.status or old.last_transition_time is None
-        since = self._now().replace(microsecond=0) if moved else old and old.last_transition_time
         # A field that is left out would keep what it was.
-        stamped = msgspec.structs.replace(condition, last_transition_time=since)
+        stamped = _with_transition(condition, old, self._now())
         names = {f.encode_name: f.name for f in msgspec.structs.fields(Condition)}
         fields = {wire: getattr(stamped, name) for wire, name in names.items()}
         body = {"metadata": {"uid": pod_group.uid}, "status": {"conditions": [fields]}}

@@ -16,7 +16,10 @@ from bayplan.config.types import Wire
 
 
 class DefaultPreemptionArgs(Wire):
-    """How many nodes a dry run of preemption looks at, as a percentage and at least."""
+    """How many nodes a dry run of preemption looks at, as a percentage and at least.
+
+    PreemptionToleration takes the same.
+    """
 
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
@@ -25,10 +28,6 @@ class DefaultPreemptionArgs(Wire):
         """How many candidates are enough among ``nodes`` nodes; may be more than these."""
         share = nodes * self.min_candidate_nodes_percentage // 100
         return max(share, self.min_candidate_nodes_absolute)
-
-
-class PreemptionTolerationArgs(DefaultPreemptionArgs):
-    """Those of DefaultPreemption."""
 
 
 class InterPodAffinityArgs(Wire):

@@ -152,7 +152,7 @@ _OPTIONAL = (
         "PreemptionToleration",
         Point.PRE_ENQUEUE,
         Point.POST_FILTER,
-        args_model=args.PreemptionTolerationArgs,
+        args_model=args.DefaultPreemptionArgs,
     ),
     _known(
         "LowRiskOverCommitment",

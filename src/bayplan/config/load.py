@@ -245,15 +245,13 @@ def _ignore_resources(
         if "NodeResourcesFit" not in profiles[i].plugin_args
         and all(item.name != "NodeResourcesFit" for item in profile.plugin_config)
     ]
-    return [_with_ignored(profile, ignored) for profile in profiles], errors
-
-
-def _with_ignored(profile: ResolvedProfile, ignored: tuple[str, ...]) -> ResolvedProfile:
-    fit = profile.plugin_args.get("NodeResourcesFit")
-    if fit is None:
-        return profile
-    changed = fit.model_copy(update={"ignored_resources": ignored})
-    return replace(profile, plugin_args={**profile.plugin_args, "NodeResourcesFit": changed})
+    changed = []
+    for profile in profiles:
+        args = dict(profile.plugin_args)
+        if fit := args.get("NodeResourcesFit"):
+            args["NodeResourcesFit"] = fit.model_copy(update={"ignored_resources": ignored})
+        changed.append(replace(profile, plugin_args=args))
+    return changed, errors
 
 
 def _shared_lease(config: KubeSchedulerConfiguration) -> Iterator[FieldError]:

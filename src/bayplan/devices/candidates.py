@@ -95,17 +95,15 @@ class Needs:
         """
         key = (traits, tuple((name, str(amount)) for name, amount in request.capacity.items()))
         if key not in self._known:
-            self._known[key] = self._compute(traits, request)
+            capacity = self._table.traits.values[traits].capacity
+            try:
+                self._known[key] = consumption(capacity, request.capacity)
+            except CapacityError as error:
+                self._known[key] = error
         need = self._known[key]
         if isinstance(need, CapacityError):
             raise need
         return need
-
-    def _compute(self, traits: int, request: RequestShape) -> Consumption | CapacityError | None:
-        try:
-            return consumption(self._table.traits.values[traits].capacity, request.capacity)
-        except CapacityError as error:
-            return error
 
 
 class Candidates:

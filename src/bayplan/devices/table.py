@@ -120,9 +120,8 @@ class DeviceTable:
 
     def pools(self, node: Node) -> list[Pool]:
         """The pools that ``node`` reaches; see `bayplan.devices.pools.gather`."""
-        local = self._by_node.get(node.name, {})
-        shared = self._by_node.get("", {})
-        return gather(_by_name(local), _by_name(shared), self.slices, node)
+        local = sorted(self.local_slices(node), key=_name)
+        return gather(local, sorted(self.shared_slices(), key=_name), self.slices, node)
 
     def local_slices(self, node: Node) -> list[SliceRows]:
         """The slices that name ``node``."""
@@ -155,7 +154,7 @@ class DeviceTable:
         self._by_name[piece.name] = entry
         self._by_node.setdefault(piece.spec.node_name or "", {})[piece.name] = entry
         siblings = self.slices.setdefault(entry.pool_id, [])
-        insort(siblings, entry, key=lambda e: e.slice.name)
+        insort(siblings, entry, key=_name)
         self._tell(siblings)
 
     def remove_slice(self, name: str) -> None:
@@ -296,5 +295,5 @@ def _usage_column() -> CodedColumn:
     return column
 
 
-def _by_name(entries: Mapping[str, SliceRows]) -> list[SliceRows]:
-    return [entries[name] for name in sorted(entries)]
+def _name(entry: SliceRows) -> str:
+    return entry.slice.name

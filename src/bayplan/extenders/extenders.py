@@ -96,7 +96,7 @@ class Extenders:
 
     def binds(self, pod: Pod) -> bool:
         """Whether an extender binds this Pod."""
-        return bool(self._extenders) and bool(self._with("bind_verb", pod))
+        return bool(self._with("bind_verb", pod))
 
     def bind(self, pod: Pod, node_name: str) -> Status | None:
         """The outcome, or None when no extender binds this Pod after all. Blocks."""

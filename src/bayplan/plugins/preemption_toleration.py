@@ -20,7 +20,7 @@ from bayplan.api.pod import Pod
 from bayplan.api.workloads import PriorityClass
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.objects import ObjectStore
-from bayplan.config.args import DefaultPreemptionArgs, PreemptionTolerationArgs
+from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.preemption.plugin import PreemptionPlugin
@@ -106,7 +106,7 @@ class PreemptionToleration(PreemptionPlugin):
     """See the module's docstring."""
 
     kinds = (POD_DISRUPTION_BUDGET, PRIORITY_CLASS)
-    Args: ClassVar[type | None] = PreemptionTolerationArgs
+    Args: ClassVar[type | None] = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         victims = TolerantVictims(handle.counters, handle.objects, handle.now)

@@ -236,19 +236,14 @@ for _kind, _zero in ((INT, 0), (UINT, Uint(0)), (DOUBLE, 0.0), (DURATION, Durati
     method("sum", list_of(_kind), cost=_length)(_sum_from(_zero))
 
 
-@function("sets.contains", LIST, LIST, cost=_product)
-def sets_contains(elements: list[Value], others: list[Value]) -> bool:
-    """Whether all of `others` are among the elements."""
+def _contains_all(elements: list[Value], others: list[Value]) -> bool:
     return all(contains(elements, other) for other in others)
 
 
-@function("sets.equivalent", LIST, LIST, cost=_product)
-def sets_equivalent(elements: list[Value], others: list[Value]) -> bool:
-    """Whether both contain each other."""
-    return sets_contains(elements, others) and sets_contains(others, elements)
-
-
-@function("sets.intersects", LIST, LIST, cost=_product)
-def sets_intersects(elements: list[Value], others: list[Value]) -> bool:
-    """Whether they have an element in common."""
-    return any(contains(others, element) for element in elements)
+function("sets.contains", LIST, LIST, cost=_product)(_contains_all)
+function("sets.equivalent", LIST, LIST, cost=_product)(
+    lambda elements, others: _contains_all(elements, others) and _contains_all(others, elements)
+)
+function("sets.intersects", LIST, LIST, cost=_product)(
+    lambda elements, others: any(contains(others, element) for element in elements)
+)
