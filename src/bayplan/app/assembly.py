@@ -46,11 +46,9 @@ from bayplan.groups.room import RoomRequest, of_pod
 from bayplan.inbox.inbox import Inbox
 from bayplan.inbox.messages import ActivatePods
 from bayplan.profiles import Profiles, close
-from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
-from bayplan.queue.policy import QueuePolicy
-from bayplan.queue.settings import QueueSettings
+from bayplan.queue.policy import Gate, QueuePolicy, QueueSettings
 from bayplan.rejections.conflicts import Conflicts, PodReader
 from bayplan.report.kubernetes_groups import GroupStatusWriter, KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
@@ -348,7 +346,7 @@ def _policy(
     )
 
 
-def _gates(framework: Framework) -> list[PreEnqueue]:
+def _gates(framework: Framework) -> list[Gate]:
     """The PreEnqueue plugins; that of PodGroups of Kubernetes is asked about a group as a whole."""
     whole = {s.name for s in framework.services.group_sources if s.policy.gates_whole}
     return [gate for gate in framework.lifecycle.gates() if gate[0] not in whole]

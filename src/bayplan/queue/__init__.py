@@ -6,9 +6,9 @@ No I/O, no locks; the clock is a parameter. Only the scheduling thread uses it. 
 
 from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
+from bayplan.queue.policy import QueueSettings
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
-from bayplan.queue.settings import QueueSettings
 from bayplan.queue.states import QueueState
 
 __all__ = [

@@ -16,9 +16,9 @@ from bayplan.framework.turns import Turns
 from bayplan.queue.backoff import BackoffQueue
 from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.in_flight import InFlightPods
+from bayplan.queue.policy import QueueSettings
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.settings import QueueSettings
 from bayplan.queue.states import MOVES, QueueState
 from bayplan.queue.turns import TurnQueue
 from bayplan.queue.unschedulable import (

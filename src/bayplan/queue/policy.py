@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bayplan.api.pod import Pod
 from bayplan.framework.groups import GroupSource
+from bayplan.framework.status import Status
 from bayplan.framework.turns import Turns
-from bayplan.queue.gate import PreEnqueue
 from bayplan.queue.heap import Key
 from bayplan.queue.hints import HintTable
-from bayplan.queue.settings import QueueSettings
+
+Gate = tuple[str, Callable[[Pod], Status | None]]
+"""A PreEnqueue plugin's name and method."""
+
+
+@dataclass(frozen=True)
+class QueueSettings:
+    """Times in seconds.
+
+    Attributes:
+        initial_backoff: podInitialBackoffSeconds: after the first failure.
+        max_backoff: podMaxBackoffSeconds: where doubling stops; 0 switches backoff off.
+        max_unschedulable: how long a rejected Pod waits when no event wakes it.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    max_unschedulable: float = 300.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +47,7 @@ class QueuePolicy:
 
     sort_key: Key
     hints: HintTable
-    pre_enqueue: Mapping[str, Sequence[PreEnqueue]]
+    pre_enqueue: Mapping[str, Sequence[Gate]]
     settings: QueueSettings = field(default_factory=QueueSettings)
     groups: Mapping[str, Sequence[GroupSource]] = field(default_factory=dict)
     inferred_groups: Collection[str] = ()

@@ -30,7 +30,6 @@ from bayplan.framework.cluster_events import ClusterEvent
 from bayplan.framework.room import Leaving
 from bayplan.framework.status import Status
 from bayplan.queue import update_events
-from bayplan.queue.gate import Gate
 from bayplan.queue.groups import QueuedGroups
 from bayplan.queue.hints import QueueingStrategy
 from bayplan.queue.holds import Holds, timeout_of
@@ -80,7 +79,7 @@ class SchedulingQueue:
         self._clock = clock
         self._hints = policy.hints
         self._holds = Holds(clock)
-        self._gate = Gate(policy.pre_enqueue, self._holds)
+        self._gates = policy.pre_enqueue
         self.groups = QueuedGroups(policy.groups, group_of)
         self._states = PodStates(
             policy.sort_key,
@@ -99,7 +98,7 @@ class SchedulingQueue:
         """
         self._settings, self._hints = policy.settings, policy.hints
         self._holds.clear()
-        self._gate = Gate(policy.pre_enqueue, self._holds)
+        self._gates = policy.pre_enqueue
         self._states.reorder(policy.sort_key, policy.turns, policy.settings)
         event = update_events.CONFIGURATION_RELOADED
         members = [m for group in self.groups for m in self._dissolve(group)]
@@ -481,13 +480,31 @@ class SchedulingQueue:
             if holder is None and queued.leaving is not None:
                 holder = queued.leaving.hold()
         else:
-            holder = self._gate.holder(queued)
+            holder = self._holder(queued)
         plugin, reason = ("", "") if holder is None else (holder.plugin, holder.message)
         if logs.enabled(2) and (plugin, reason) != (queued.gating_plugin, queued.gating_reason):
             text = "Pod is held by a PreEnqueue plugin" if plugin else "Pod is held no longer"
             log.info(text, v=2, pod=queued.pod.key, plugin=plugin, reason=reason)
         self._states.gate(queued, plugin)
         queued.gating_reason = reason
+
+    def _holder(self, queued: QueuedPod) -> Status | None:
+        """The rejection of the first PreEnqueue plugin that gates the Pod; None if all accept.
+
+        `Holds` come before the plugins, and then the one that holds the Pod already: most often it
+        still does. A status of Error holds the Pod like a rejection.
+        """
+        held = self._holds.of(queued.pod)
+        if held is not None:
+            return held
+        gates = self._gates.get(queued.profile, ())
+        if queued.gating_plugin:
+            gates = sorted(gates, key=lambda gate: gate[0] != queued.gating_plugin)
+        for name, pre_enqueue in gates:
+            status = pre_enqueue(queued.pod)
+            if status is not None and not status.ok:
+                return status.by(name)
+        return None
 
     # Groups
 
@@ -525,7 +542,7 @@ class SchedulingQueue:
         self._replace(queued, new)
         # Nothing can hold a Pod back later where even one that is held waits with its group.
         if entry is not None and (
-            entry.plugin.policy.collects is Collects.ALWAYS or self._gate.holder(queued) is None
+            entry.plugin.policy.collects is Collects.ALWAYS or self._holder(queued) is None
         ):
             entry.add_member(queued)
             entry.pod = new if entry.pod.uid == new.uid else entry.pod
