@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from bayplan.cel.access import Code, Frame
+from bayplan.cel.budget import BUDGET, over_budget
 from bayplan.cel.errors import EvaluationError, no_such_overload
-from bayplan.cel.functions.registry import no_overload_for, over_budget
+from bayplan.cel.functions.registry import no_overload_for
 from bayplan.cel.golang.printing import text_of
 from bayplan.cel.values import (
-    BUDGET,
     LISTS,
     MISSING,
     Accumulator,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from bayplan.cel.budget import check_length
 from bayplan.cel.equality import compare, contains
 from bayplan.cel.errors import EvaluationError, no_such_overload
-from bayplan.cel.functions.registry import check_length
 from bayplan.cel.golang.times import SECOND, checked_timestamp
 from bayplan.cel.values import (
     COMPARABLE,

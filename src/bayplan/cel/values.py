@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, ClassVar, Final, TypeAlias
 
+from bayplan.cel.budget import BUDGET
 from bayplan.cel.errors import AbortedError
 
 Value: TypeAlias = Any  # CEL is dynamic: which type it is, is a question at run time
 
-BUDGET: Final = 1_000_000  # steps of one evaluation: what kube-scheduler allows as cost
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bayplan.cel.budget import check_length
 from bayplan.cel.errors import EvaluationError
-from bayplan.cel.functions.registry import check_length
 from bayplan.cel.golang.numbers import atoi, format_float
 from bayplan.cel.golang.printing import text_of
 from bayplan.cel.golang.quoting import quote, utf8

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from bayplan.cel.errors import AbortedError, EvaluationError
+from bayplan.cel.errors import EvaluationError
 from bayplan.cel.values import (
-    BUDGET,
     LISTS,
     Duration,
     Extension,
@@ -25,7 +24,6 @@ from bayplan.cel.values import (
     type_name,
 )
 
-MAX_LENGTH: Final = 10 * BUDGET  # of a string: cel-go counts a tenth of a step a character
 Kind = Callable[[Value], bool]
 Function = TypeVar("Function", bound=Callable[..., Value])
 
@@ -126,21 +124,6 @@ def no_overload_for(name: str, arguments: Sequence[Value]) -> EvaluationError:
     """The error of a call that no overload takes."""
     types = ", ".join(type_name(argument) for argument in arguments)
     return EvaluationError(f"no such overload: {name}({types})")
-
-
-def over_budget() -> AbortedError:
-    """The error of an evaluation that takes too many steps."""
-    return AbortedError("operation cancelled: actual cost limit exceeded")
-
-
-def check_length(length: int) -> None:
-    """Refuse to make a string of `length` characters that is beyond all budgets.
-
-    Raises:
-        AbortedError: it is.
-    """
-    if length > MAX_LENGTH:
-        raise over_budget()
 
 
 def go_string(value: Value) -> str | None:

@@ -5,13 +5,13 @@ Source: cel-go ext/strings.go.
 
 from __future__ import annotations
 
+from bayplan.cel.budget import check_length
 from bayplan.cel.errors import EvaluationError
 from bayplan.cel.functions.formatting import interpolate
 from bayplan.cel.functions.registry import (
     INT,
     LIST,
     STRING,
-    check_length,
     function,
     list_of,
     method,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from bayplan.cel.budget import BUDGET
 from bayplan.cel.errors import AbortedError
 from bayplan.cel.golang.numbers import format_float
 from bayplan.cel.golang.times import timestamp_text
 from bayplan.cel.values import (
-    BUDGET,
     LISTS,
     Duration,
     Extension,
