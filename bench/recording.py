@@ -109,6 +109,9 @@ class StatusWriter:
         """As `bayplan.report.pods.StatusWriter.patch`."""
         self._client.patch_pod_status(pod, condition, nominated, lambda _: None)
 
+    def patch_group(self, *_: object) -> None:
+        """Conditions of PodGroups are not recorded."""
+
 
 class NoEvents:
     """Takes events and forgets them."""

@@ -68,4 +68,5 @@ def queued(resources: Any, priority: int, timestamp: float) -> Queued:
 def test_pods_are_ordered_by_priority_class_and_time(
     first: tuple[Any, int, float], second: tuple[Any, int, float], expected: bool
 ) -> None:
-    assert make(QOSSort).less(queued(*first), queued(*second)) is expected
+    key = make(QOSSort).sort_key
+    assert (key(queued(*first)) < key(queued(*second))) is expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 
@@ -25,31 +26,25 @@ log = structlog.get_logger("client")
 
 
 class PodStatusWriter:
-    """The scheduler's writes of conditions and nominations: sent later, trouble is logged.
-
-    Of Pods, and of PodGroups of Kubernetes.
-    """
+    """The scheduler's writes of conditions and nominations: sent later, trouble is logged."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """See `bayplan.report.pods.StatusWriter`."""
-
-        def done(error: ApiError | None) -> None:
-            if error is not None and not isinstance(error, NotFound):
-                log.warning("Pod status not written", pod=pod.key, error=str(error))
-
+        done = partial(_log_trouble, "Pod status not written", pod=pod.key)
         self._writer.patch_pod_status(pod, condition, nominated, done)
 
     def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
-        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
-
-        def done(error: ApiError | None) -> None:
-            if error is not None and not isinstance(error, NotFound):
-                log.warning("PodGroup status not written", podGroup=pod_group.key, error=str(error))
-
+        """See `bayplan.report.pods.StatusWriter`."""
+        done = partial(_log_trouble, "PodGroup status not written", podGroup=pod_group.key)
         self._writer.patch_group_status(pod_group, condition, done)
+
+
+def _log_trouble(text: str, error: ApiError | None, **about: str) -> None:
+    if error is not None and not isinstance(error, NotFound):
+        log.warning(text, **about, error=str(error))
 
 
 class ApiClient:
@@ -74,14 +69,12 @@ class ApiClient:
     def ports(self, config: EffectiveConfig, feed: Feed) -> Ports:
         """The ports of a scheduler that runs against this API server."""
         writer = Writer(self.dispatcher, self.http)
-        statuses = PodStatusWriter(writer)
         workers = ThreadPoolExecutor(config.settings.parallelism, thread_name_prefix="worker")
         return Ports(
             events=self.events,
             writer=writer,
             reader=writer,
-            statuses=statuses,
-            group_statuses=statuses,
+            statuses=PodStatusWriter(writer),
             inbox=feed.inbox,
             instrument=feed.instrument,
             plugin_workers=workers,

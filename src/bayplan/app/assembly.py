@@ -12,9 +12,7 @@ from concurrent.futures import Executor as Workers
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.apply.effects import Effects
 from bayplan.apply.executor import Executor
 from bayplan.attempt.selection import NodeChooser, TieBreak, pick_at_random
@@ -50,7 +48,7 @@ from bayplan.queue.heap import sort_key
 from bayplan.queue.hints import HintTable, registrations
 from bayplan.queue.policy import Gate, QueuePolicy, QueueSettings
 from bayplan.rejections.conflicts import Conflicts, PodReader
-from bayplan.report.kubernetes_groups import GroupStatusWriter, KubernetesGroupReport
+from bayplan.report.kubernetes_groups import KubernetesGroupReport
 from bayplan.report.label_groups import LabelGroupReport
 from bayplan.report.objects import ObjectReport
 from bayplan.report.pods import Report, StatusWriter
@@ -64,18 +62,8 @@ BINDING_WORKERS = 512
 plugins, since a PreBind plugin may wait for something that only the scheduling thread can see."""
 
 
-class NoStatuses:
+class NoStatuses(StatusWriter):
     """Writes no conditions."""
-
-    def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """See `bayplan.report.pods.StatusWriter`."""
-
-
-class NoGroupStatuses:
-    """Writes no conditions of PodGroups."""
-
-    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
-        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
 
 
 def _binding_workers() -> Workers:
@@ -89,9 +77,8 @@ class Ports:
     Attributes:
         events: recorder of Kubernetes events.
         writer: API access for plugins; None without a cluster.
-        statuses: writes conditions and nominations of Pods.
+        statuses: writes conditions and nominations.
         reader: looks up Pods that are no longer watched; None without a cluster.
-        group_statuses: writes conditions of PodGroups.
         inbox: where the messages come from.
         instrument: receives everything that happens.
         plugin_workers: threads for plugins that block; None runs them in line.
@@ -107,7 +94,6 @@ class Ports:
     writer: ClusterWriter | None = None
     statuses: StatusWriter = field(default_factory=NoStatuses)
     reader: PodReader | None = None
-    group_statuses: GroupStatusWriter = field(default_factory=NoGroupStatuses)
     inbox: Inbox = field(default_factory=Inbox)
     instrument: Instrument = field(default_factory=Instrument)
     plugin_workers: Workers | None = None
@@ -186,7 +172,7 @@ def build(config: EffectiveConfig, registry: Registry, ports: Ports) -> Core:
         binder,
         report,
         LabelGroupReport(ports.events, ports.statuses, nominator, ports.instrument),
-        KubernetesGroupReport(report, ports.group_statuses, nominator, ports.instrument),
+        KubernetesGroupReport(report, ports.statuses, nominator, ports.instrument),
         ObjectReport(ports.events),
         Effects(executor, ports.instrument),
         ports.instrument,

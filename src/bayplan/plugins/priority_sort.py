@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from bayplan.framework.interface import Plugin, QueuedPod
-from bayplan.framework.points import QueueKey, QueueLess
+from bayplan.framework.points import QueueKey
 
 
-class PrioritySort(Plugin, QueueKey, QueueLess):
+class PrioritySort(Plugin, QueueKey):
     """Orders Pods by spec.priority, equal ones by when they entered the queue."""
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
         """Lower keys come first."""
         return (-queued.pod.priority, queued.timestamp)
-
-    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Whether ``a`` comes before ``b``."""
-        return self.sort_key(a) < self.sort_key(b)

@@ -9,22 +9,18 @@ from __future__ import annotations
 from bayplan.api.pod import SpecPart
 from bayplan.api.qos import QosClass, qos_class
 from bayplan.framework.interface import Plugin, QueuedPod
-from bayplan.framework.points import QueueKey, QueueLess
+from bayplan.framework.points import QueueKey
 
 _ORDER = tuple(QosClass)
 
 
-class QOSSort(Plugin, QueueKey, QueueLess):
+class QOSSort(Plugin, QueueKey):
     """See the module's docstring."""
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, float]:
         """Lower keys come first."""
         qos = queued.pod.shape.requests.memo(_place)
         return -queued.pod.priority, qos, queued.timestamp
-
-    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Whether ``a`` comes before ``b``."""
-        return self.sort_key(a) < self.sort_key(b)
 
 
 def _place(part: SpecPart) -> int:

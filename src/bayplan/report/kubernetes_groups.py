@@ -8,7 +8,6 @@ from True. Reasons and messages are those of ``updatePodGroupCondition`` in kube
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
 import structlog
 
@@ -22,19 +21,12 @@ from bayplan.groups.decision import GroupDecision
 from bayplan.groups.words_kubernetes import failures, reason_of
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
-from bayplan.report.pods import Report
+from bayplan.report.pods import Report, StatusWriter
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-
-
-class GroupStatusWriter(Protocol):
-    """Writes a PodGroup's condition to the API server, later, and reports trouble."""
-
-    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
-        """The condition comes without its transition time."""
 
 
 class KubernetesGroupReport:
@@ -43,7 +35,7 @@ class KubernetesGroupReport:
     def __init__(
         self,
         report: Report,
-        statuses: GroupStatusWriter,
+        statuses: StatusWriter,
         nominator: Nominator,
         instrument: Instrument,
     ) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.attempt.outcome import Rejection
 from bayplan.engine.faults import PLUGIN_TIMEOUT, AttemptFault
 from bayplan.framework.handle import EventRecorder
@@ -19,10 +20,13 @@ NOTE_LIMIT = 1024
 
 
 class StatusWriter(Protocol):
-    """Writes a Pod's condition and nomination to the API server, later, and reports trouble."""
+    """Writes conditions and nominations to the API server, later, and reports trouble."""
 
     def patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """None leaves the condition or the nomination as it is; "" clears the nomination."""
+
+    def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
+        """The condition comes without its transition time."""
 
 
 class Report:

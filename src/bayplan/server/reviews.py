@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from bayplan.api.kinds import Kind
 from bayplan.client.errors import ApiError, TooManyRequests
 from bayplan.client.http import Http
 
@@ -28,8 +29,12 @@ AT_ONCE = 8
 """Questions that are open at the API server."""
 TIMEOUT_SECONDS = 5.0
 
-TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+TOKEN_REVIEW = Kind.generic(
+    "authentication.k8s.io/v1", "TokenReview", "tokenreviews", namespaced=False
+)
+ACCESS_REVIEW = Kind.generic(
+    "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
 
 
 class User(NamedTuple):
@@ -60,18 +65,14 @@ class _TokenStatus(msgspec.Struct):
     user: _UserInfo | None = None
 
 
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus
-
-
 class _AccessStatus(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
     reason: str = ""
 
 
-class _AccessReview(msgspec.Struct):
-    status: _AccessStatus
+class _Review(msgspec.Struct, Generic[T]):
+    status: T
 
 
 class ReviewCache(Generic[T]):
@@ -141,9 +142,7 @@ class TokenReviews:
         return self._answers.get(key, lambda: self._ask(token))
 
     def _ask(self, token: str) -> User | None:
-        body = _review("authentication.k8s.io/v1", "TokenReview", {"token": token})
-        answer = self._http.post(TOKEN_REVIEWS, body, TIMEOUT_SECONDS)
-        status = _decoded(answer, _TokenReview).status
+        status = _reviewed(self._http, TOKEN_REVIEW, {"token": token}, _Review[_TokenStatus])
         if not status.authenticated or status.user is None:
             return None
         user = status.user
@@ -176,18 +175,15 @@ class AccessReviews:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = dict(user.extra)
-        body = _review("authorization.k8s.io/v1", "SubjectAccessReview", spec)
-        answer = self._http.post(ACCESS_REVIEWS, body, TIMEOUT_SECONDS)
-        status = _decoded(answer, _AccessReview).status
+        status = _reviewed(self._http, ACCESS_REVIEW, spec, _Review[_AccessStatus])
         return Verdict(status.allowed and not status.denied, status.reason)
 
 
-def _review(api_version: str, kind: str, spec: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec})
-
-
-def _decoded(body: bytes, review: type[T]) -> T:
+def _reviewed(http: Http, kind: Kind[object], spec: dict[str, Any], review: type[_Review[T]]) -> T:
+    """The status that the API server gives to a review with this spec."""
+    body = {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
+    answer = http.post(kind.path(), msgspec.json.encode(body), TIMEOUT_SECONDS)
     try:
-        return msgspec.json.decode(body, type=review)
+        return msgspec.json.decode(answer, type=review).status
     except msgspec.DecodeError as error:
         raise ApiError(f"the API server's review cannot be read: {error}") from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.app.assembly import Core, Ports, build
 from bayplan.config import EffectiveConfig
@@ -22,16 +21,7 @@ from bayplan.simulation.name_order import NameOrder
 class NoEvents:
     """Drops every event."""
 
-    def event(
-        self,
-        regarding: Pod | ObjectReference,
-        related: Pod | None,
-        type_: str,
-        reason: str,
-        action: str,
-        note: str,
-        reporting_controller: str | None = None,
-    ) -> None:
+    def event(self, *_: object) -> None:
         """See `bayplan.framework.handle.EventRecorder`."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -30,13 +30,13 @@ _LIKENESS = 0.75
 class UnusableError(Exception):
     """A field that the API server would refuse; the text begins with the field's path."""
 
-    def __init__(self, problem: str, *path: str) -> None:
+    def __init__(self, problem: str, *path: str | int) -> None:
         super().__init__(problem)
         self.problem = problem
         self.path = list(path)
 
     def __str__(self) -> str:
-        path = "".join(part if part.startswith("[") else f".{part}" for part in self.path)
+        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
         return f"{path.removeprefix('.')}: {self.problem}" if path else self.problem
 
 
@@ -112,7 +112,7 @@ def _object_check(fields: Mapping[str, Check | type]) -> Check:
             if field is None:
                 has_unknown = True
             elif isinstance(field, type):
-                raise UnusableError(_expected(_PLAIN_NAMES[field], item).problem, key)
+                raise UnusableError(_expected(field.__name__, item).problem, key)
             else:
                 try:
                     has_unknown |= field(item)
@@ -128,14 +128,7 @@ def _list_check(item_check: Check) -> Check:
     def check(value: Any) -> bool:
         if type(value) is not list:
             raise _expected("array", value)
-        has_unknown = False
-        for index, item in enumerate(value):
-            try:
-                has_unknown |= item_check(item)
-            except UnusableError as error:
-                error.path.insert(0, f"[{index}]")
-                raise
-        return has_unknown
+        return _check_each(enumerate(value), item_check)
 
     return check
 
@@ -144,16 +137,20 @@ def _map_check(value_check: Check) -> Check:
     def check(value: Any) -> bool:
         if type(value) is not dict:
             raise _expected("object", value)
-        has_unknown = False
-        for key, item in value.items():
-            try:
-                has_unknown |= value_check(item)
-            except UnusableError as error:
-                error.path.insert(0, key)
-                raise
-        return has_unknown
+        return _check_each(value.items(), value_check)
 
     return check
+
+
+def _check_each(items: Iterable[tuple[str | int, Any]], check: Check) -> bool:
+    has_unknown = False
+    for place, item in items:
+        try:
+            has_unknown |= check(item)
+        except UnusableError as error:
+            error.path.insert(0, place)
+            raise
+    return has_unknown
 
 
 def _enumeration_check(values: tuple[str, ...]) -> Check:
@@ -169,10 +166,13 @@ def _enumeration_check(values: tuple[str, ...]) -> Check:
     return check
 
 
-def _check_string(value: Any) -> bool:
-    if type(value) is not str:
-        raise _expected("str", value)
-    return False
+def _type_check(name: str, *types: type) -> Check:
+    def check(value: Any) -> bool:
+        if type(value) not in types:
+            raise _expected(name, value)
+        return False
+
+    return check
 
 
 def _check_int(value: Any) -> bool:
@@ -180,18 +180,6 @@ def _check_int(value: Any) -> bool:
         raise _expected("int", value)
     if not -_MAX <= value <= _MAX:
         raise UnusableError("is beyond 64 bits")
-    return False
-
-
-def _check_number(value: Any) -> bool:
-    if type(value) not in (int, float):
-        raise _expected("float", value)
-    return False
-
-
-def _check_bool(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _expected("bool", value)
     return False
 
 
@@ -221,12 +209,11 @@ def _check_quantity(value: Any) -> bool:
 
 
 _PLAIN: dict[str, type] = {"string": str, "bool": bool}
-_PLAIN_NAMES = {str: "str", bool: "bool"}
 _LEAVES: dict[str, Check] = {
-    "string": _check_string,
+    "string": _type_check("str", str),
     "int": _check_int,
-    "bool": _check_bool,
-    "number": _check_number,
+    "bool": _type_check("bool", bool),
+    "number": _type_check("float", int, float),
     "time": _check_time,
     "quantity": _check_quantity,
     "any": lambda _: False,

@@ -41,11 +41,13 @@ class EvictionAudit:
         self._repeated = counter(
             "bayplan_preemptions_repeated_total",
             "Evictions for a Pod or group for which others had been evicted before.",
+            (),
         )
         self._in_vain = counter(
             "bayplan_preemptions_in_vain_total",
             "Pods that were bound elsewhere than where others had been evicted for them, unless "
             "each of these stood in the way of a limit.",
+            (),
         )
         self._away = histogram(
             "bayplan_victim_return_seconds",

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter
 
 from bayplan.telemetry.histogram import Histogram, exponential
 
-
-class CounterMaker(Protocol):
-    """Makes and registers a counter."""
-
-    def __call__(self, name: str, text: str, labels: Sequence[str] = (), /) -> Counter:
-        """Name, description and labels."""
-
-
-class HistogramMaker(Protocol):
-    """Makes and registers a histogram."""
-
-    def __call__(
-        self, name: str, text: str, labels: Sequence[str], buckets: list[float], /
-    ) -> Histogram:
-        """Name, description, labels and upper bounds."""
+CounterMaker = Callable[[str, str, Sequence[str]], Counter]
+"""Makes and registers a counter: name, description and labels."""
+HistogramMaker = Callable[[str, str, Sequence[str], list[float]], Histogram]
+"""Makes and registers a histogram: the same and upper bounds."""
 
 
 class PreemptionMetrics:
@@ -31,7 +19,7 @@ class PreemptionMetrics:
 
     def __init__(self, counter: CounterMaker, histogram: HistogramMaker) -> None:
         self._attempts = counter(
-            "scheduler_preemption_attempts_total", "Attempts to preempt for a single Pod."
+            "scheduler_preemption_attempts_total", "Attempts to preempt for a single Pod.", ()
         )
         self._group_attempts = counter(
             "scheduler_workload_preemption_attempts_total",

@@ -38,7 +38,6 @@ from bayplan.testing.ports import Clock, InlineExecutor, RecordedEvent, Recorder
 PROFILE = "bayplan"
 """schedulerName of the profile where no configuration gives another one."""
 T = TypeVar("T")
-PluginT = TypeVar("PluginT", bound=Plugin)
 
 
 class Cluster:
@@ -87,7 +86,6 @@ class Cluster:
             events=self.recorder,
             writer=self.writer,
             statuses=self.recorder,
-            group_statuses=self.recorder,
             inbox=self.inbox,
             instrument=self.metrics,
             binding_workers=self.workers,

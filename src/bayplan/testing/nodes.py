@@ -12,9 +12,6 @@ from bayplan.testing.builder import Builder
 class NodeBuilder(Builder[Node]):
     """Builds a `Node`."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(NODE, name)
-
     def capacity(
         self, amounts: Mapping[str, object] | None = None, /, **more: object
     ) -> NodeBuilder:
@@ -52,4 +49,4 @@ class NodeBuilder(Builder[Node]):
 
 def make_node(name: str = "n") -> NodeBuilder:
     """A builder of a node without allocatable amounts."""
-    return NodeBuilder(name)
+    return NodeBuilder(NODE, name)

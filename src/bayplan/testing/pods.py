@@ -12,10 +12,6 @@ from bayplan.testing.builder import Builder, Json
 class PodBuilder(Builder[Pod]):
     """Builds a `Pod`; containers are added one by one and are named c1, c2, ..., i1, i2, ..."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(POD, name)
-        self.namespace("default")
-
     # Metadata and status
 
     def created(self, timestamp: str) -> PodBuilder:
@@ -227,7 +223,7 @@ class PodBuilder(Builder[Pod]):
 
 def make_pod(name: str = "p") -> PodBuilder:
     """A builder of a Pod in the namespace ``default``."""
-    return PodBuilder(name)
+    return PodBuilder(POD, name).namespace("default")
 
 
 def _pod_term(topology_key: str, selector: Json | None, more: Mapping[str, object]) -> Json:

@@ -137,7 +137,7 @@ class Recorder:
         self.nominated.append((pod.name, nominated))
 
     def patch_group(self, pod_group: KubernetesPodGroup, condition: Condition) -> None:
-        """See `bayplan.report.kubernetes_groups.GroupStatusWriter`."""
+        """See `bayplan.report.pods.StatusWriter`."""
         self.group_conditions.append((pod_group.name, condition))
 
 

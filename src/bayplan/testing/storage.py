@@ -1,12 +1,10 @@
-"""Storage objects for tests.
+"""Storage objects for tests; all have a version, since the volume binder compares versions.
 
 >>> make_pvc("data").bound_to("pv1").obj()
 >>> make_pv("pv1").capacity("10Gi").csi("ebs.csi.aws.com").on("zone", "a").obj()
 """
 
 from __future__ import annotations
-
-from typing import TypeVar
 
 from bayplan.api.kinds import (
     CSI_DRIVER,
@@ -16,7 +14,6 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
-    Kind,
 )
 from bayplan.api.storage import (
     CSIDriver,
@@ -30,25 +27,9 @@ from bayplan.api.storage import (
 from bayplan.testing.builder import Builder, Json
 from bayplan.testing.selectors import expressions, requirement
 
-T = TypeVar("T")
 
-
-class _StorageBuilder(Builder[T]):
-    """The volume binder compares versions, so these objects have one from the beginning."""
-
-    def __init__(self, kind: Kind[T], name: str) -> None:
-        super().__init__(kind, name)
-        self.version(1)
-
-
-class ClaimBuilder(_StorageBuilder[PersistentVolumeClaim]):
+class ClaimBuilder(Builder[PersistentVolumeClaim]):
     """Builds a `PersistentVolumeClaim`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(PERSISTENT_VOLUME_CLAIM, name)
-        self.namespace("default")
-        self.spec(accessModes=["ReadWriteOnce"])
-        self.size("1Gi")
 
     def size(self, storage: str | None) -> ClaimBuilder:
         """Set the requested size; 1Gi otherwise."""
@@ -77,13 +58,8 @@ class ClaimBuilder(_StorageBuilder[PersistentVolumeClaim]):
         return self.meta(ownerReferences=[owner])
 
 
-class VolumeBuilder(_StorageBuilder[PersistentVolume]):
+class VolumeBuilder(Builder[PersistentVolume]):
     """Builds a `PersistentVolume`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(PERSISTENT_VOLUME, name)
-        self.spec(accessModes=["ReadWriteOnce"]).status(phase="Available")
-        self.capacity("1Gi")
 
     def capacity(self, storage: str) -> VolumeBuilder:
         """Set the size; 1Gi otherwise."""
@@ -117,12 +93,8 @@ class VolumeBuilder(_StorageBuilder[PersistentVolume]):
         return self.spec(claimRef=ref | ({"uid": uid} if uid else {}))
 
 
-class ClassBuilder(_StorageBuilder[StorageClass]):
+class ClassBuilder(Builder[StorageClass]):
     """Builds a `StorageClass` that waits for the first consumer."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(STORAGE_CLASS, name)
-        self.top(provisioner="csi.example.com", volumeBindingMode="WaitForFirstConsumer")
 
     def provisioner(self, name: str) -> ClassBuilder:
         """Set the provisioner; csi.example.com otherwise."""
@@ -139,11 +111,8 @@ class ClassBuilder(_StorageBuilder[StorageClass]):
         return self
 
 
-class CsiNodeBuilder(_StorageBuilder[CSINode]):
+class CsiNodeBuilder(Builder[CSINode]):
     """Builds a `CSINode`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(CSI_NODE, name)
 
     def driver(self, name: str, count: int | None = None) -> CsiNodeBuilder:
         """Add a driver, with how many volumes the node takes of it."""
@@ -157,11 +126,8 @@ class CsiNodeBuilder(_StorageBuilder[CSINode]):
         return self.annotation("storage.alpha.kubernetes.io/migrated-plugins", ",".join(plugins))
 
 
-class DriverBuilder(_StorageBuilder[CSIDriver]):
+class DriverBuilder(Builder[CSIDriver]):
     """Builds a `CSIDriver`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(CSI_DRIVER, name)
 
     def must_be_there(self, enabled: bool | None = True) -> DriverBuilder:
         """spec.preventPodSchedulingIfMissing."""
@@ -172,12 +138,8 @@ class DriverBuilder(_StorageBuilder[CSIDriver]):
         return self.spec(storageCapacity=enabled)
 
 
-class CapacityBuilder(_StorageBuilder[CSIStorageCapacity]):
+class CapacityBuilder(Builder[CSIStorageCapacity]):
     """Builds a `CSIStorageCapacity`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(CSI_STORAGE_CAPACITY, name)
-        self.namespace("storage")
 
     def of(self, class_name: str, capacity: str | None = None, **more: object) -> CapacityBuilder:
         """Set class and capacity, and other fields of the object."""
@@ -189,11 +151,8 @@ class CapacityBuilder(_StorageBuilder[CSIStorageCapacity]):
         return self.top(nodeTopology={"matchLabels": labels})
 
 
-class AttachmentBuilder(_StorageBuilder[VolumeAttachment]):
+class AttachmentBuilder(Builder[VolumeAttachment]):
     """Builds a `VolumeAttachment`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(VOLUME_ATTACHMENT, name)
 
     def of(self, attacher: str, volume: str | None, node: str) -> AttachmentBuilder:
         """Set driver, volume and node."""
@@ -203,34 +162,37 @@ class AttachmentBuilder(_StorageBuilder[VolumeAttachment]):
 
 def make_pvc(name: str = "c") -> ClaimBuilder:
     """A builder of an unbound claim of 1Gi, ReadWriteOnce, without a class."""
-    return ClaimBuilder(name)
+    claim = ClaimBuilder(PERSISTENT_VOLUME_CLAIM, name).version(1).namespace("default")
+    return claim.modes("ReadWriteOnce").size("1Gi")
 
 
 def make_pv(name: str = "pv") -> VolumeBuilder:
     """A builder of an available volume of 1Gi, ReadWriteOnce, without a class."""
-    return VolumeBuilder(name)
+    volume = VolumeBuilder(PERSISTENT_VOLUME, name).version(1).status(phase="Available")
+    return volume.modes("ReadWriteOnce").capacity("1Gi")
 
 
 def make_storage_class(name: str = "wait") -> ClassBuilder:
     """A builder of a class of csi.example.com that waits for the first consumer."""
-    return ClassBuilder(name)
+    builder = ClassBuilder(STORAGE_CLASS, name).version(1).provisioner("csi.example.com")
+    return builder.mode("WaitForFirstConsumer")
 
 
 def make_csi_node(name: str = "n") -> CsiNodeBuilder:
     """A builder of a CSINode without drivers."""
-    return CsiNodeBuilder(name)
+    return CsiNodeBuilder(CSI_NODE, name).version(1)
 
 
 def make_csi_driver(name: str = "csi.example.com") -> DriverBuilder:
     """A builder of a CSIDriver."""
-    return DriverBuilder(name)
+    return DriverBuilder(CSI_DRIVER, name).version(1)
 
 
 def make_storage_capacity(name: str = "cap") -> CapacityBuilder:
     """A builder of a CSIStorageCapacity."""
-    return CapacityBuilder(name)
+    return CapacityBuilder(CSI_STORAGE_CAPACITY, name).version(1).namespace("storage")
 
 
 def make_volume_attachment(name: str = "va") -> AttachmentBuilder:
     """A builder of a VolumeAttachment."""
-    return AttachmentBuilder(name)
+    return AttachmentBuilder(VOLUME_ATTACHMENT, name).version(1)

@@ -35,7 +35,7 @@ from bayplan.framework.cluster_events import (
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Plugin, QueuedPod
-from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey, QueueLess
+from bayplan.framework.points import EnqueueExtensions, PreEnqueue, QueueKey
 from bayplan.framework.status import Status
 from bayplan.plugins.coscheduling.incomplete import IncompleteGroups
 
@@ -45,7 +45,7 @@ _ROOM, _LEVEL = "minResources", "topology"
 """Keys of the index of groups that ask for these; the key of a group itself has a slash."""
 
 
-class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, QueueLess, EnqueueExtensions):
+class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
     kinds = (POD_GROUP, TOPOLOGY)
@@ -132,10 +132,6 @@ class Coscheduling(Plugin, GroupSource, PreEnqueue, QueueKey, QueueLess, Enqueue
             if group is not None and group.created is not None:
                 since = group.created - self._wall_clock_is_ahead
         return -pod.priority, not queued.completes_group, since, key
-
-    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Whether ``a`` comes before ``b``."""
-        return self.sort_key(a) < self.sort_key(b)
 
     def events_to_register(self) -> list[EventRegistration]:
         """Events for groups that gather, and for groups rejected by minResources or a topology."""

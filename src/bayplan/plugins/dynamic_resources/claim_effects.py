@@ -8,32 +8,19 @@ from bayplan.framework.effects import Effect
 
 
 class DeleteClaim(Effect, frozen=True, eq=False):
-    """Delete a claim that was made for extended resources.
-
-    Attributes:
-        claim: the claim.
-    """
+    """Delete a claim that was made for extended resources."""
 
     claim: ResourceClaim
 
 
 class Deallocate(Effect, frozen=True, eq=False):
-    """Take the devices of a claim away.
-
-    Attributes:
-        claim: the claim.
-    """
+    """Take the devices of a claim away."""
 
     claim: ResourceClaim
 
 
 class LeaveClaim(Effect, frozen=True, eq=False):
-    """Take a Pod out of the users of a claim.
-
-    Attributes:
-        claim: the claim.
-        pod: the Pod.
-    """
+    """Take a Pod out of the users of a claim."""
 
     claim: ResourceClaim
     pod: Pod
