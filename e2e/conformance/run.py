@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import tempfile
 import traceback
@@ -78,12 +77,12 @@ def simulate_with_bayplan(
 def _bayplan(
     command: str, gates: str, cluster: Path, config: Path | None, *pod: str
 ) -> list[dict[str, Any]]:
-    """Call the function behind the command; imported late, for --reach does without bayplan."""
-    module = importlib.import_module(f"bayplan.cli.{command}")
+    """Call the command; imported late, for --reach does without bayplan."""
+    from tests.simulation.answers import answers  # noqa: PLC0415
+
     flag = ",".join(f"{gate}=true" for gate in gates.split(",") if gate)
-    function = getattr(module, f"{command}_file")
-    answer: list[dict[str, Any]] = function(cluster, config, *pod, feature_gates=flag)
-    return answer
+    only = ["--pod", *pod] if pod else []
+    return answers(command, cluster, config, "--feature-gates", flag, *only)
 
 
 class Run:

@@ -30,7 +30,7 @@ def kubeconfig(server: FaultServer, tmp_path: Path) -> str:
 def names(kubeconfig: str, *kinds: Kind[Any]) -> list[tuple[str, str]]:
     """Kind and name of what is listed."""
     listed = live.objects(kubeconfig, kinds)
-    return [(one.kind.name, json.loads(bytes(one.data))["name"]) for one in listed]
+    return [(kind.name, json.loads(bytes(data))["name"]) for kind, data in listed]
 
 
 def test_lists_are_read_page_by_page_to_the_end(server: FaultServer, kubeconfig: str) -> None:

@@ -15,7 +15,7 @@ from tests.server.conftest import Client, Ports, serving, trusting
 
 from bayplan.client.http import Http
 from bayplan.server import certificates, tls
-from bayplan.server.certificates import Files, SelfSigned
+from bayplan.server.certificates import Files, source
 from bayplan.server.client_ca import AGE_SECONDS, RETRY_SECONDS, ConfigMapCA, FileCA
 from bayplan.server.options import PortError, PortOptions
 from bayplan.server.pages import Answer, Page, Pages
@@ -89,7 +89,7 @@ def test_a_certificate_that_cannot_be_used_at_the_start_is_an_error(files: Files
 
 
 def test_a_self_signed_certificate_is_good_for_this_machine(ports: Ports) -> None:
-    pair = SelfSigned("0.0.0.0")
+    pair = source(PortOptions(bind_address="0.0.0.0"))
     context = ServingContext(pair, lambda: b"", "VersionTLS12", ())
     port = ports.start(PAGES, tls=context)
     trust = ssl.create_default_context(cadata=pair().certificate.decode())

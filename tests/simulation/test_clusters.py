@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-
-from bayplan.cli.explain import explain_file
-from bayplan.cli.simulate import simulate_file
+from tests.simulation.answers import explained, simulated
 
 CLUSTERS = Path(__file__).parent / "clusters"
 NAMES = sorted(path.name.removesuffix(".explain.json") for path in CLUSTERS.glob("*.explain.json"))
@@ -31,12 +29,12 @@ def _files(name: str) -> tuple[Path, Path | None]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_explain_says_what_kube_scheduler_decides(name: str) -> None:
-    assert explain_file(*_files(name)) == _answer(name, "explain")
+    assert explained(*_files(name)) == _answer(name, "explain")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_simulate_places_pods_as_kube_scheduler_does(name: str) -> None:
-    ours = simulate_file(*_files(name))
+    ours = simulated(*_files(name))
     for result in ours:
         result.pop("victims", None)
     assert ours == _answer(name, "simulate")
@@ -45,11 +43,11 @@ def test_simulate_places_pods_as_kube_scheduler_does(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cluster_explained_pod_by_pod_gets_the_same_answers(name: str) -> None:
     for verdict in _answer(name, "explain"):
-        assert explain_file(*_files(name), pod=verdict["pod"]) == [verdict]
+        assert explained(*_files(name), "--pod", verdict["pod"]) == [verdict]
 
 
 def test_the_same_cluster_in_json_is_explained_alike(tmp_path: Path) -> None:
     items = list(yaml.safe_load_all((CLUSTERS / "raw.yaml").read_text()))
     path = tmp_path / "raw.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    assert explain_file(path) == _answer("raw", "explain")
+    assert explained(path) == _answer("raw", "explain")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.simulation.answers import simulated
 from tests.simulation.support import Json, node, pod, write
 
 from bayplan.api.kinds import RESOURCE_CLAIM
-from bayplan.cli.simulate import simulate_file
 from bayplan.simulation.cluster import load_cluster
 
 REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
@@ -82,5 +82,5 @@ def test_in_simulate_pods_share_a_claim_and_its_devices_are_gone_for_others(tmp_
         *(pod(name, resourceClaims=[BY_NAME]) for name in "ab"),
         *(pod(name, resourceClaims=[BY_TEMPLATE]) for name in "cd"),
     )
-    placed = {step["pod"]: step["node"] for step in simulate_file(path, None)}
+    placed = {step["pod"]: step["node"] for step in simulated(path)}
     assert placed == {"default/a": "n2", "default/b": "n2", "default/c": "n2", "default/d": None}

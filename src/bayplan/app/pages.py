@@ -62,12 +62,7 @@ def _health(wrong: list[str]) -> Answer:
 
 
 def debug_pages(config: Callable[[], EffectiveConfig], debugger: Debugger) -> Pages:
-    """The pages for those who look into the process.
-
-    Args:
-        config: the present one.
-        debugger: makes the dump.
-    """
+    """The pages for those who look into the process, whose present configuration is ``config``."""
     profiles = Profiler()
 
     def while_enabled(answer: Callable[[PageRequest], Answer], *methods: str) -> Page:

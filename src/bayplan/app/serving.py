@@ -87,7 +87,7 @@ class Serving:
         _check_address(options.bind_address)
         pair = certificates.source(options)
         context = ServingContext(pair, authority, options.min_version, options.cipher_suites)
-        if not isinstance(pair, certificates.SelfSigned):
+        if options.cert_file is not None or options.cert_dir is not None:
             context.load()  # a self-signed one is made for the first connection
         access = Access(
             TokenReviews(_http(options.authentication_kubeconfig, http, instrument)),

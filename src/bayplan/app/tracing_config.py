@@ -65,10 +65,7 @@ def load(path: Path) -> TracingConfiguration:
 
 
 class Traces:
-    """Sends spans to a collector, on a thread of the SDK.
-
-    Attributes:
-        instrument: receives what happens.
+    """Sends spans of what its ``instrument`` receives to a collector, on a thread of the SDK.
 
     Raises:
         TracingError: the SDK is not installed.

@@ -204,14 +204,10 @@ class Cache:
     # Evictions
 
     def evict(self, uid: str, condition: Condition, at: datetime) -> None:
-        """Count the Pod as terminating from now on, before its deletion is sent.
+        """Count the Pod as terminating from ``at`` (now) on, before its deletion is sent.
 
-        A Pod that does not count here, or is terminating already, stays as it is.
-
-        Args:
-            uid: of the Pod.
-            condition: what it gets before it is deleted.
-            at: now.
+        Before it is deleted it gets ``condition``. A Pod that does not count here, or is
+        terminating already, stays as it is.
         """
         self._refuse_in_trial()
         pod = self._pods.get(uid)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayplan.support import logs
-from bayplan.cli.plugins import UNUSABLE
+from bayplan.cli.plugins import unusable
 from bayplan.client.kubeconfig import KubeconfigError
 from bayplan.client.leader import LeaseLock
 
@@ -39,14 +39,12 @@ def controllers(
     except ModuleNotFoundError as error:
         if error.name != "kopf":
             raise
-        typer.echo(NO_KOPF, err=True)
-        raise typer.Exit(UNUSABLE) from None
+        unusable(NO_KOPF)
     lock = LeaseLock(lease_name, lease_namespace) if lease_name else None
     try:
         operator = Operator(kubeconfig, scheduler_name, lock, port)
     except KubeconfigError as error:
-        typer.echo(f"bayplan: {error}", err=True)
-        raise typer.Exit(UNUSABLE) from None
+        unusable(f"bayplan: {error}")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: operator.stop())
     if not operator.run():

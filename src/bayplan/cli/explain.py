@@ -7,9 +7,8 @@ It reads files, or the running cluster; whatever it reads, it changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -119,25 +118,6 @@ def _explain_group(
 
 def _explainer(core: Core) -> GroupExplainer:
     return GroupExplainer(core.profiles, core.world, core.placers)
-
-
-def explain_file(
-    path: Path,
-    config: Path | None = None,
-    pod: str | None = None,
-    plugin_dirs: Iterable[Path] | None = None,
-    feature_gates: str = "",
-) -> list[Verdict]:
-    """What ``bayplan explain -o json`` prints.
-
-    Raises:
-        ClusterFileError: there is nothing to judge in the file.
-        typer.Exit: the configuration or a plugin cannot be used; the errors are printed.
-    """
-    only = _key(pod, DEFAULT_NAMESPACE)
-    gates = [feature_gates]
-    cluster, core = offline.load([path], config, plugin_dirs, as_pending=only, feature_gates=gates)
-    return _explain(cluster, core, only)
 
 
 def _key(name: str | None, namespace: str) -> str | None:

@@ -7,7 +7,7 @@ counts as empty, and so does an optional one that may not be read, which is said
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -29,19 +29,13 @@ KubeconfigOption = Annotated[
     typer.Option("--kubeconfig", help="Which cluster, if no file is given; as kubectl finds it."),
 ]
 
-
 _decode_page = msgspec.json.Decoder(ObjectList[msgspec.Raw]).decode
 
 
-class ListedObject(NamedTuple):
-    """An object as the API server has it."""
-
-    kind: Kind[Any]
-    data: msgspec.Raw
-
-
-def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[ListedObject]:
-    """All objects of these kinds.
+def objects(
+    kubeconfig: str | None, kinds: Iterable[Kind[Any]]
+) -> Iterator[tuple[Kind[Any], msgspec.Raw]]:
+    """All objects of these kinds, each as the API server has it.
 
     Raises:
         typer.Exit: the cluster cannot be read; the error is printed.
@@ -50,10 +44,9 @@ def objects(kubeconfig: str | None, kinds: Iterable[Kind[Any]]) -> Iterator[List
         http = Http(Connection.load(kubeconfig))
         for kind in kinds:
             for data in _of_kind(http, kind):
-                yield ListedObject(kind, data)
+                yield kind, data
     except (ApiError, KubeconfigError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(plugins.UNUSABLE) from None
+        plugins.unusable(error)
 
 
 def _of_kind(http: Http, kind: Kind[Any]) -> Iterator[msgspec.Raw]:

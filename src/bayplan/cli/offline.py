@@ -77,17 +77,10 @@ def load(
     feature_gates: Iterable[str] | None = None,
     kubeconfig: str | None = None,
 ) -> tuple[LoadedCluster, Core]:
-    """The cluster in the files, or the running cluster, loaded into a core.
+    """The cluster in the files, or the running cluster where there are none, loaded into a core.
 
-    Args:
-        paths: see `bayplan.simulation.load_cluster`, as ``namespace`` and ``as_pending``; without
-            any, the running cluster is read.
-        config: a configuration file; None for the default profile.
-        plugin_dirs: folders with plugins.
-        namespace: of the objects that name none.
-        as_pending: namespace/name of a Pod that is judged as if it had no node yet.
-        feature_gates: the values of ``--feature-gates``.
-        kubeconfig: which cluster; None for the one that kubectl finds.
+    The parameters are those of `bayplan.simulation.load_cluster`, and the values of options.
+    Without ``config`` every Pod is judged by the default profile.
 
     Raises:
         ClusterFileError: there is nothing to judge in the files.
@@ -107,9 +100,7 @@ def load(
             cluster = listed_cluster(listed, profile, as_pending, kinds)
         return cluster, offline_core(cluster, effective, registry)
     except ConfigError as error:
-        source = ConfigError(error.errors, str(config)) if config else error
-        typer.echo("\n".join(source.lines()), err=True)
-        raise typer.Exit(plugins.UNUSABLE) from None
+        plugins.unusable(ConfigError(error.errors, str(config or "")))
 
 
 @contextmanager
@@ -119,8 +110,7 @@ def reporting() -> Iterator[None]:
     try:
         yield
     except ClusterFileError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(plugins.UNUSABLE) from None
+        plugins.unusable(error)
 
 
 def print_notes(cluster: LoadedCluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -31,6 +31,12 @@ FeatureGatesOption = Annotated[
 ]
 
 
+def unusable(why: object) -> NoReturn:
+    """Print what cannot be used, and why; end the command with code 2."""
+    typer.echo(str(why), err=True)
+    raise typer.Exit(UNUSABLE)
+
+
 def load(sources: Sources, *, elects: bool = True) -> tuple[Registry, EffectiveConfig]:
     """The plugins and the configuration; exits with code 2 and every error when they are wrong.
 
@@ -38,12 +44,8 @@ def load(sources: Sources, *, elects: bool = True) -> tuple[Registry, EffectiveC
     """
     try:
         registry, effective = sources.read()
-    except PluginLoadError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from None
-    except ConfigError as error:
-        typer.echo("\n".join(error.lines()), err=True)
-        raise typer.Exit(UNUSABLE) from None
+    except (PluginLoadError, ConfigError) as error:
+        unusable(error)
     silent = () if elects else ("leaderElection",)
     for warning in effective.warnings:
         if not warning.path.startswith(silent):

@@ -46,8 +46,7 @@ def queues(
         offline.print_notes(cluster)
     world = _world(objects)
     if not world.queues.active:
-        typer.echo("there are no Queues", err=True)
-        raise typer.Exit(plugins.UNUSABLE)
+        plugins.unusable("there are no Queues")
     queues = reports(world.queues, now)
     faults = world.queues.faults()
     if output is Output.TEXT:

@@ -10,7 +10,6 @@ import typer
 from bayplan.support import logs
 from bayplan.app.sources import Sources
 from bayplan.cli import plugins, port_flags
-from bayplan.cli.plugins import UNUSABLE
 from bayplan.config import ConfigError
 from bayplan.server.options import SECURE_PORT, PortError, PortOptions
 
@@ -91,8 +90,7 @@ def run(
         credentials = kubeconfig or effective.settings.client_connection.kubeconfig or None
         feed = Feed(credentials, traces.instrument if traces else None)
     except KubeconfigError as exc:
-        typer.echo(str(exc), err=True)
-        raise typer.Exit(UNUSABLE) from None
+        plugins.unusable(exc)
     feed.start()
     from bayplan.app.process import Process  # noqa: PLC0415
 
@@ -100,8 +98,9 @@ def run(
         process = Process(effective, registry, feed, sources, port, watchdog_limit)
     except (ConfigError, PortError) as exc:
         feed.informers.stop()
-        typer.echo("\n".join(_lines(exc, config)), err=True)
-        raise typer.Exit(UNUSABLE) from None
+        if isinstance(exc, ConfigError):
+            exc = ConfigError(exc.errors, str(config or ""))
+        plugins.unusable(exc)
     try:
         process.run()
     finally:
@@ -117,11 +116,4 @@ def _traces(file: Path | None) -> Traces | None:
     try:
         return tracing_config.Traces(tracing_config.load(file))
     except tracing_config.TracingError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from None
-
-
-def _lines(error: Exception, config: Path | None) -> list[str]:
-    if not isinstance(error, ConfigError):
-        return [str(error)]
-    return (ConfigError(error.errors, str(config)) if config else error).lines()
+        plugins.unusable(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -53,17 +51,6 @@ def simulate(
     else:
         offline.print_data(placements, output)
     offline.end(cluster, placements)
-
-
-def simulate_file(
-    path: Path,
-    config: Path | None = None,
-    plugin_dirs: Iterable[Path] | None = None,
-    feature_gates: str = "",
-) -> list[Placement]:
-    """What ``bayplan simulate -o json`` prints; raises as `bayplan.cli.explain.explain_file`."""
-    cluster, core = offline.load([path], config, plugin_dirs, feature_gates=[feature_gates])
-    return simulate_pods(core, judged(cluster, core))
 
 
 def _print(

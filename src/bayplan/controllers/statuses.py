@@ -35,13 +35,9 @@ NO_FAULTS = ("Accepted", "the queue takes part")
 def pod_group_status(
     group: PodGroup, previous: Status, pods: Collection[Pod], now: float
 ) -> Status:
-    """The status of a PodGroup.
+    """The status of a PodGroup with these ``pods``; a ``previous`` one that is final stays.
 
-    Args:
-        group: the PodGroup.
-        pods: those that are in it.
-        previous: the status that it has; a final one stays.
-        now: seconds since the epoch, for scheduleStartTime.
+    ``now``, in seconds since the epoch, is for scheduleStartTime.
     """
     if previous.get("phase") in FINAL:
         return previous
@@ -87,10 +83,7 @@ def queue_statuses(
 ) -> dict[str, Status]:
     """By name, the status of every Queue. All amounts are sums as the scheduler has them.
 
-    Args:
-        tree: the queues.
-        previous: by name, the statuses that they have.
-        now: seconds since the epoch.
+    ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
     """
     faults = {fault.queue: fault for fault in reversed(tree.faults())}
     statuses: dict[str, Status] = {}

@@ -11,7 +11,7 @@ from bayplan.framework.points import Bind
 from bayplan.framework.status import SUCCESS, Status
 
 
-class DefaultBinder(Plugin):
+class DefaultBinder(Plugin, Bind):
     """Posts the binding; does not wait for the answer."""
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Future[Status]:
@@ -25,6 +25,3 @@ class DefaultBinder(Plugin):
         assert writer is not None, "without a cluster nothing is bound"
         writer.bind(pod, node_name, done)
         return outcome
-
-
-_: type[Bind] = DefaultBinder  # mypy checks it

@@ -5,8 +5,6 @@ How it does so is `bayplan.preemption`. PodGroupPostFilter makes room for a grou
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from bayplan.config.args import DefaultPreemptionArgs
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.points import PodGroupPostFilter
@@ -22,7 +20,7 @@ from bayplan.preemption.shortest_prefix import ShortestPrefix
 class DefaultPreemption(PreemptionPlugin, PodGroupPostFilter):
     """See the module's docstring."""
 
-    Args: ClassVar[type | None] = DefaultPreemptionArgs
+    Args = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         rule = LowerPriority(handle.counters)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from bayplan.api import quantity
-from bayplan.api.kinds import DEVICE_CLASS, NODE, Kind
+from bayplan.api.kinds import DEVICE_CLASS, NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
@@ -66,7 +66,7 @@ class NodeResourcesFit(
     """Filters by free resources, scores by the configured strategy; full placements first."""
 
     Args = NodeResourcesFitArgs
-    kinds: ClassVar[tuple[Kind[object], ...]] = (DEVICE_CLASS,)
+    kinds = (DEVICE_CLASS,)
     filter_depends = Depends.RESOURCES
     score_depends = Depends.RESOURCES
     reads = PodPart.REQUESTS

@@ -13,7 +13,7 @@ a class that does not exist, mean that nothing is tolerated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.api.pod import Pod
@@ -106,7 +106,7 @@ class PreemptionToleration(PreemptionPlugin):
     """See the module's docstring."""
 
     kinds = (POD_DISRUPTION_BUDGET, PRIORITY_CLASS)
-    Args: ClassVar[type | None] = DefaultPreemptionArgs
+    Args = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs, handle: InTreeHandle) -> None:
         victims = TolerantVictims(handle.counters, handle.objects, handle.now)

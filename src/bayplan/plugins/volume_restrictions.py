@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, Kind
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import PodSpec, Volume
 from bayplan.api.storage import PersistentVolumeClaim
-from bayplan.cache.node_table import IntArray, LiveNodeTable, NodeTable
+from bayplan.cache.node_table import IntArray, Listener, LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import Handle
@@ -82,8 +82,8 @@ def disks_conflict(pod: Pod, others: Iterable[Pod]) -> bool:
     return any(a.conflicts(b) for a in mine for b in theirs)
 
 
-class VolumeUse:
-    """Who uses what: legacy disks by row, claims in the whole cluster. A `Listener`."""
+class VolumeUse(Listener):
+    """Who uses what: legacy disks by row, claims in the whole cluster."""
 
     def __init__(self, nodes: LiveNodeTable) -> None:
         self._claims: Counter[str] = Counter()
@@ -110,9 +110,6 @@ class VolumeUse:
         """No longer count them."""
         if pod.spec.volumes:
             self._count(row, pod, -1)
-
-    def node_changed(self, row: int) -> None:
-        """Nodes do not matter here."""
 
     def _count(self, row: int, pod: Pod, sign: int) -> None:
         for name in pod.claim_names:
@@ -155,7 +152,7 @@ class VolumeRestrictions(
 ):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[object], ...]] = (PERSISTENT_VOLUME_CLAIM,)
+    kinds = (PERSISTENT_VOLUME_CLAIM,)
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

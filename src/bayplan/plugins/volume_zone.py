@@ -7,11 +7,11 @@ taken to be in the only zone there is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -69,11 +69,7 @@ def topologies(volume: PersistentVolume) -> list[RequiredLabel]:
 class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[object], ...]] = (
-        PERSISTENT_VOLUME_CLAIM,
-        PERSISTENT_VOLUME,
-        STORAGE_CLASS,
-    )
+    kinds = (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME, STORAGE_CLASS)
 
     def concerns(self, spec: PodSpec) -> bool:
         """Whether there are volumes."""

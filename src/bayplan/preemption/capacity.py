@@ -246,9 +246,6 @@ class FreedCapacity:
         fit: what fits, and what is free with nobody gone.
         units: who may yield.
         ceilings: what has to be freed beside room on nodes.
-
-    Attributes:
-        ceilings: as given.
     """
 
     def __init__(

@@ -129,16 +129,7 @@ class Evaluator:
         rows, next_row = failure.candidates, self._next_row
         outcomes = self._outcomes(state, pod)
         if self._rule.has_victims(Preemptor.single(pod)):
-            search = VictimSearch(
-                self._handle.what_if,
-                self._budgets,
-                self._gangs,
-                self._rule,
-                self._handle.evictions,
-                state,
-                pod,
-                self._nodes,
-            )
+            search = VictimSearch(self._handle, self._budgets, self._gangs, self._rule, state, pod)
             wanted = min(self._enough(len(rows)), len(rows))
             outcomes, next_row = self._try(search, outcomes, rows, wanted)
         else:

@@ -20,10 +20,9 @@ from itertools import chain
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.node_table import BoolArray, IntArray, NodeTable, WhatIfTable
+from bayplan.cache.node_table import BoolArray, IntArray, WhatIfTable
 from bayplan.framework.cycle_state import CycleState
-from bayplan.framework.evictions import Evictions
-from bayplan.framework.in_tree_handle import AsksWhatIf
+from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.status import Status
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.gangs import Gangs
@@ -89,31 +88,24 @@ class _World:
 
 
 class VictimSearch:
-    """The dry run for one Pod in one cycle.
-
-    Args:
-        state: of the cycle; it is not changed.
-        nodes: the full table; neither is it.
-    """
+    """The dry run for one Pod in one cycle; neither its state nor the node table is changed."""
 
     def __init__(
         self,
-        what_if: AsksWhatIf,
+        handle: InTreeHandle,
         budgets: Budgets,
         gangs: Gangs,
         rule: YieldsOnNodes,
-        evictions: Evictions,
         state: CycleState,
         pod: Pod,
-        nodes: NodeTable,
     ) -> None:
-        self._what_if = what_if
+        self._what_if = handle.what_if
         self._budgets = budgets
         self._gangs = gangs
         self._rule = rule
-        self._evictions = evictions
+        self._evictions = handle.evictions
         self._pod = pod
-        self._full = nodes
+        self._full = handle.nodes
         self._cycle = state
         self._state = state
         self._table: WhatIfTable

@@ -33,12 +33,7 @@ from bayplan.preemption.rule import YieldsOnNodes
 
 
 class Remember(Effect, frozen=True, eq=False):
-    """Begin the next search where one has ended, and do not repeat its dry runs.
-
-    Attributes:
-        pod: the preemptor.
-        analysis: the result of the search.
-    """
+    """Begin the next search where that for ``pod`` has ended, and do not repeat its dry runs."""
 
     pod: Pod
     analysis: Analysis

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,22 +40,8 @@ class Files:
         return Pair(self.certificate.read_bytes(), self.key.read_bytes())
 
 
-class SelfSigned:
-    """A pair for this process, made when it is first asked for."""
-
-    def __init__(self, bind_address: str) -> None:
-        self._bind_address = bind_address
-        self._pair: Pair | None = None
-
-    def __call__(self) -> Pair:
-        """The same pair at each call."""
-        if self._pair is None:
-            self._pair = self_signed(self._bind_address)
-        return self._pair
-
-
 def source(options: PortOptions) -> Source:
-    """Where the options say that the pair comes from.
+    """Where the options say that the pair comes from; without files, made when first asked for.
 
     Raises:
         PortError: only half of a pair is named, or the folder cannot be written to.
@@ -64,7 +51,7 @@ def source(options: PortOptions) -> Source:
             raise PortError("--tls-cert-file and --tls-private-key-file go together")
         return Files(options.cert_file, options.key_file)
     if options.cert_dir is None:
-        return SelfSigned(options.bind_address)
+        return cache(partial(self_signed, options.bind_address))
     files = Files(options.cert_dir / f"{PAIR_NAME}.crt", options.cert_dir / f"{PAIR_NAME}.key")
     if not (files.certificate.exists() and files.key.exists()):
         _write(files, self_signed(options.bind_address))

@@ -30,11 +30,7 @@ class _ConfigMap(msgspec.Struct):
 
 
 class ConfigMapCA:
-    """The API server's authority. `refresh` runs on one thread; all threads may read.
-
-    Args:
-        http: to the API server.
-    """
+    """The API server's authority. `refresh` runs on one thread; all threads may read."""
 
     def __init__(self, http: Http, clock: Callable[[], float] = time.monotonic) -> None:
         self._http, self._clock = http, clock

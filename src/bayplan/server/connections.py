@@ -21,11 +21,7 @@ ANSWER_SECONDS = 30.0
 
 
 class Connections:
-    """The open connections. Any thread; `add` and `close_overdue` on the accepting one.
-
-    Args:
-        most: how many there may be.
-    """
+    """At most ``most`` connections. Any thread; `add` and `close_overdue` on the accepting one."""
 
     def __init__(self, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most

@@ -68,12 +68,8 @@ def simulate(core: Core, pods: list[Pod], *, evict: bool = False) -> list[Result
     """Place ``pods`` in the order of the queue; one that fits nowhere is not tried again.
 
     Each goes to the first by name of its best nodes. Pods that wait for their group in the queue of
-    ``core`` are placed with it.
-
-    Args:
-        core: the scheduler.
-        pods: those to place.
-        evict: take Pods that would be evicted away, for good, and place who evicts them.
+    ``core`` are placed with it. With ``evict``, Pods that would be evicted are taken away for good,
+    and who evicts them is placed.
 
     Returns:
         For each Pod ``pod``, ``group`` (where it waits for one), ``node`` (None where it got none),

@@ -99,7 +99,7 @@ class RecordedEvent:
     controller: str = ""
 
 
-class Recorder:
+class Recorder(EventRecorder, StatusWriter):
     """Keeps what is said about Pods.
 
     Attributes:
@@ -141,7 +141,7 @@ class Recorder:
         self.group_conditions.append((pod_group.name, condition))
 
 
-class Writer:
+class Writer(ClusterWriter):
     """An API server that agrees to every write, or answers with `outcome`.
 
     Attributes:
@@ -244,9 +244,3 @@ class Writer:
             self.waiting.append(done)
         else:
             done(self.outcome)
-
-
-# mypy checks that they fit.
-_writer: type[ClusterWriter] = Writer
-_events: type[EventRecorder] = Recorder
-_statuses: type[StatusWriter] = Recorder

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -98,20 +97,6 @@ def test_a_what_if_table_has_its_own_copy_of_every_column() -> None:
     assert [small.column(Racks).values[c] for c in small.column(Racks).codes] == ["c", "a"]
     assert nodes.column(Teams)["x"].tolist()[:3] == [0, 0, 1]
     assert small.recount() == nodes.recount() == {}
-
-
-def test_a_column_that_was_removed_is_no_longer_written() -> None:
-    nodes = LiveNodeTable()
-    kept = nodes.ensure_column(Racks), nodes.ensure_column(Teams)
-    for column in (Racks, Teams):
-        nodes.remove_column(column)
-        with pytest.raises(KeyError):
-            nodes.column(column)
-    nodes.set_node(make_node("a").label("rack", "r").obj())
-    nodes.add_pod(0, make_pod("p").label("team", "x").obj())
-    assert kept[0].values == []
-    assert not kept[1].keys()
-    assert nodes.take(np.array([0])).recount() == {}
 
 
 def test_numbers_of_rows_without_a_node_are_zero() -> None:

@@ -37,12 +37,7 @@ class PodTerm:
     _selector: Predicate
 
     def selects(self, shape: PodShape, namespace_labels: Labels) -> bool:
-        """Whether this term is about Pods of ``shape``.
-
-        Args:
-            shape: the other Pod's shape.
-            namespace_labels: the labels of its namespace, empty when that is unknown.
-        """
+        """Whether this term is about Pods of ``shape``, in a namespace with these labels."""
         named = shape.namespace in self.namespaces or self._namespace_selector(namespace_labels)
         return named and self._selector(shape.labels)
 

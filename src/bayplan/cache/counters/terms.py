@@ -74,12 +74,13 @@ class TermMatches:
 
     def add(self, counter: TermCounter) -> None:
         """Append to the list of its role."""
-        by_role = {
-            Role.ANTI: self.anti,
-            Role.AFFINITY: self.affinity,
-            Role.PREFERRED: self.preferred,
-        }
-        by_role[counter.role].append(counter)
+        match counter.role:
+            case Role.ANTI:
+                self.anti.append(counter)
+            case Role.AFFINITY:
+                self.affinity.append(counter)
+            case Role.PREFERRED:
+                self.preferred.append(counter)
 
 
 class CarriedTerms:
@@ -143,12 +144,9 @@ class CarriedTerms:
     def matching(
         self, shape: PodShape, namespace_labels: Labels, previous: TermMatches
     ) -> TermMatches:
-        """The terms that select Pods of ``shape``.
+        """The terms that select Pods of ``shape``, in a namespace with these labels.
 
-        Args:
-            shape: the incoming Pod's shape.
-            namespace_labels: labels of its namespace.
-            previous: the last answer for this shape; updated and returned unless it is stale.
+        The last answer for the shape, ``previous``, is updated and returned unless it is stale.
         """
         named = self._index.get(shape.namespace, ())
         others = self._index.get(None, ())

@@ -60,7 +60,7 @@ _FIRST_ROWS = 64
 
 
 class Listener(Protocol):
-    """Someone who keeps counters over the table's rows.
+    """Someone who keeps counters over the table's rows; by default a change is ignored.
 
     A node whose labels or taints change is reported as: all its Pods removed, `node_changed`, all
     its Pods added.
@@ -169,15 +169,6 @@ class LiveNodeTable(NodeTable):
                 self.columns.pod_kinds.append(kind)
                 self.count_into(column)
         return self.column(kind)
-
-    def remove_column(self, kind: type[Column]) -> None:
-        """Forget the column of class ``kind``."""
-        column = self.columns.pop(kind)
-        if column in self._node_columns:
-            self._node_columns.remove(column)
-        if column in self._pod_columns:
-            self._pod_columns.remove(column)
-            self.columns.pod_kinds.remove(kind)
 
     def touch(self, row: int) -> None:
         """The owner of a column has changed ``row``: cached answers for this row are stale."""

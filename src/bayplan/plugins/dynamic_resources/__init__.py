@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from bayplan.api.kinds import (
     DEVICE_TAINT_RULE,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
-    Kind,
 )
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
@@ -112,12 +110,7 @@ class DynamicResources(
 
     Args = DynamicResourcesArgs
     args: DynamicResourcesArgs
-    kinds: ClassVar[tuple[Kind[object], ...]] = (
-        RESOURCE_SLICE,
-        RESOURCE_CLAIM,
-        DEVICE_CLASS,
-        DEVICE_TAINT_RULE,
-    )
+    kinds = (RESOURCE_SLICE, RESOURCE_CLAIM, DEVICE_CLASS, DEVICE_TAINT_RULE)
     normalizer = Normalizer()
     pure = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import partial
 
 from bayplan.api.pod import Pod
 from bayplan.api.resource import ResourceClaim
@@ -44,9 +45,8 @@ class ClaimWrites:
     def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim made for extended resources; the finalizer is removed first."""
         writer = self._handle.writer
-
-        def done(error: Exception | None) -> None:
-            self._log_failure("Could not delete a claim for extended resources", claim, error)
+        text = "Could not delete a claim for extended resources"
+        done = partial(self._log_failure, text, claim)
 
         def unprotected(error: Exception | None) -> None:
             if writer is not None and error is None:
@@ -60,11 +60,8 @@ class ClaimWrites:
 
     def deallocate(self, claim: ResourceClaim) -> None:
         """Take the claim's devices away."""
-
-        def done(error: Exception | None) -> None:
-            self._log_failure("Could not deallocate a claim", claim, error)
-
         if self._handle.writer is not None:
+            done = partial(self._log_failure, "Could not deallocate a claim", claim)
             path, body = status_path(claim), deallocation_patch(claim)
             self._handle.writer.patch_later(path, body, STRATEGIC_MERGE_PATCH, done)
 

@@ -200,11 +200,9 @@ class InterPodAffinity(
         helps = came and not (old is not None and self._all_mean(terms.affinity, old))
         if old is not None and not helps:
             left = self._meaning(terms.anti, old) - self._meaning(terms.anti, new)
-            helps = bool(left) or (new is None and self._avoids(old, pod))
+            avoided = self._meaning(old.shape.memo(shape_terms).anti, pod) if new is None else ()
+            helps = bool(left or avoided)
         return Hint.QUEUE if helps or terms.errors else Hint.SKIP
-
-    def _avoids(self, gone: Pod, pod: Pod) -> bool:
-        return bool(self._meaning(gone.shape.memo(shape_terms).anti, pod))
 
     def _all_mean(self, terms: Sequence[PodTerm], pod: Pod) -> bool:
         """Whether there are terms and all of them mean ``pod``."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
-    Kind,
 )
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec, Volume
@@ -108,7 +106,7 @@ class _State:
 class NodeVolumeLimits(Plugin, PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[object], ...]] = (
+    kinds = (
         CSI_DRIVER,
         CSI_NODE,
         PERSISTENT_VOLUME_CLAIM,

@@ -119,11 +119,9 @@ class AttachedVolumes:
         return self._attached.get(row, set())
 
     def resolve(self, pod: Pod, claims: list[str] | None = None) -> frozenset[CsiVolume]:
-        """The CSI volumes of ``pod``; claims that do not exist are left out.
+        """The CSI volumes of ``pod``, placed or not; claims that do not exist are left out.
 
-        Args:
-            pod: placed or not.
-            claims: gets the keys of the claims that were looked at.
+        ``claims`` gets the keys of those that were looked at.
 
         Raises:
             NotOwnerError: an ephemeral volume's claim belongs to another.

@@ -9,9 +9,7 @@ system's (soft, by hostname and zone) or a list from the plugin's args. Counts c
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from bayplan.api.kinds import NODE, Kind
+from bayplan.api.kinds import NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.selectors import SelectorError
@@ -68,9 +66,9 @@ class PodTopologySpread(
 ):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[object], ...]] = DEFAULT_SELECTOR_KINDS
+    kinds = DEFAULT_SELECTOR_KINDS
 
-    Args: ClassVar[type | None] = PodTopologySpreadArgs
+    Args = PodTopologySpreadArgs
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -6,9 +6,8 @@ Kept up to date by changes of nodes and CSINodes; shared by the plugins of all p
 from __future__ import annotations
 
 from bayplan.api.kinds import CSI_NODE
-from bayplan.api.pod import Pod
 from bayplan.api.storage import CSINode
-from bayplan.cache.node_table import BoolArray, IntArray, LiveNodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, Listener, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared.csi_migration import MIGRATED_PLUGINS
 from bayplan.plugins.shared.row_columns import RowColumns
@@ -33,8 +32,8 @@ def limits(csi_node: CSINode) -> dict[str, int]:
     }
 
 
-class CsiNodes:
-    """Columns over the full table; a `Listener` of it."""
+class CsiNodes(Listener):
+    """Columns over the full table."""
 
     def __init__(self, nodes: LiveNodeTable, objects: ObjectStore) -> None:
         self._nodes = nodes
@@ -67,12 +66,6 @@ class CsiNodes:
     def limited(self) -> BoolArray:
         """Which nodes have a limit for any driver."""
         return self._facts.holds(_LIMITED)
-
-    def pod_added(self, row: int, pod: Pod) -> None:
-        """Pods do not matter here."""
-
-    def pod_removed(self, row: int, pod: Pod) -> None:
-        """Pods do not matter here."""
 
     def node_changed(self, row: int) -> None:
         """Rewrite the row: it may have another node now."""

@@ -7,6 +7,7 @@ before it is added. What NodeResourcesFit counts is `bayplan.cache.requests`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from bayplan.api import quantity
@@ -16,13 +17,13 @@ from bayplan.plugins.shared.resource_names import CORE, is_scalar
 
 def effective(spec: PodSpec, amounts_of: Callable[[Container], Resources]) -> dict[str, int]:
     """By resource, where each container takes ``amounts_of`` it; milli-CPU, bytes or counts."""
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for container in spec.containers:
-        _add(total, counted(amounts_of(container)))
+        total.update(counted(amounts_of(container)))
     for container in spec.init_containers:
         for name, amount in counted(amounts_of(container)).items():
-            total[name] = max(total.get(name, 0), amount)
-    _add(total, counted(spec.overhead))
+            total[name] = max(total[name], amount)
+    total.update(counted(spec.overhead))
     return total
 
 
@@ -34,8 +35,3 @@ def counted(resources: Resources) -> dict[str, int]:
     """
     names = (name for name in resources if name in CORE or is_scalar(name))
     return {name: quantity.of(name, resources[name]) for name in names}
-
-
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount

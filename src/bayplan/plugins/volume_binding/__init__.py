@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
-    Kind,
 )
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
@@ -95,7 +93,7 @@ class VolumeBinding(
 ):
     """See the module's docstring."""
 
-    kinds: ClassVar[tuple[Kind[object], ...]] = (
+    kinds = (
         PERSISTENT_VOLUME_CLAIM,
         PERSISTENT_VOLUME,
         STORAGE_CLASS,
