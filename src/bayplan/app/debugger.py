@@ -110,11 +110,6 @@ class Debugger:
         listed = msgspec.json.decode(self._http.get(path), type=ObjectList[PartialObject])
         return [item.metadata for item in listed.items or ()]
 
-    def dump(self) -> None:
-        """Log what is held, and what of it differs from a recount."""
-        for line in self.lines():
-            log.info(line.event, **line.fields)
-
     def lines(self) -> Iterator[Line]:
         """What is held, and what of it differs from a recount."""
         for node in self._core.world.cache.nodes:
@@ -177,8 +172,9 @@ class Dump(Command):
     debugger: Debugger = field(repr=False)
 
     def run(self) -> None:
-        """See `Debugger.dump`."""
-        self.debugger.dump()
+        """See `Debugger.lines`."""
+        for line in self.debugger.lines():
+            log.info(line.event, **line.fields)
 
 
 @dataclass(frozen=True)

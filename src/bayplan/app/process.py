@@ -206,18 +206,12 @@ class Process:
     def _handle_signals(self) -> None:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGUSR2, self._dump)
-        signal.signal(signal.SIGHUP, self._reload)
+        signal.signal(signal.SIGUSR2, lambda *_: self._debugger.start())
+        signal.signal(signal.SIGHUP, lambda *_: self._reloader.request())
 
     def _stop(self, number: int, _: object) -> None:
         self._watchdog.hear(bytes([number]))
         self._scheduler.stop()
-
-    def _dump(self, *_: object) -> None:
-        self._debugger.start()
-
-    def _reload(self, *_: object) -> None:
-        self._reloader.request()
 
     # Probes
 

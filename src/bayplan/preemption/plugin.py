@@ -33,7 +33,7 @@ from bayplan.preemption.rule import YieldsOnNodes
 
 
 class Remember(Effect, frozen=True, eq=False):
-    """Begin the next search where that for ``pod`` has ended, and do not repeat its dry runs."""
+    """Keep the outcomes of a search for ``pod``; the next search begins where it has ended."""
 
     pod: Pod
     analysis: Analysis

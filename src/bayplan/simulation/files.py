@@ -146,7 +146,8 @@ def read_entries(text: str, readable: Readable, notes: Notes) -> Iterator[Entry]
         try:
             data = _parse(document, line, where, notes)
         except (ConfigError, RecursionError) as error:
-            notes.add(f"{_what(error)}; the document is left out", where)
+            why = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            notes.add(f"{why}; the document is left out", where)
             continue
         if data is not None:
             yield from _objects(data, where, "", readable, notes)
@@ -189,10 +190,6 @@ def _is_deep(text: str) -> bool:
         if depth > _DEEP:
             return True
     return False
-
-
-def _what(error: Exception) -> str:
-    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _drop_nulls(value: Any) -> None:

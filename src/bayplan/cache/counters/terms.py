@@ -74,13 +74,12 @@ class TermMatches:
 
     def add(self, counter: TermCounter) -> None:
         """Append to the list of its role."""
-        match counter.role:
-            case Role.ANTI:
-                self.anti.append(counter)
-            case Role.AFFINITY:
-                self.affinity.append(counter)
-            case Role.PREFERRED:
-                self.preferred.append(counter)
+        by_role = {
+            Role.ANTI: self.anti,
+            Role.AFFINITY: self.affinity,
+            Role.PREFERRED: self.preferred,
+        }
+        by_role[counter.role].append(counter)
 
 
 class CarriedTerms:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 
 from bayplan.api.resource import (
-    AllocatedDeviceStatus,
     DeviceCondition,
     DeviceRequestAllocationResult,
     ResourceClaim,
@@ -39,7 +38,9 @@ def readiness(claim: ResourceClaim) -> tuple[Readiness, str]:
     for result in allocated_devices(claim):
         if not result.binding_conditions:
             continue
-        device = _status_of(claim, result)
+        key = result.driver, result.pool, result.device
+        statuses = claim.status.devices
+        device = next((s for s in statuses if (s.driver, s.pool, s.device) == key), None)
         if device is None:
             return Readiness.WAITING, ""
         true = {c.type: c for c in device.conditions if c.status == "True"}
@@ -63,19 +64,6 @@ def allocated_devices(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResu
     """The devices that the claim has."""
     allocation = claim.status.allocation
     return allocation.devices.results if allocation is not None else ()
-
-
-def _status_of(
-    claim: ResourceClaim, result: DeviceRequestAllocationResult
-) -> AllocatedDeviceStatus | None:
-    for status in claim.status.devices:
-        if (status.driver, status.pool, status.device) == (
-            result.driver,
-            result.pool,
-            result.device,
-        ):
-            return status
-    return None
 
 
 def _failure(claim: ResourceClaim, condition: DeviceCondition) -> str:

@@ -181,18 +181,12 @@ class AffinityState:
         unmet = np.zeros(len(nodes), np.bool_)
         for tally in self._affinity.values():  # which counts nothing where the key is lacking
             unmet |= tally.at(nodes) <= 0
-        if unmet.any() and self._means_itself():
-            unmet &= ~self._first_of_group()
+        if unmet.any() and self._all_mean(self._shape):
+            # Where no Pod matches, a Pod that its own terms select may be the first.
+            unmet &= np.asarray(sum(tally.total() for tally in self._affinity.values()) != 0)
             for key in self._affinity:
                 unmet |= nodes.label(key).codes == ABSENT
         return unmet
-
-    def _first_of_group(self) -> BoolArray:
-        """Whether no Pod matches: a Pod selected by its own terms may then be the first."""
-        return np.asarray(sum(tally.total() for tally in self._affinity.values()) == 0)
-
-    def _means_itself(self) -> bool:
-        return self._all_mean(self._shape)
 
     def _all_mean(self, other: PodShape) -> bool:
         labels = self._counters.namespace_labels(other.namespace)

@@ -67,7 +67,6 @@ class PodTopologySpread(
     """See the module's docstring."""
 
     kinds = DEFAULT_SELECTOR_KINDS
-
     Args = PodTopologySpreadArgs
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
@@ -203,21 +202,23 @@ class PodTopologySpread(
         return self._counts_otherwise(pod, old, new)
 
     def _after_own_change(self, pod: Pod, old: Pod, new: Pod) -> Hint:
-        if old.spec.tolerations != new.spec.tolerations and self._honors_taints(pod):
+        constraints = self._hard_constraints(pod)
+        honored = constraints is None or any(c.honor_taints for c in constraints)
+        if old.spec.tolerations != new.spec.tolerations and honored:
             return Hint.QUEUE
         return self._counts_otherwise(pod, old, new)
 
-    def _honors_taints(self, pod: Pod) -> bool:
+    def _hard_constraints(self, pod: Pod) -> list[SpreadConstraint] | None:
+        """None where they cannot be read: an attempt will say so."""
         try:
-            return any(s.constraint.honor_taints for s in self._hard_view(pod.shape).spreads)
+            return [spread.constraint for spread in self._hard_view(pod.shape).spreads]
         except SelectorError:
-            return True
+            return None
 
     def _counts_otherwise(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
         """Queue when a constraint of ``pod`` selects only one of ``old`` and ``new``."""
-        try:
-            constraints = [s.constraint for s in self._hard_view(pod.shape).spreads]
-        except SelectorError:
+        constraints = self._hard_constraints(pod)
+        if constraints is None:
             return Hint.QUEUE
         for constraint in constraints:
             matches = constraint.selector.matches
@@ -227,9 +228,8 @@ class PodTopologySpread(
         return Hint.SKIP
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> Hint:
-        try:
-            constraints = [s.constraint for s in self._hard_view(pod.shape).spreads]
-        except SelectorError:
+        constraints = self._hard_constraints(pod)
+        if constraints is None:
             return Hint.QUEUE
         keys = [c.topology_key for c in constraints]
         was, is_ = (n is not None and all(k in n.labels for k in keys) for n in (old, new))

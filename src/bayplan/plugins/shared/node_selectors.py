@@ -16,7 +16,6 @@ from typing import Protocol
 import numpy as np
 
 from bayplan.api import selectors
-from bayplan.api.meta import LabelSelectorRequirement
 from bayplan.api.node import Node
 from bayplan.api.pod import SpecPart
 from bayplan.api.pod_spec import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
@@ -177,7 +176,9 @@ def compile_term(spec: NodeSelectorTerm, path: str) -> Term:
         wrong = label_faults(requirement, f"{path}.matchExpressions[{i}]")
         faults += wrong
         if not wrong:
-            conditions.append(_label_condition(requirement))
+            key, operator, values = requirement.key, requirement.operator, requirement.values
+            predicate = selectors.requirement(key, operator, values)
+            conditions.append(_LabelCondition(key, predicate))
     for i, requirement in enumerate(spec.match_fields):
         wrong = field_faults(requirement, f"{path}.matchFields[{i}]")
         faults += wrong
@@ -194,8 +195,3 @@ def _is_empty(spec: NodeSelectorTerm) -> bool:
 def _all(nodes: NodeTable, conditions: Iterable[_Condition]) -> BoolArray:
     masks = (condition.mask(nodes) for condition in conditions)
     return reduce(np.logical_and, masks, np.ones(len(nodes), np.bool_))
-
-
-def _label_condition(requirement: LabelSelectorRequirement) -> _LabelCondition:
-    key, operator, values = requirement.key, requirement.operator, requirement.values
-    return _LabelCondition(key, selectors.requirement(key, operator, values))

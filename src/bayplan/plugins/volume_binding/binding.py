@@ -55,12 +55,8 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
     if not names(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
         annotations = annotations | {BOUND_BY_CONTROLLER: "yes"}
     ref = ClaimReference("PersistentVolumeClaim", claim.namespace, claim.name, claim.uid)
-    old = volume.spec.claim_ref
-    same = old is not None and (old.namespace, old.name, old.uid) == (
-        ref.namespace,
-        ref.name,
-        ref.uid,
-    )
+    old, key = volume.spec.claim_ref, (claim.namespace, claim.name, claim.uid)
+    same = old is not None and (old.namespace, old.name, old.uid) == key
     if same and annotations is volume.metadata.annotations:
         return volume
     replace = msgspec.structs.replace
@@ -153,7 +149,7 @@ class BindingTask:
             versions[after.key] = stored.metadata.resource_version
         for _, after_claim in self.provisions:
             path = PERSISTENT_VOLUME_CLAIM.path(after_claim.namespace, after_claim.name)
-            body = _claim_patch(after_claim, self._node_name)
+            body = _patch(after_claim, {SELECTED_NODE: self._node_name}, {})
             written = PERSISTENT_VOLUME_CLAIM.decode(writer.patch(path, body, MERGE_PATCH))
             self.written.add(after_claim.key)
             versions[after_claim.key] = written.metadata.resource_version
@@ -293,10 +289,6 @@ def _volume_patch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> byt
     return _patch(
         volume, {k: volume.metadata.annotations[k] for k in added}, {"spec": {"claimRef": ref}}
     )
-
-
-def _claim_patch(claim: PersistentVolumeClaim, node_name: str) -> bytes:
-    return _patch(claim, {SELECTED_NODE: node_name}, {})
 
 
 def _patch(obj: Object, annotations: dict[str, str], more: dict[str, Any]) -> bytes:
