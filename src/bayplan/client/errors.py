@@ -180,19 +180,13 @@ def from_status(
     status = http_status or answer.code or 500
     reason = answer.reason or ""
     wait = retry_after or (answer.details.retry_after_seconds if answer.details else None)
-    return _class(status, reason)(
+    by_status = _BY_STATUS.get(status) or (ServerError if status >= 500 else Invalid)
+    return _BY_REASON.get(reason, by_status)(
         answer.message or f"the server answered with HTTP status {status}",
         status=status,
         reason=reason,
         retry_after=wait,
     )
-
-
-def _class(status: int, reason: str) -> type[ApiError]:
-    error_type = _BY_REASON.get(reason) or _BY_STATUS.get(status)
-    if error_type is not None:
-        return error_type
-    return ServerError if status >= 500 else Invalid
 
 
 _NEVER_SENT = frozenset(

@@ -76,7 +76,8 @@ def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
     configuration = Configuration()
     try:
         # The official loader writes inline certificates, and those of exec plugins, to files.
-        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+        place = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        with tempfile.TemporaryDirectory(dir=place) as folder:
             load_kube_config(  # type: ignore[no-untyped-call]
                 wanted,
                 client_configuration=configuration,
@@ -93,11 +94,6 @@ def _load_files(wanted: str, files: list[Path]) -> tuple[Any, Path | None]:
         raise KubeconfigError(f"kubeconfig {wanted}: exec plugin {command} gave no credentials")
     token_file = user.get("tokenFile")
     return configuration, home / token_file if token_file else None
-
-
-def _folder() -> str | None:
-    """Where temporary files are made; None for the platform's default."""
-    return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
 
 
 def _keep_in_memory(configuration: Any, folder: str) -> None:

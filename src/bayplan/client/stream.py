@@ -82,7 +82,8 @@ class Stream:
         with self._lock:
             self._aborted = True
             if self._socket is not None:
-                self._shut_down(self._socket)
+                with contextlib.suppress(OSError):  # It was not connected yet, or not any more.
+                    self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Free the connection; on the stream's own thread."""
@@ -134,8 +135,3 @@ class Stream:
                 self._socket.close()
             self._socket = socket.socket(family, kind, protocol)
             return self._socket
-
-    @staticmethod
-    def _shut_down(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # It was not connected yet, or not any more.
-            connection.shutdown(socket.SHUT_RDWR)

@@ -194,10 +194,8 @@ class _AttributeCodes:
         if number is None:
             content: Content = table.content.values[code]
             attribute = lookup(content.wire, content.driver, self._name)
-            value = attribute.typed if attribute is not None else None
-            if attribute is None:
-                number = _MISSING
-            else:
-                number = self._numbers.setdefault(value, len(self._numbers))
+            number = _MISSING
+            if attribute is not None:
+                number = self._numbers.setdefault(attribute.typed, len(self._numbers))
             self._by_content[code] = number
         return number

@@ -84,7 +84,7 @@ class Usage:
         held = tuple([r for r in results if not r.admin_access])
         if held == self._by_claim.get(claim, ()):
             return []
-        self._drop(claim)
+        self.remove_claim(claim)
         if held:
             self._by_claim[claim] = held
         for result in held:
@@ -94,19 +94,6 @@ class Usage:
 
     def remove_claim(self, claim: ClaimKey) -> None:
         """``claim`` holds nothing any more."""
-        self._drop(claim)
-
-    def _add(self, claim: ClaimKey, result: DeviceRequestAllocationResult) -> None:
-        device = DeviceId(result.driver, result.pool, result.device)
-        usage = self._by_device.setdefault(device, DeviceUsage())
-        if result.share_id is None:
-            usage.exclusive.append(claim)
-        else:
-            amounts = {name: quantity(q).nano for name, q in result.consumed_capacity.items()}
-            usage.shares.append((claim, amounts))
-        self._changed(device)
-
-    def _drop(self, claim: ClaimKey) -> None:
         for result in self._by_claim.pop(claim, ()):
             device = DeviceId(result.driver, result.pool, result.device)
             usage = self._by_device.get(device)
@@ -117,3 +104,13 @@ class Usage:
             if not usage.exclusive and not usage.shares:
                 del self._by_device[device]
             self._changed(device)
+
+    def _add(self, claim: ClaimKey, result: DeviceRequestAllocationResult) -> None:
+        device = DeviceId(result.driver, result.pool, result.device)
+        usage = self._by_device.setdefault(device, DeviceUsage())
+        if result.share_id is None:
+            usage.exclusive.append(claim)
+        else:
+            amounts = {name: quantity(q).nano for name, q in result.consumed_capacity.items()}
+            usage.shares.append((claim, amounts))
+        self._changed(device)

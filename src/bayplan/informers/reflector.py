@@ -20,7 +20,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -258,10 +258,13 @@ class Reflector:
             self._version = event.version or self._version
 
     def _add(self, event: Event, messages: list[Message]) -> None:
-        if self._initial is not None:
-            self._initial.add(self.kind, event.type, event.object)
-        else:
-            messages.append(_message(self.kind, event.type, event.object))
+        initial = self._initial
+        if initial is not None and event.type == "ADDED" and not initial.later:
+            initial.objects.append(event.object)
+            return
+        message = Removed if event.type == "DELETED" else Changed
+        later = messages if initial is None else initial.later
+        later.append(message(self.kind, event.object))
 
     def _replace(self, objects: list[Any], version: str, later: list[Message]) -> None:
         self._version = version
@@ -269,20 +272,10 @@ class Reflector:
         self.synced.set()
 
 
+@dataclass(slots=True)
 class _InitialEvents:
     """The first part of a WatchList: the objects there are, and what changed in the meantime."""
 
-    def __init__(self) -> None:
-        self.objects: list[Any] = []
-        self.later: list[Message] = []
-        self.complete = False
-
-    def add(self, kind: Kind[object], type_: str, found: Any) -> None:
-        if type_ == "ADDED" and not self.later:
-            self.objects.append(found)
-        else:
-            self.later.append(_message(kind, type_, found))
-
-
-def _message(kind: Kind[object], type_: str, found: Any) -> Message:
-    return Removed(kind, found) if type_ == "DELETED" else Changed(kind, found)
+    objects: list[Any] = field(default_factory=list)
+    later: list[Message] = field(default_factory=list)
+    complete: bool = False
