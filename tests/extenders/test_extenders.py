@@ -25,6 +25,7 @@ from bayplan.engine.extenders import ExtenderError
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.search import Fit
 from bayplan.extenders.extenders import Extenders
+from bayplan.extenders.full_objects import FullObjects
 from bayplan.extenders.http_extender import HttpExtender
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -38,7 +39,7 @@ def server() -> Iterator[FaultServer]:
         yield running
 
 
-class Whole:
+class Whole(FullObjects):
     """Stands for the API server that has the whole objects."""
 
     def __init__(self, error: Exception | None = None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,25 +13,16 @@ from bayplan.client.errors import ApiError
 from bayplan.config.types import Extender as ExtenderConfig
 from bayplan.engine.extenders import ExtenderError
 from bayplan.extenders import wire
+from bayplan.extenders.full_objects import FullObjects
 from bayplan.extenders.webhook import Webhook, WebhookError
 
 T = TypeVar("T")
 
 
-class Objects(Protocol):
-    """Where whole objects come from; see `bayplan.extenders.full_objects`."""
-
-    def pod(self, pod: Pod) -> msgspec.Raw:
-        """The Pod's JSON."""
-
-    def nodes(self, nodes: Iterable[Node]) -> list[msgspec.Raw]:
-        """The nodes' JSON."""
-
-
 class HttpExtender:
     """One extender."""
 
-    def __init__(self, config: ExtenderConfig, objects: Objects) -> None:
+    def __init__(self, config: ExtenderConfig, objects: FullObjects) -> None:
         self.config = config
         self.name = config.url_prefix
         self._objects = objects
