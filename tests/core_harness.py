@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,10 +122,33 @@ class Cluster(PublicCluster):
         self.scheduler.schedule_one(queued)
         self.scheduler.take_in(wait=False)
 
+    def settle(self, rounds: int = 3) -> None:
+        """Run, and again after each of so many backoffs."""
+        self.run()
+        for _ in range(rounds):
+            self.wait(11)
+            self.run()
+
     @property
     def bound(self) -> list[tuple[str, str]]:
         """(Pod, node) of every binding that was sent."""
         return self.writer.bound
+
+    def evicted(self, pods: Iterable[PodBuilder]) -> list[PodBuilder]:
+        """Those of the Pods that were deleted, as far as the scheduler knows."""
+        return [pod for pod in pods if pod.json["metadata"]["name"] in self.writer.deleted]
+
+    def terminating(self, pods: Iterable[PodBuilder]) -> list[PodBuilder]:
+        """The same; they are shown to be terminating, as victims of a preemption."""
+        leaving = self.evicted(pods)
+        for pod in leaving:
+            pod.condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
+            self.add(pod.terminating())
+        return leaving
+
+    def nominated(self, *pods: PodBuilder) -> list[str]:
+        """The nodes that the Pods are nominated to; "" for none."""
+        return [self.world.nominator.nominated_node(uid_of(pod)) for pod in pods]
 
     def rejectors(self, builder: PodBuilder) -> set[str]:
         """The plugins that the Pod waits for."""
@@ -148,6 +171,11 @@ class Cluster(PublicCluster):
         """Reason and message of the condition that was written last."""
         condition = self.recorder.conditions[-1][1]
         return condition.reason, condition.message
+
+    @property
+    def messages(self) -> dict[str, str]:
+        """By name of the Pod, what its condition said last."""
+        return {name: condition.message for name, condition in self.recorder.conditions}
 
     def is_at_rest(self) -> bool:
         """Whether nothing is in flight, and what was counted is what there is."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 from tests.core_harness import Cluster
 from tests.groups import group_cluster, members, names_of, nodes, pod_group, topology
@@ -11,8 +9,6 @@ from tests.groups import group_cluster, members, names_of, nodes, pod_group, top
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.client.errors import ServerError
 from bayplan.testing import PodBuilder, make_node, make_object, make_pod
-
-PREEMPTED = {"reason": "PreemptionByScheduler"}
 
 
 def low(name: str, node: str, cpu: str = "1", priority: int = 0) -> PodBuilder:
@@ -38,25 +34,6 @@ def cluster_where_victims_stay() -> Cluster:
     return cluster
 
 
-def show_leaving(cluster: Cluster, pods: Iterable[PodBuilder]) -> None:
-    """The victims among these Pods are terminating now."""
-    for pod in pods:
-        if pod.key.partition("/")[2] in cluster.writer.deleted:
-            cluster.add(pod.condition("DisruptionTarget", "True", **PREEMPTED).terminating())
-
-
-def remove_victims(cluster: Cluster, pods: Iterable[PodBuilder]) -> None:
-    """The victims among these Pods are gone."""
-    gone = cluster.writer.deleted
-    cluster.remove(*(pod for pod in pods if pod.key.partition("/")[2] in gone))
-
-
-def nominated(cluster: Cluster, *pods: PodBuilder) -> list[str]:
-    """The nodes that these Pods are nominated to."""
-    uids = [pod.json["metadata"]["uid"] for pod in pods]
-    return [cluster.world.nominator.nominated_node(uid) for uid in uids]
-
-
 def test_a_group_evicts_as_few_as_it_needs_and_is_bound_in_their_place() -> None:
     cluster = cluster_where_victims_stay()
     others = [low(f"low-{i}", f"n{i % 2}") for i in range(8)]
@@ -66,7 +43,7 @@ def test_a_group_evicts_as_few_as_it_needs_and_is_bound_in_their_place() -> None
     cluster.add(*pods)
     cluster.run()
     assert len(cluster.writer.deleted) == 3
-    assert "" not in nominated(cluster, *pods)
+    assert "" not in cluster.nominated(*pods)
     assert cluster.notes[-1] == (
         "MakingRoom",
         "MakingRoom: 3 Pods of lower priority are evicted, so that 3 Pods fit",
@@ -74,8 +51,8 @@ def test_a_group_evicts_as_few_as_it_needs_and_is_bound_in_their_place() -> None
     assert cluster.recorder.conditions[-1][1].message == (
         "the group default/g does not fit at once, short by cpu; others are leaving to make room"
     )
-    rooms = nominated(cluster, *pods)
-    remove_victims(cluster, others)
+    rooms = cluster.nominated(*pods)
+    cluster.remove(*cluster.evicted(others))
     cluster.wait(11)
     cluster.run()
     assert [cluster.counted_on(pod) for pod in pods] == rooms
@@ -109,7 +86,7 @@ def test_nobody_goes_if_members_may_be_closer_together() -> None:
     cluster.add(*pods)
     cluster.run()
     assert cluster.writer.deleted == ["a"]
-    assert nominated(cluster, *pods) == ["n0", "n0", "n0"]
+    assert cluster.nominated(*pods) == ["n0", "n0", "n0"]
 
 
 def test_the_lowest_priority_goes_first_and_equal_priority_never() -> None:
@@ -130,7 +107,7 @@ def test_a_group_that_does_not_fit_even_then_evicts_nobody() -> None:
     cluster.add(*pods)
     cluster.run()
     assert cluster.writer.deleted == []
-    assert nominated(cluster, *pods) == ["", "", ""]
+    assert cluster.nominated(*pods) == ["", "", ""]
     assert cluster.notes[-1][1].endswith("Preemption: evicting others would not make room")
 
 
@@ -153,12 +130,12 @@ def test_while_victims_leave_the_group_waits_and_evicts_nobody_else() -> None:
     cluster.add(*pods)
     cluster.run()
     victims = list(cluster.writer.deleted)
-    show_leaving(cluster, others)
+    cluster.terminating(others)
     for _ in range(3):
         cluster.wait(400)
         cluster.run()
     assert cluster.writer.deleted == victims
-    assert nominated(cluster, *pods) == ["n0", "n0"]
+    assert cluster.nominated(*pods) == ["n0", "n0"]
     assert [reason for reason, _ in cluster.notes].count("MakingRoom") == 1
 
     # One of two is not enough; nobody else is asked to leave for the other.
@@ -167,7 +144,7 @@ def test_while_victims_leave_the_group_waits_and_evicts_nobody_else() -> None:
     cluster.wait(400)
     cluster.run()
     assert cluster.writer.deleted == victims
-    remove_victims(cluster, others)
+    cluster.remove(*cluster.evicted(others))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
@@ -181,7 +158,7 @@ def test_lower_ones_do_not_take_the_room() -> None:
     pods = important("g", 2)
     cluster.add(*pods)
     cluster.run()
-    remove_victims(cluster, others)
+    cluster.remove(*cluster.evicted(others))
     late = make_pod("late").req(cpu="1").priority(5)
     cluster.add(late)
     cluster.queue.activate([late.obj()])
@@ -274,7 +251,7 @@ def test_pods_that_are_leaving_anyway_are_waited_for() -> None:
     cluster.add(*pods)
     cluster.run()
     assert cluster.writer.deleted == []
-    assert nominated(cluster, *pods) == ["n0"]
+    assert cluster.nominated(*pods) == ["n0"]
     cluster.remove(leaving)
     cluster.wait(11)
     cluster.run()
@@ -326,10 +303,10 @@ def test_no_node_is_kept_for_a_group_that_has_lost_a_member() -> None:
     pods = important("g", 2)
     cluster.add(*pods)
     cluster.run()
-    assert nominated(cluster, *pods) == ["n0", "n0"]
+    assert cluster.nominated(*pods) == ["n0", "n0"]
     cluster.remove(pods[0])
     cluster.wait(2)
-    assert nominated(cluster, *pods) == ["", ""]
+    assert cluster.nominated(*pods) == ["", ""]
 
 
 def test_without_lower_pods_nothing_is_said_of_preemption() -> None:
@@ -385,7 +362,7 @@ def test_what_a_group_can_do_without_is_counted_anew_when_a_member_leaves() -> N
     cluster.add(make_pod("p").req(cpu="1").priority(10))
     cluster.run()
     left = next(pod for pod in pods if pod.key.partition("/")[2] not in cluster.writer.deleted)
-    show_leaving(cluster, pods)
+    cluster.terminating(pods)
     cluster.add(make_pod("q").req(cpu="1").priority(10))
     cluster.run()
     assert cluster.writer.deleted[1:] == ["other"]
@@ -403,4 +380,4 @@ def test_room_is_made_in_one_domain_where_the_group_requires_one() -> None:
     cluster.add(*pods)
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-1", "low-3"]
-    assert sorted(nominated(cluster, *pods)) == ["n1", "n3"]
+    assert sorted(cluster.nominated(*pods)) == ["n1", "n3"]

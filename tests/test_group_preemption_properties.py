@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core_harness import Cluster
 from tests.groups import (
     gang,
     gang_members,
@@ -128,12 +127,6 @@ def _cpu(pod: PodBuilder) -> int:
     return pod_requests(pod.obj()).amounts["cpu"]
 
 
-def run(cluster: Cluster, rounds: int = 4) -> None:
-    for _ in range(rounds):
-        cluster.run()
-        cluster.wait(11)
-
-
 @SEVERAL
 @given(st.data())
 def test_whoever_is_evicted_for_a_group_makes_room_that_it_gets(data: Any) -> None:
@@ -242,7 +235,7 @@ def test_evictions_come_to_an_end_though_victims_are_made_anew(data: Any) -> Non
             new.spec(containers=old.json["spec"]["containers"]).priority(old.obj().priority)
             pods[new.key.partition("/")[2]] = new
             cluster.add(new)
-        run(cluster, 1)
+        cluster.settle(1)
         if not fresh and len(cluster.writer.deleted) == evicted:
             break
     else:

@@ -23,14 +23,6 @@ from bayplan.testing import make_pod
 from bayplan.testing.builder import Json
 
 
-def settle(cluster: Cluster, rounds: int = 20) -> None:
-    """Run until nothing happens any more, backoffs included."""
-    for _ in range(rounds):
-        cluster.run()
-        cluster.wait(11)
-    cluster.run()
-
-
 def test_a_group_that_fits_is_bound_as_a_whole() -> None:
     cluster = group_cluster()
     cluster.add(*nodes(2))
@@ -89,7 +81,7 @@ def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> 
     left = [pod for pod in pods if not cluster.counted_on(pod)]
     assert [cluster.state(pod) for pod in left] == [QueueState.UNSCHEDULABLE] * 2
     cluster.add(*nodes(2))
-    settle(cluster, 2)
+    cluster.settle(2)
     assert len(names_of(cluster, "g")) == 6
 
 
@@ -117,10 +109,10 @@ def test_a_group_begins_with_a_running_pod_that_gets_its_label() -> None:
     cluster.run()
     assert cluster.state(mine) is QueueState.GROUPED
     cluster.add(other.label(POD_GROUP_LABEL, "g"))
-    settle(cluster, 2)
+    cluster.settle(2)
     assert len(cluster.queue.groups) == 0
     cluster.add(*nodes(2))
-    settle(cluster, 2)
+    cluster.settle(2)
     assert names_of(cluster, "g") == {"g-0"}
     assert cluster.is_at_rest()
 
@@ -139,7 +131,7 @@ def test_a_group_whose_bindings_fail_after_it_has_begun_goes_on_singly() -> None
         cluster.take_in()
     assert cluster.state(pods[1]) is QueueState.ACTIVE
     cluster.add(make_pod("filler").req(cpu="1").node("n0"))
-    settle(cluster, 2)
+    cluster.settle(2)
     assert len(cluster.queue.groups) == 0
 
 
@@ -263,7 +255,7 @@ def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     cluster.run()
     cluster.remove(pods[0])
     cluster.add(*nodes(2))
-    settle(cluster, 2)
+    cluster.settle(2)
     assert cluster.bound == []
     cluster.remove(group)
     cluster.remove(*pods[1:])
@@ -289,7 +281,7 @@ def test_a_stuck_group_does_not_stop_others() -> None:
     cluster = group_cluster()
     cluster.add(pod_group("big", minMember=9), pod_group("small", minMember=3))
     cluster.add(*nodes(1), *members("big", 9), *members("small", 3))
-    settle(cluster)
+    cluster.settle(20)
     assert names_of(cluster, "big") == set()
     assert len(names_of(cluster, "small")) == 3
 
@@ -373,7 +365,7 @@ def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
     assert cluster.is_at_rest()
     cluster.writer.outcome = None
     cluster.bound.clear()
-    settle(cluster, 2)
+    cluster.settle(2)
     assert len(names_of(cluster, "g")) == 2
 
 
@@ -406,7 +398,7 @@ def test_a_member_that_is_deleted_meanwhile_keeps_all_others_from_being_bound(mi
     cluster.take_in()
     assert cluster.bound == []
     assert "default/g-1 was deleted before it was bound" in cluster.notes[-1][1]
-    settle(cluster, 2)
+    cluster.settle(2)
     assert names_of(cluster, "g") == ({"g-0", "g-2"} if minimum == 2 else set())
     assert cluster.is_at_rest()
 
@@ -529,7 +521,7 @@ def test_no_group_is_ever_bound_in_part_and_none_that_fits_waits_for_ever(data: 
             cluster.cycle() if cluster.queue.counts()["active"] else None
         for name, group in pods.items():
             assert len(names_of(cluster, name)) in (0, len(group))
-    settle(cluster, 4)
+    cluster.settle(4)
     free = room * 4 - len(cluster.bound)
     waiting = [size for i, size in enumerate(sizes) if not names_of(cluster, f"g{i}")]
     assert all(size > free for size in waiting)

@@ -28,14 +28,6 @@ from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder, make_pod
 
 
-def settle(cluster: Cluster, rounds: int = 3) -> None:
-    """Run until nothing happens any more, backoffs included."""
-    for _ in range(rounds):
-        cluster.run()
-        cluster.wait(11)
-    cluster.run()
-
-
 def placed(cluster: Cluster, pods: list[PodBuilder]) -> int:
     """How many of the Pods count on a node."""
     return sum(bool(cluster.counted_on(pod)) for pod in pods)
@@ -75,12 +67,12 @@ def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
     cluster.add(source.group(3))
     pods = source.members(3)
     cluster.add(*nodes(1, cpu="2"), *pods)
-    settle(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert placed(cluster, pods) == 0
     assert cluster.is_at_rest()
     cluster.add(*nodes(2, cpu="2"))
-    settle(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 3
     assert cluster.is_at_rest()
 
@@ -92,9 +84,9 @@ def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
     cluster = cluster_of_all()
     cluster.add(source.group(3))
     cluster.add(*source.members(3))
-    settle(cluster)
+    cluster.settle()
     cluster.add(*nodes(1))
-    settle(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 3
 
 
@@ -104,12 +96,12 @@ def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
     cluster.add(source.group(3))
     pods = source.members(6)
     cluster.add(*pods, *nodes(1, cpu="4"))
-    settle(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 4
     place = QueueState.UNSCHEDULABLE if source.later_ones_go_singly else QueueState.GROUPED
     assert [cluster.state(pod) for pod in pods if not cluster.counted_on(pod)] == [place] * 2
     cluster.add(*nodes(2))
-    settle(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 6
 
 
@@ -143,7 +135,7 @@ def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
     cluster.add(*source.members(2))
     cluster.remove(source.group(1))
     cluster.add(*nodes(1), *source.members(1, first=2))
-    settle(cluster)
+    cluster.settle()
     assert cluster.bound == []
 
 
@@ -153,10 +145,10 @@ def test_gated_pods_do_not_count_until_they_are_let_go(source: Source) -> None:
     cluster.add(source.group(2))
     first, gated = source.members(2)
     cluster.add(*nodes(1), first, gated.gate("later"))
-    settle(cluster)
+    cluster.settle()
     assert cluster.bound == []
     cluster.add(gated.spec(schedulingGates=[]))
-    settle(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 2
 
 
@@ -169,7 +161,7 @@ def test_a_replacement_needs_no_more_than_itself(source: Source) -> None:
     cluster.remove(second)
     (new,) = source.members(1, first=7)
     cluster.add(new)
-    settle(cluster)
+    cluster.settle()
     assert cluster.counted_on(new) == "n0"
 
 
@@ -183,7 +175,7 @@ def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(source: Sourc
     cluster.run()
     assert placed(cluster, pods) == 0
     cluster.writer.outcome = None
-    settle(cluster)
+    cluster.settle()
     assert placed(cluster, pods) == 2
     assert cluster.is_at_rest()
 
@@ -195,7 +187,7 @@ def test_a_refusal_in_permit_keeps_the_whole_group_from_being_bound(source: Sour
     cluster.add(source.group(2))
     pods = source.members(2)
     cluster.add(*nodes(1), *pods)
-    settle(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert placed(cluster, pods) == 0
 
@@ -208,7 +200,7 @@ def test_a_group_that_asks_for_one_rack_gets_one(source: Source) -> None:
     cluster = cluster_of_all()
     cluster.add(source.group(3, rack="rack"))
     cluster.add(*racks(2, 3, 2), *source.members(3))
-    settle(cluster)
+    cluster.settle()
     assert racks_of(cluster, "g") == {"r1"}
 
 
@@ -219,7 +211,7 @@ def test_pods_that_come_late_are_kept_in_the_rack_of_their_group(source: Source)
     cluster.add(*racks(3, 4), *(pod.node(f"r0n{i}") for i, pod in enumerate(source.members(2))))
     late = source.members(2, first=2)
     cluster.add(*late)
-    settle(cluster)
+    cluster.settle()
     assert sorted(cluster.counted_on(pod) for pod in late) == ["", "r0n2"]
 
 
@@ -295,7 +287,7 @@ def test_the_limit_of_a_queue_is_asked_about_the_whole_minimum(source: Source) -
     cluster.add(source.group(3))
     pods = source.members(3)
     cluster.add(*nodes(1), *pods)
-    settle(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert {c.reason for _, c in cluster.recorder.conditions} == {"QueueLimit"}
     assert len(cluster.recorder.conditions) == 3

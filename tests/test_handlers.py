@@ -166,7 +166,7 @@ def test_pods_of_other_schedulers_never_enter_the_queue() -> None:
     cluster = cluster_with(node(), foreign)
     cluster.add(foreign.label("a", "b"))
     assert cluster.queue.pop() is None
-    assert cluster.queue.nominator.nominated_node(uid_of(foreign)) == ""
+    assert cluster.nominated(foreign) == [""]
     cluster.add(foreign.node("n1"))
     assert cluster.counted_on(foreign) == "n1"
     cluster.remove(foreign)

@@ -30,11 +30,6 @@ from bayplan.testing import Json, PodBuilder, labels_are, make_node, make_pod
 NOBODY = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
-def messages(cluster: Cluster) -> dict[str, str]:
-    """What the condition of each Pod said last."""
-    return {name: condition.message for name, condition in cluster.recorder.conditions}
-
-
 def run_once(cluster: Cluster) -> None:
     """One attempt, if anybody may be tried now."""
     queued = cluster.queue.pop()
@@ -69,7 +64,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> No
     # Two fit; the third and fourth do not, and with the latter the minimum is out of reach.
     reason = f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, {NOBODY}"
     own = "0/1 nodes are available: 1 Insufficient cpu."
-    assert messages(cluster) == {
+    assert cluster.messages == {
         "g-0": f"pod group is unschedulable, {reason}",
         "g-1": f"pod group is unschedulable, {reason}",
         "g-2": own,
@@ -85,8 +80,8 @@ def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
     cluster.add(*nodes(1, cpu="1"), *gang_members("g", 3, cpu="2"))
     cluster.run()
     reason = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
-    assert messages(cluster)["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert messages(cluster)["g-1"] == messages(cluster)["g-2"] == reason
+    assert cluster.messages["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert cluster.messages["g-1"] == cluster.messages["g-2"] == reason
 
 
 def test_a_gang_that_was_rejected_wakes_when_there_is_room() -> None:
@@ -124,7 +119,7 @@ def test_a_basic_group_binds_what_fits() -> None:
     cluster.add(*nodes(1, cpu="2"), *gang_members("g", 3))
     cluster.run()
     assert names_of(cluster, "g") == {"g-0", "g-1"}
-    assert messages(cluster)["g-2"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert cluster.messages["g-2"] == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def test_members_are_tried_in_the_order_in_which_they_came() -> None:
@@ -218,7 +213,7 @@ def test_pods_that_cannot_be_one_group_are_told_so(pod: PodBuilder, text: str) -
     cluster.run()
     cluster.add(pod.node("n0"), *gang_members("g", 1, first=3))
     cluster.run()
-    assert messages(cluster)["g-3"] == text
+    assert cluster.messages["g-3"] == text
 
 
 def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
@@ -226,10 +221,10 @@ def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
     cluster.add(gang("g", 2))
     cluster.add(*nodes(1), *gang_members("g", 2))
     cluster.run()
-    own = messages(cluster)["g-0"]
+    own = cluster.messages["g-0"]
     text = f"failed to schedule other pod from a pod group: {own}"
     assert "no disk" in own
-    assert messages(cluster)["g-1"] == text
+    assert cluster.messages["g-1"] == text
     assert conditions(cluster) == [("g", "False", "SchedulerError", text)]
 
 
@@ -343,8 +338,7 @@ def test_what_a_gang_evicts_is_counted_apart_from_what_pods_evict() -> None:
 def test_a_gang_is_bound_when_its_victims_are_gone() -> None:
     cluster, victims = preempting_cluster(8)
     cluster.run()
-    gone = set(cluster.writer.deleted)
-    cluster.remove(*(pod for pod in victims if pod.json["metadata"]["name"] in gone))
+    cluster.remove(*cluster.evicted(victims))
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 2
@@ -357,18 +351,12 @@ def attempts(cluster: Cluster) -> float:
     return cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels)
 
 
-def victims_of(cluster: Cluster, pods: list[PodBuilder]) -> list[PodBuilder]:
-    """Those of these Pods that were evicted."""
-    gone = set(cluster.writer.deleted)
-    return [pod for pod in pods if pod.json["metadata"]["name"] in gone]
-
-
 def test_a_gang_is_not_tried_again_while_any_of_its_victims_stays() -> None:
     cluster, pods = preempting_cluster(8)
     stranger = make_pod("stranger").req(cpu="1").priority(99).node("n2")
     cluster.add(make_node("n2").capacity(cpu="1", memory="1Gi", pods=110), stranger)
     cluster.run()
-    victims = victims_of(cluster, pods)
+    victims = cluster.evicted(pods)
     written = len(cluster.recorder.conditions)
     for gone in (victims[0], stranger, victims[1], victims[2]):
         cluster.remove(gone)
@@ -386,10 +374,7 @@ def test_a_gang_is_not_tried_again_while_any_of_its_victims_stays() -> None:
 def test_while_victims_end_a_gang_is_tried_again_only_for_the_last_or_for_others() -> None:
     cluster, pods = preempting_cluster(8)
     cluster.run()
-    victims = victims_of(cluster, pods)
-    preempted: Json = {"reason": "PreemptionByScheduler"}
-    for pod in victims:
-        cluster.add(pod.condition("DisruptionTarget", "True", **preempted).terminating())
+    victims = cluster.terminating(pods)
     for gone in victims[:2]:
         cluster.remove(gone)
         cluster.wait(60)
@@ -413,7 +398,7 @@ def test_while_victims_end_a_gang_is_tried_again_only_for_the_last_or_for_others
 def test_room_elsewhere_is_taken_while_victims_end() -> None:
     cluster, pods = preempting_cluster(8)
     cluster.run()
-    for pod in victims_of(cluster, pods):
+    for pod in cluster.evicted(pods):
         cluster.add(pod.terminating())
     cluster.add(*nodes(1, prefix="new"))
     cluster.wait(11)
@@ -434,7 +419,7 @@ def test_a_gang_whose_eviction_failed_is_tried_again_at_once() -> None:
 def test_a_gang_that_waits_for_its_victims_keeps_its_nominations() -> None:
     cluster, pods = preempting_cluster(8)
     cluster.run()
-    cluster.remove(victims_of(cluster, pods)[0])
+    cluster.remove(cluster.evicted(pods)[0])
     cluster.wait(2)
     assert len(cluster.world.nominator) == 2
 

@@ -44,11 +44,6 @@ def cluster_of(*there: NodeBuilder, plugins: tuple[type[Plugin], ...] = ()) -> C
     return cluster
 
 
-def messages(cluster: Cluster) -> dict[str, str]:
-    """What the condition of each Pod said last."""
-    return {name: condition.message for name, condition in cluster.recorder.conditions}
-
-
 def test_a_group_is_kept_in_one_rack() -> None:
     cluster = cluster_of(*racks(2, 3, 2))
     cluster.add(gang("g", 3, schedulingConstraints=RACK))
@@ -97,7 +92,7 @@ def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> No
     # The nodes of other racks are not counted.
     own = "0/2 nodes are available: 2 Insufficient cpu."
     placed = f"pod group is unschedulable, {told}, {NOBODY}"
-    assert messages(cluster) == {"g-0": placed, "g-1": placed, "g-2": own, "g-3": own}
+    assert cluster.messages == {"g-0": placed, "g-1": placed, "g-2": own, "g-3": own}
     assert cluster.is_at_rest()
 
 
@@ -106,7 +101,7 @@ def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
     cluster.add(gang("g", 2, schedulingConstraints=RACK))
     cluster.add(*gang_members("g", 2, cpu="2"))
     cluster.run()
-    assert messages(cluster)["g-1"] == (
+    assert cluster.messages["g-1"] == (
         "pod group is unschedulable, 0/2 placements are available, first placement status: "
         "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
     )
@@ -133,7 +128,7 @@ def test_where_no_node_has_the_label_there_is_no_placement_until_one_gets_it() -
     cluster.add(*pods)
     cluster.run()
     text = "no feasible placements found"
-    assert messages(cluster) == {"g-0": text, "g-1": text}
+    assert cluster.messages == {"g-0": text, "g-1": text}
     assert conditions(cluster) == [("g", "False", "Unschedulable", f"{text}, {NOBODY}")]
     cluster.add(*nodes(1, prefix="other"))
     cluster.wait(11)
@@ -166,7 +161,7 @@ def test_a_replacement_goes_to_the_rack_of_the_others_and_waits_while_it_is_full
     (new,) = gang_members("g", 1, first=7)
     cluster.add(new)
     cluster.run()
-    assert messages(cluster)["g-7"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert cluster.messages["g-7"] == "0/2 nodes are available: 2 Insufficient cpu."
     assert cluster.state(new) is QueueState.GROUPED
     cluster.remove(pods[0])
     cluster.wait(11)
@@ -211,7 +206,7 @@ def test_a_group_whose_pods_are_not_in_one_rack_cannot_go_on(where: Any, why: st
     cluster.add(pods[2])
     cluster.run()
     text = f"cannot determine domain for already scheduled pods: {why}"
-    assert messages(cluster) == {"g-2": text}
+    assert cluster.messages == {"g-2": text}
     assert conditions(cluster)[-1] == ("g", "False", "SchedulerError", text)
 
 
@@ -309,7 +304,7 @@ def test_plugins_of_users_make_and_score_placements() -> None:
 def test_plugins_that_break_fail_the_group(plugins: list[type[Plugin]], text: str) -> None:
     cluster = own_cluster(*plugins)
     assert cluster.bound == []
-    assert text in messages(cluster)["g-0"]
+    assert text in cluster.messages["g-0"]
     assert conditions(cluster)[-1][2] == "SchedulerError"
     assert cluster.is_at_rest()
 
@@ -322,9 +317,9 @@ def test_a_group_that_a_plugin_rejects_for_good_evicts_nobody() -> None:
 
 def test_a_plugin_may_reject_a_group_or_leave_it_no_nodes() -> None:
     no = own_cluster(scripted("Own", generate_placements=Status.unschedulable("not now")))
-    assert messages(no)["g-0"] == "not now"
+    assert no.messages["g-0"] == "not now"
     nowhere = own_cluster(scripted("Own", generate_placements=[]))
-    assert messages(nowhere)["g-0"] == "no feasible placements found"
+    assert nowhere.messages["g-0"] == "no feasible placements found"
 
 
 def test_simulate_takes_the_first_of_equally_good_racks_by_name() -> None:

@@ -55,13 +55,6 @@ def notes(cluster: Cluster) -> list[str]:
     return [note for _, note in cluster.notes]
 
 
-def run(cluster: Cluster, rounds: int = 3) -> None:
-    """Run until nothing happens any more, backoffs included."""
-    for _ in range(rounds):
-        cluster.run()
-        cluster.wait(11)
-
-
 def test_each_sub_group_gets_a_domain_of_its_own_within_that_of_the_group() -> None:
     cluster = cluster_of(*racks(3, 2, 5, 4))
     asked = sub_groups({"name": "leader"}, in_rack("a", 3), in_rack("b", 4))
@@ -72,13 +65,13 @@ def test_each_sub_group_gets_a_domain_of_its_own_within_that_of_the_group() -> N
         for pod in members("g", number, sub_group=name)
     ]
     cluster.add(*pods[:-1])
-    run(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert [cluster.state(pod) for pod in pods[:-1]] == [QueueState.GROUPED] * 7
     assert notes(cluster) == ["WaitingForMembers 7/8, b 3/4"]
 
     cluster.add(pods[-1])
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "b") == {"r3": 4}
     assert racks_of(cluster, "a") == {"r2": 3}
     assert racks_of(cluster, "leader") == {"r2": 1}
@@ -95,7 +88,7 @@ def test_a_sub_group_that_fits_nowhere_keeps_all_others_from_being_placed() -> N
     cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 5))))
     pods = [*members("g", 2, sub_group="a"), *members("g", 5, sub_group="b")]
     cluster.add(*pods)
-    run(cluster)
+    cluster.settle()
     assert asked == []
     assert cluster.bound == []
     assert all(cluster.counted_on(pod) == "" for pod in pods)
@@ -107,7 +100,7 @@ def test_a_sub_group_that_fits_nowhere_keeps_all_others_from_being_placed() -> N
     assert {c.message for _, c in cluster.recorder.conditions} == {text}
     assert cluster.is_at_rest()
     cluster.add(*racks(5)[4:])
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "b") == {"r0": 5}
     assert racks_of(cluster, "a") == {"r1": 2}
 
@@ -116,7 +109,7 @@ def test_room_that_one_sub_group_leaves_no_other_is_said_of_the_other() -> None:
     cluster = cluster_of(*racks(3, 1))
     cluster.add(pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
     cluster.add(*members("g", 2, sub_group="a"), *members("g", 2, sub_group="b"))
-    run(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert notes(cluster) == [
         "NoDomain: no zone holds the group: in z0, no rack holds the sub-group b: best is r0 with "
@@ -140,7 +133,7 @@ def test_a_sub_group_takes_another_domain_where_one_after_it_needs_the_first() -
         *members("g", 2, sub_group="a"),
         *(pod.label("app", "b") for pod in members("g", 2, sub_group="b")),
     )
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a") == {"r1": 2}
     assert racks_of(cluster, "b") == {"r0": 2}
 
@@ -151,7 +144,7 @@ def test_a_sub_group_is_placed_after_the_one_that_attracts_it() -> None:
     (leader,) = members("g", 1, sub_group="b")
     near = {"matchLabels": {SUB_GROUP_LABEL: "b"}}
     cluster.add(*(pod.pod_affinity("rack", near) for pod in members("g", 2, sub_group="a")), leader)
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a").keys() == racks_of(cluster, "b").keys()
     assert racks_of(cluster, "a").total() == 2
 
@@ -162,12 +155,12 @@ def test_what_helps_only_a_part_that_is_not_spoken_of_wakes_the_group() -> None:
     cluster.add(pod_group("g", sub_groups(in_rack("a", 2), in_rack("b", 2))))
     with_gpu = [pod.node_selector({"gpu": ""}) for pod in members("g", 2, sub_group="b")]
     cluster.add(*members("g", 2, sub_group="a"), *with_gpu)
-    run(cluster)
+    cluster.settle()
     assert notes(cluster) == [
         "NoDomain: no rack holds the sub-group b: best is r0 with 1 of 2, short by cpu"
     ]
     cluster.add(*racks(0, 2))
-    run(cluster, 2)
+    cluster.settle(2)
     assert racks_of(cluster, "a") == {"r1": 2}
     assert racks_of(cluster, "b") == {"r0": 2}
 
@@ -177,10 +170,10 @@ def test_a_pod_that_changes_its_sub_group_while_it_waits_counts_for_the_other() 
     cluster.add(pod_group("g", sub_groups({"name": "a"}, {"name": "b"})))
     first, second = members("g", 2, sub_group="a")
     cluster.add(first, second)
-    run(cluster)
+    cluster.settle()
     assert notes(cluster) == ["WaitingForMembers 2/2, b 0/1"]
     cluster.add(second.label(SUB_GROUP_LABEL, "b"))
-    run(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 2
 
 
@@ -199,7 +192,7 @@ def test_sub_groups_may_have_sub_groups() -> None:
         *members("g", 1, sub_group="ring"),
         *members("g", 1, sub_group="free"),
     )
-    run(cluster)
+    cluster.settle()
     used = {name: set(racks_of(cluster, name)) for name in ("a", "b", "ring", "free")}
     assert used["a"] | used["b"] | used["ring"] <= {"r2", "r3"}
     assert len(used["a"]) == len(used["b"]) == 1
@@ -219,7 +212,7 @@ def test_a_minimum_above_that_of_all_sub_groups_takes_more_of_any() -> None:
     cluster = cluster_of(*racks(2, 4))
     cluster.add(pod_group("g", sub_groups(in_rack("a", 1), in_rack("b", 1)), minMember=5))
     cluster.add(*members("g", 4, sub_group="a"), *members("g", 1, sub_group="b"))
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a") == {"r1": 4}
     assert racks_of(cluster, "b") == {"r0": 1}
 
@@ -229,7 +222,7 @@ def test_pods_that_come_later_are_kept_in_the_domain_of_their_sub_group() -> Non
     cluster.add(pod_group("g", topology("zone") | sub_groups(in_rack("a", 2), in_rack("b", 2))))
     first = {name: members("g", 2, sub_group=name) for name in ("a", "b")}
     cluster.add(*first["a"], *first["b"])
-    run(cluster)
+    cluster.settle()
     homes = {name: racks_of(cluster, name) for name in ("a", "b")}
     assert sorted(homes["a"] + homes["b"]) == ["r0", "r1"]
     at = dict(cluster.bound)
@@ -238,14 +231,14 @@ def test_pods_that_come_later_are_kept_in_the_domain_of_their_sub_group() -> Non
     lost = first["a"][0]
     cluster.remove(lost)
     cluster.add(*members("g", 3, first=2, sub_group="a"))
-    run(cluster)
+    cluster.settle()
     assert set(racks_of(cluster, "a")) == set(homes["a"])
     assert racks_of(cluster, "a").total() == 4  # the third one finds the rack full
     assert cluster.verdict[1].startswith("0/24 nodes are available: ")
     assert "were outside of the group's topology domain" in cluster.verdict[1]
     # One without a sub-group is kept in the group's domain only.
     cluster.add(*members("g", 1))
-    run(cluster)
+    cluster.settle()
     assert {node[:2] for pod, node in cluster.bound if pod == "g-0"} == set(homes["b"])
 
 
@@ -277,19 +270,19 @@ def test_a_sub_group_that_has_lost_its_pods_is_placed_anew_as_a_whole() -> None:
     cluster.remove(*lost)
     first, second = members("g", 2, first=2, sub_group="a")
     cluster.add(first)
-    run(cluster)
+    cluster.settle()
     assert cluster.state(first) is QueueState.GROUPED
     assert notes(cluster)[-1] == "WaitingForMembers 1/2, a 1/2"
 
     cluster.add(second)
-    run(cluster)
+    cluster.settle()
     assert cluster.bound == []  # r0 and r1 have one place each, r3 is in another zone
     assert notes(cluster)[-1] == (
         "NoDomain: no zone holds the group: in z0, no rack holds the sub-group a: best is r0 with "
         "1 of 2, short by cpu; next r1 with 1"
     )
     cluster.remove(taken[1])
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a") == {"r0": 2}
     assert notes(cluster)[-1] == (
         "Bound: 2 Pods, of which 2 are needed, in zone z0, a in rack r0, b in rack r1"
@@ -308,12 +301,12 @@ def test_a_pod_that_waits_singly_joins_its_sub_group_when_that_has_lost_all_othe
     cluster.add(taken)
     first, second = members("g", 2, first=2, sub_group="a")
     cluster.add(first)
-    run(cluster)
+    cluster.settle()
     assert cluster.state(first) is QueueState.UNSCHEDULABLE  # the rack of its sub-group is full
     cluster.add(make_pod("late").req(cpu="1").node("r0n1"))
     cluster.remove(lost[1])
     cluster.add(second)
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a") == {"r1": 2}
     assert cluster.is_at_rest()
 
@@ -326,7 +319,7 @@ def test_what_a_lost_sub_group_lacks_comes_before_what_others_have_beyond_their_
     placed(cluster, "b", "n0", "n0")
     surplus = members("g", 1, first=2, sub_group="b")
     cluster.add(*surplus, *members("g", 2, first=2, sub_group="a"))
-    run(cluster)
+    cluster.settle()
     assert racks_of(cluster, "a").total() == 2
     assert cluster.state(surplus[0]) is QueueState.UNSCHEDULABLE
 
@@ -353,7 +346,7 @@ def test_a_group_evicts_others_so_that_every_sub_group_fits() -> None:
     text = "MakingRoom: 2 Pods of lower priority are evicted, so that 4 Pods fit"
     assert text in notes(cluster)
     assert len(cluster.writer.deleted) == 2
-    run(cluster)
+    cluster.settle()
     assert sorted((racks_of(cluster, "a") + racks_of(cluster, "b")).values()) == [2, 2]
 
 
@@ -419,12 +412,12 @@ def test_what_is_wrong_is_said_and_nothing_is_held_until_it_is_mended(
     cluster.add(pod_group("g", asked))
     pods = members("g", 2, sub_group=sub_group)
     cluster.add(*pods)
-    run(cluster)
+    cluster.settle()
     assert cluster.bound == []
     assert notes(cluster) == [text]
     assert all(cluster.counted_on(pod) == "" for pod in pods)
     cluster.add(pod_group("g", sub_groups({"name": sub_group, "minMember": 2})))
-    run(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 2
     assert cluster.is_at_rest()
 
@@ -435,10 +428,10 @@ def test_an_annotation_that_goes_lets_the_group_wait_and_its_return_lets_it_in()
     cluster.add(group)
     cluster.remove(group)
     cluster.add(*members("g", 2, sub_group="a"))
-    run(cluster)
+    cluster.settle()
     assert cluster.bound == []
     cluster.add(pod_group("g", sub_groups({"name": "a"})))
-    run(cluster)
+    cluster.settle()
     assert len(names_of(cluster, "g")) == 2
 
 
@@ -527,7 +520,7 @@ def test_no_sub_group_is_ever_in_part_and_domains_are_nested(data: Any) -> None:
         cluster.add(pod)
         cluster.run()
         check(cluster, parts, level)
-    run(cluster, 2)
+    cluster.settle(2)
     check(cluster, parts, level)
     assert cluster.is_at_rest()
 

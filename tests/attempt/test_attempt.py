@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core_harness import Cluster, uid_of
+from tests.core_harness import Cluster
 from tests.scripted import scripted
 
 from bayplan.framework import SKIP, WAIT, PostFilterResult, PreFilterResult, Status
@@ -95,14 +95,14 @@ def test_what_a_post_filter_plugin_nominates_is_told_and_tried_first() -> None:
     cluster.run()
     assert cluster.verdict == ("Unschedulable", "0/2 nodes are available: 2 x.")
     assert cluster.recorder.nominated == [("p", "n2")]
-    assert cluster.queue.nominator.nominated_node(uid_of(pod)) == "n2"
+    assert cluster.nominated(pod) == ["n2"]
     plugin = cluster.plugin(make_room)
     plugin.script = {}
     cluster.add(pod.nominated("n2").label("a", "b"))
     cluster.wait(2)
     cluster.run()
     assert cluster.bound == [("p", "n2")]
-    assert cluster.queue.nominator.nominated_node(uid_of(pod)) == ""
+    assert cluster.nominated(pod) == [""]
 
 
 @pytest.mark.parametrize(

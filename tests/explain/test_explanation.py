@@ -70,7 +70,7 @@ def test_an_explanation_leaves_nothing_behind() -> None:
     assert cluster.plugin(keeps).calls == ["reserve", "permit", "unreserve"]
     assert cluster.counted_on(pod) == ""
     assert cluster.cache.nodes.recount() == {}
-    assert cluster.queue.nominator.nominated_node(pod.obj().uid) == "n1"
+    assert cluster.nominated(pod) == ["n1"]
     assert cluster.recorder.events == []
     assert cluster.metrics.render().count(b"scheduler_schedule_attempts_total{") == 0
     text = cluster.metrics.render()

@@ -139,4 +139,4 @@ def test_nominated_pods_of_a_group_stay_nominated() -> None:
     first, second = members("g", 2, cpu="2")
     cluster.add(*nodes(1), second, first.nominated("n0"))
     assert len(explained(cluster, first, second)["plan"]) == 2
-    assert cluster.world.nominator.nominated_node(first.obj().uid) == "n0"
+    assert cluster.nominated(first) == ["n0"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core_harness import uid_of
 from tests.preemption.world import World, node, preemptor, victim
 
 from bayplan.framework.cluster_events import Action, Hint, Resource
@@ -26,7 +25,7 @@ def test_a_preemptor_gets_the_room_that_was_made_for_it() -> None:
     world.add(asks)
     world.cycle()
     assert world.recorder.nominated == [("preemptor", "n1")]
-    assert world.world.nominator.nominated_node(uid_of(asks)) == "n1"
+    assert world.nominated(asks) == ["n1"]
     assert world.state(asks) is QueueState.UNSCHEDULABLE
 
     # The first victim is gone, the second has not even been asked to go: held back.
@@ -75,7 +74,7 @@ def test_while_its_victims_are_leaving_the_preemptor_takes_no_others() -> None:
     assert world.state(asks) is QueueState.UNSCHEDULABLE
     note = world.events[-1].note
     assert note.endswith("not eligible due to a terminating pod on the nominated node.")
-    assert world.world.nominator.nominated_node(uid_of(asks)) == "n1"
+    assert world.nominated(asks) == ["n1"]
 
 
 def test_a_nomination_that_came_to_nothing_is_cleared() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.core_harness import Cluster
 from tests.groups import gang, gang_members, members, pod_group, workload_cluster
-from tests.plugins.test_reclaim import cluster_with, settle, victims
+from tests.plugins.test_reclaim import cluster_with, victims
 from tests.queues import pod, pods, queue, queues_profile, used
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -45,21 +45,6 @@ def high(name: str = "high", cpu: str = "1", priority: int = 5) -> PodBuilder:
     return pod(name, "x", cpu, priority).uid(name)
 
 
-def terminating(cluster: Cluster, *builders: PodBuilder) -> list[PodBuilder]:
-    """Those of them that were deleted are shown to be leaving, and stay for now."""
-    leaving = [one for one in builders if one.json["metadata"]["name"] in cluster.writer.deleted]
-    cluster.add(
-        *(one.terminating().condition("DisruptionTarget", "True", **PREEMPTED) for one in leaving)
-    )
-    return leaving
-
-
-def nominated(cluster: Cluster, *builders: PodBuilder) -> list[str]:
-    """The nodes that wait for them."""
-    uids = [one.json["metadata"]["uid"] for one in builders]
-    return [cluster.world.nominator.nominated_node(uid) for uid in uids]
-
-
 @pytest.mark.parametrize("at", [pytest.param("a", id="its own"), pytest.param("all", id="above")])
 @pytest.mark.parametrize("cpu", [1, 2, 4])
 def test_it_takes_the_place_of_as_many_of_its_queue_as_it_needs(cpu: int, at: str) -> None:
@@ -69,7 +54,7 @@ def test_it_takes_the_place_of_as_many_of_its_queue_as_it_needs(cpu: int, at: st
         queue("a", "x", parent="all", limit=limits.get("a", {})),
     )
     cluster.add(*low(4), taker := high(cpu=str(cpu)))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": cpu}
     assert cluster.node_of(taker)
     assert used(cluster, "a") == 4000
@@ -87,13 +72,13 @@ def test_what_it_is_told_names_the_limit_and_what_is_done_about_it() -> None:
         "MakingRoom: 1 Pods of lower priority are evicted, so that 1 Pods fit",
     )
     assert cluster.writer.deleted == ["low-3"]  # the youngest
-    assert nominated(cluster, taker) != [""]
+    assert cluster.nominated(taker) != [""]
 
 
 def test_a_queue_that_lends_nothing_is_limited_to_what_it_is_guaranteed() -> None:
     cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 2}, reclaimable=False))
     cluster.add(*low(2), taker := high())
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 1}
     assert cluster.node_of(taker)
 
@@ -101,7 +86,7 @@ def test_a_queue_that_lends_nothing_is_limited_to_what_it_is_guaranteed() -> Non
 def test_the_number_of_pods_is_a_limit_like_others() -> None:
     cluster = cluster_with(queue("a", "x", limit={"pods": 2}))
     cluster.add(*low(2), taker := high(cpu="3"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 1}
     assert cluster.node_of(taker)
 
@@ -118,17 +103,17 @@ def test_the_number_of_pods_is_a_limit_like_others() -> None:
 def test_nobody_is_evicted_where_that_would_not_help(taker: PodBuilder) -> None:
     cluster = limited(cpu=4)
     cluster.add(taker)
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}
     assert cluster.verdict[0] == "QueueLimit"
-    assert nominated(cluster, taker) == [""]
+    assert cluster.nominated(taker) == [""]
 
 
 def test_pods_of_other_queues_are_not_asked_where_the_limit_is_that_of_its_own() -> None:
     cluster = limited(queue("b", "y"))
     cluster.add(*(pod(f"b-{i}", "y").node("n1") for i in range(4)))
     cluster.add(high(priority=0))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}
     assert "reclaim" not in cluster.verdict[1]
 
@@ -143,7 +128,7 @@ def test_a_limit_that_queues_share_is_shared_by_what_each_is_entitled_to() -> No
     cluster.add(*(pod(f"b-{i}", "y").node("n0") for i in range(4)))
     cluster.add(*(pod(f"c-{i}", "z").node("n1") for i in range(3)))
     cluster.add(*(pod(f"a-{i}", "x", "1") for i in range(2)))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"b": 2}
     assert (used(cluster, "a"), used(cluster, "b")) == (2000, 2000)
 
@@ -151,7 +136,7 @@ def test_a_limit_that_queues_share_is_shared_by_what_each_is_entitled_to() -> No
 def test_room_on_a_node_is_made_as_well_and_the_same_victims_count_for_both() -> None:
     cluster = limited(nodes=1)
     cluster.add(taker := high(cpu="2"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 2}
     assert cluster.node_of(taker) == "n0"
 
@@ -162,7 +147,7 @@ def test_nobody_goes_for_a_node_where_another_is_free_by_what_the_limit_demands(
     cluster.add(pod("small", "x", "2").node("n0").status(startTime="1970-01-01T00:00:09Z"))
     cluster.add(pod("large", "x", "3").node("n1").status(startTime="1970-01-01T00:00:01Z"))
     cluster.add(pod("other", "y").node("n1"), taker := high(cpu="3"))
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.writer.deleted == ["large"]
     assert cluster.node_of(taker) == "n1"
 
@@ -172,7 +157,7 @@ def test_who_counts_for_the_limit_on_another_node_goes_in_the_same_order() -> No
     cluster.add(make_node("n0").capacity(cpu="4", memory="64Gi", pods=110).label("zone", "z"))
     cluster.add(pod("here", "x", priority=1).node("n0"), pod("elsewhere", "x").node("n1"))
     cluster.add(taker := high().spec(nodeSelector={"zone": "z"}))
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.writer.deleted == ["elsewhere"]
     assert cluster.node_of(taker) == "n0"
 
@@ -183,7 +168,7 @@ def test_on_the_only_node_that_will_do_one_goes_that_counts_for_the_limit_too() 
     cluster.add(*(pod(f"less-{i}", "x", priority=-1).node("n1") for i in range(3)))
     cluster.remove(*low(7)[4:])
     cluster.add(taker := high().spec(nodeSelector={"zone": "z"}))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 1}
     assert cluster.node_of(taker) == "n0"
 
@@ -193,10 +178,10 @@ def test_members_above_the_minimum_of_a_group_go_first_and_what_is_left_goes_tog
     cluster.add(pod_group("g", minMember=3))
     cluster.add(*(one.node("n0") for one in members("g", 4)))
     cluster.add(pod("one", "default", priority=5))
-    settle(cluster)
+    cluster.settle(6)
     assert len(cluster.writer.deleted) == 1
     cluster.add(pod("two", "default", priority=5))
-    settle(cluster)
+    cluster.settle(6)
     assert len(cluster.writer.deleted) == 4
 
 
@@ -207,7 +192,7 @@ def test_who_is_protected_by_a_budget_goes_last() -> None:
     budget = make_object(POD_DISRUPTION_BUDGET, "web").namespace("x").spec(selector=selector)
     cluster.add(budget.status(disruptionsAllowed=0))
     cluster.add(high())
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.writer.deleted == ["low-0"]
 
 
@@ -218,13 +203,13 @@ def test_two_of_them_at_once_do_not_count_on_the_same_victims() -> None:
     cluster.add(*takers)
     cluster.run()
     assert victims(cluster) == {"low": 2}
-    leaving = terminating(cluster, *low(4))
+    leaving = cluster.terminating(low(4))
     cluster.add(third := high("third"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 3}
-    leaving += terminating(cluster, low(4)[1])
+    leaving += cluster.terminating([low(4)[1]])
     cluster.remove(*leaving)
-    settle(cluster)
+    cluster.settle(6)
     assert all(cluster.node_of(one) for one in (*takers, third))
     assert victims(cluster) == {"low": 3}
     assert cluster.metric(IN_VAIN) == cluster.metric(REPEATED) == 0
@@ -243,13 +228,13 @@ def test_room_that_is_made_for_one_goes_to_no_other_of_that_priority_or_less(
     cluster.writer.on_deleted = None
     cluster.add(taker := high())
     cluster.run()
-    (leaving,) = terminating(cluster, *low(2))
+    (leaving,) = cluster.terminating(low(2))
     cluster.add(late := high("late", priority=priority).spec(preemptionPolicy="Never"))
     cluster.wait(11)
     cluster.remove(leaving)
     cluster.take_in()
     cluster.add(later := high("later", priority=priority).spec(preemptionPolicy="Never"))
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.node_of(taker)
     assert not any(map(cluster.node_of, (*waiting, late, later)))
     assert cluster.metric(REPEATED) == 0
@@ -264,7 +249,7 @@ def test_a_higher_priority_gets_the_room_and_the_other_takes_somebody_elses_plac
     cluster.writer.on_deleted = None
     cluster.add(taker := high(cpu=str(number)))
     cluster.run()
-    leaving = terminating(cluster, *low(4))
+    leaving = cluster.terminating(low(4))
     cluster.add(higher := high("higher", priority=9).spec(preemptionPolicy=policy))
     cluster.run()
     assert victims(cluster) == {"low": number}
@@ -273,7 +258,7 @@ def test_a_higher_priority_gets_the_room_and_the_other_takes_somebody_elses_plac
         cluster.remove(one)
         cluster.wait(11)
         cluster.run()
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.node_of(higher)
     assert cluster.node_of(taker)
     assert victims(cluster) == {"low": number + 1}
@@ -285,16 +270,16 @@ def test_while_victims_stay_nobody_else_is_evicted() -> None:
     cluster.writer.on_deleted = None
     cluster.add(taker := high(cpu="2"))
     cluster.run()
-    leaving = terminating(cluster, *low(4))
+    leaving = cluster.terminating(low(4))
     cluster.wait(400)
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 2}
-    assert nominated(cluster, taker) != [""]
+    assert cluster.nominated(taker) != [""]
     cluster.remove(leaving[0])
-    settle(cluster)
+    cluster.settle(6)
     assert not cluster.node_of(taker)
     cluster.remove(leaving[1])
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.node_of(taker)
     assert victims(cluster) == {"low": 2}
 
@@ -307,14 +292,14 @@ def test_whoever_waits_gets_the_room_if_the_one_that_it_was_made_for_is_gone(sho
     cluster.writer.on_deleted = None
     cluster.add(taker := high())
     cluster.run()
-    (leaving,) = terminating(cluster, *low(2))
+    (leaving,) = cluster.terminating(low(2))
     cluster.remove(leaving)
     cluster.take_in()
     assert cluster.state(waiting) is QueueState.UNSCHEDULABLE
     if shown:
         cluster.add(taker.nominated("n0"))
     cluster.remove(taker)
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.node_of(waiting)
 
 
@@ -330,7 +315,7 @@ def test_what_a_victim_leaves_beside_the_room_for_the_preemptor_is_for_who_waits
         taker.nominated("n0")
     cluster.add(large, taker)
     cluster.run()
-    terminating(cluster, large)
+    cluster.terminating([large])
     cluster.add(waiting := high("waiting", priority=0))
     cluster.run()
     cluster.wait(11)
@@ -345,7 +330,7 @@ def test_a_limit_that_is_raised_meanwhile_lets_it_in_at_once() -> None:
     cluster.writer.on_deleted = None
     cluster.add(taker := high())
     cluster.run()
-    terminating(cluster, *low(4))
+    cluster.terminating(low(4))
     cluster.add(queue("a", "x", limit={"cpu": 5}))
     cluster.wait(11)
     cluster.run()
@@ -363,7 +348,7 @@ def test_room_on_a_node_that_is_made_for_one_is_kept_for_it_under_the_limit_as_w
     cluster.writer.on_deleted = None
     cluster.add(taker := high(cpu="4"))
     cluster.run()
-    assert nominated(cluster, taker) != [""]
+    assert cluster.nominated(taker) != [""]
     cluster.add(other := high("other"))
     cluster.run()
     assert not cluster.node_of(other)
@@ -384,11 +369,11 @@ def test_bound_elsewhere_it_has_evicted_nobody_in_vain() -> None:
     cluster.writer.on_deleted = None
     cluster.add(taker := high())
     cluster.run()
-    (leaving,) = terminating(cluster, *low(4))
-    (node,) = nominated(cluster, taker)
+    (leaving,) = cluster.terminating(low(4))
+    (node,) = cluster.nominated(taker)
     cluster.add(pod("large", "y", "4", 9).node(node))
     cluster.remove(leaving)
-    settle(cluster)
+    cluster.settle(6)
     assert cluster.node_of(taker) not in ("", node)
     assert cluster.metric(IN_VAIN) == 0
 
@@ -448,10 +433,8 @@ def test_room_under_a_limit_is_kept_for_a_pod_group_of_kubernetes() -> None:
     cluster.add(*(takers := [one.priority(5) for one in gang_members("g", 2)]))
     cluster.run()
     assert victims(cluster) == {"low": 1}
-    assert "" not in nominated(cluster, *takers)
+    assert "" not in cluster.nominated(*takers)
     cluster.add(pod("between", "default", priority=1))
-    cluster.remove(
-        *(one for one in running if one.json["metadata"]["name"] in cluster.writer.deleted)
-    )
-    settle(cluster)
+    cluster.remove(*cluster.evicted(running))
+    cluster.settle(6)
     assert {name for name, _ in cluster.bound} == {"g-0", "g-1"}

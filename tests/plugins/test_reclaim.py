@@ -32,15 +32,7 @@ def cluster_with(*queues: object, nodes: int = 2, cpu: str = "4", **plugin: str)
 def fill(cluster: Cluster, prefix: str, number: int, namespace: str, cpu: str = "1") -> None:
     """These Pods run."""
     cluster.add(*pods(prefix, number, namespace, cpu))
-    settle(cluster)
-
-
-def settle(cluster: Cluster, rounds: int = 6) -> None:
-    """Run until nothing happens any more, backoffs included."""
-    for _ in range(rounds):
-        cluster.run()
-        cluster.wait(11)
-    cluster.run()
+    cluster.settle(6)
 
 
 def victims(cluster: Cluster) -> Counter[str]:
@@ -71,7 +63,7 @@ def test_pods_that_are_evicted_already_are_not_evicted_for_the_next_pod() -> Non
     fill(cluster, "b", 8, "y")
     cluster.writer.on_deleted = None
     cluster.add(*pods("a", 8, "x"))
-    settle(cluster)
+    cluster.settle(6)
     assert len(cluster.writer.deleted) == len(set(cluster.writer.deleted)) == 4
 
 
@@ -84,10 +76,7 @@ def test_what_is_refused_to_pods_like_it_does_not_take_a_pod_its_room() -> None:
     cluster.add(first)
     cluster.run()
     assert victims(cluster) == {"b": 2}
-    by_preemption = {"reason": "PreemptionByScheduler"}
-    for one in running:
-        if one.json["metadata"]["name"] in cluster.writer.deleted:
-            cluster.add(one.terminating().condition("DisruptionTarget", "True", **by_preemption))
+    cluster.terminating(running)
     cluster.add(second)
     cluster.run()
     assert "evicting others would not make room" in cluster.message(second)
@@ -116,7 +105,7 @@ def test_pods_that_would_be_more_than_a_queue_may_give_together_stay() -> None:
     cluster = cluster_with(queue("a", "x"), queue("b", "y"), cpu="6")
     cluster.add(*(pod(f"b-{i}", "y", "2").node(f"n{i % 2}") for i in range(6)))
     cluster.add(taker := pod("a", "x", "3"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}  # two of them are four CPUs, and b has three above its share
     assert "would be undone by queue b" in cluster.message(taker)
 
@@ -143,7 +132,7 @@ def test_where_no_queue_may_give_enough_on_any_node_nobody_is_sought(
         cluster.add(*(pod(f"c-{row}{i}", "z").node(f"n{row}") for i in range(2 if row else 3)))
     monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
     cluster.add(taker := pod("a", "x", cpu))
-    settle(cluster, 1)
+    cluster.settle(1)
     assert victims(cluster) == {}
     assert said in cluster.message(taker)
 
@@ -198,7 +187,7 @@ def test_within_a_queue_a_higher_priority_takes_from_a_lower_one() -> None:
     fill(cluster, "b", 4, "y")
     fill(cluster, "a", 4, "x")
     cluster.add(pod("high", "x", "1", priority=10))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"a": 1}
     assert cluster.node_of(pod_named("high", "x"))
 
@@ -217,7 +206,7 @@ def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
     cluster.add(*(pod(f"low-{i}", "default").node("n0") for i in range(number)))
     cluster.add(pod_group("g", minMember=3))
     cluster.add(*(one.priority(5) for one in members("g", 3)))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": number}
     assert len(names_of(cluster, "g")) == 3
 
@@ -227,7 +216,7 @@ def test_a_group_that_a_limit_holds_back_evicts_no_more_than_it_has_to() -> None
     cluster.add(*(pod(f"low-{i}", "default").node(f"n{i % 2}") for i in range(6)))
     cluster.add(pod_group("g", minMember=2))
     cluster.add(*(one.priority(5) for one in members("g", 2)))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"low": 2}
 
 
@@ -243,7 +232,7 @@ def test_a_group_that_a_limit_holds_back_whoever_goes_evicts_nobody(
     monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
     cluster.add(pod_group("g", minMember=2))
     cluster.add(*(one.priority(5) for one in members("g", 2)))
-    settle(cluster, 1)
+    cluster.settle(1)
     assert victims(cluster) == {}
     assert cluster.verdict[0] == "QueueLimit"
 
@@ -260,7 +249,7 @@ def test_a_higher_priority_does_not_reach_into_other_queues() -> None:
     fill(cluster, "b", 4, "y")
     fill(cluster, "a", 4, "x")
     cluster.add(pod("high", "y", "1", priority=10))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"b": 1}
 
 
@@ -268,7 +257,7 @@ def test_pods_without_a_queue_take_room_by_priority_from_whoever_has_less() -> N
     cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 8}))
     fill(cluster, "a", 8, "x")
     cluster.add(pod("critical", "kube-system", "1", priority=100))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {"a": 1}
     assert cluster.node_of(pod_named("critical", "kube-system"))
 
@@ -277,7 +266,7 @@ def test_pods_of_a_queue_take_nothing_from_pods_without_one() -> None:
     cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 8}))
     fill(cluster, "system", 8, "kube-system")
     cluster.add(pod("a-high", "x", "1", priority=100))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}
 
 
@@ -308,7 +297,7 @@ def test_a_group_takes_room_for_all_of_its_minimum_from_several_tenants() -> Non
         fill(cluster, name, 4, namespace)
     cluster.add(pod_group("g", minMember=6))
     cluster.add(*members("g", 6))
-    settle(cluster)
+    cluster.settle(6)
     assert len(names_of(cluster, "g")) == 6
     assert victims(cluster) == {"b": 2, "c": 2, "d": 2}
 
@@ -317,7 +306,7 @@ def test_a_refusal_names_the_queue_that_would_take_it_back() -> None:
     cluster = cluster_with(queue("a", "x"), queue("b", "y"), nodes=1)
     fill(cluster, "b", 3, "y")
     cluster.add(pod("a-big", "x", "4"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}
     assert "would be undone by queue b" in cluster.verdict[1]
 
@@ -326,7 +315,7 @@ def test_a_pod_with_preemption_policy_never_takes_nothing() -> None:
     cluster = cluster_with(queue("a", "x", guaranteed={"cpu": 4}), queue("b", "y"))
     fill(cluster, "b", 8, "y")
     cluster.add(pod("a", "x").spec(preemptionPolicy="Never"))
-    settle(cluster)
+    cluster.settle(6)
     assert victims(cluster) == {}
 
 
@@ -368,7 +357,7 @@ def test_for_a_fixed_demand_evictions_end_and_every_one_helps(
         builder = pod(f"{'abc'[tenant]}-{number}", "xyz"[tenant], str(cpu), priority)
         by_name[f"{'abc'[tenant]}-{number}"] = builder
         cluster.add(builder)
-        settle(cluster, 2)
+        cluster.settle(2)
     made = len(asked)
     for _ in range(12):  # Controllers make victims anew.
         gone, cluster.writer.deleted[:] = list(cluster.writer.deleted), []
@@ -382,5 +371,5 @@ def test_for_a_fixed_demand_evictions_end_and_every_one_helps(
             namespace = old["metadata"]["namespace"]
             by_name[again] = pod(again, namespace, cpu, old["spec"].get("priority", 0))
             cluster.add(by_name[again])
-        settle(cluster, 3)
+        cluster.settle(3)
     assert cluster.writer.deleted == []

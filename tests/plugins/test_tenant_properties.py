@@ -60,14 +60,6 @@ def world(tenancy: Json, specs: dict[str, Json]) -> Cluster:
     return cluster
 
 
-def settle(cluster: Cluster) -> None:
-    """Run until nothing happens any more, backoffs included."""
-    for _ in range(4):
-        cluster.run()
-        cluster.wait(11)
-    cluster.run()
-
-
 def waiting(name: str, namespace: str, cpu: int, priority: int) -> PodBuilder:
     """A Pod that is the same in every cluster."""
     return pod(name, namespace, str(cpu), priority).uid(name)
@@ -111,7 +103,7 @@ def test_whoever_is_evicted_makes_room_that_the_preemptor_gets(
     cluster.add(waiting("taker", namespace, cpu, priority))
     cluster.cycle()
     limited = "limit of" in cluster.verdict[1] if cluster.recorder.conditions else False
-    settle(cluster)
+    cluster.settle(4)
     victims = cluster.writer.deleted
     if victims and not limited:
         assert {where[name] for name in victims} == {known(cluster)["taker"]}
@@ -143,7 +135,7 @@ def test_the_quick_look_for_victims_changes_no_answer(
                 patch.setattr(ReclaimRule, "has_victims", lambda *_: True)
             cluster.add(*running(asked))
             cluster.add(waiting("taker", namespace, cpu, priority))
-            settle(cluster)
+            cluster.settle(4)
     assert quick.writer.deleted == thorough.writer.deleted
     assert quick.notes == thorough.notes
     assert quick.recorder.conditions == thorough.recorder.conditions
@@ -218,7 +210,7 @@ def test_a_restart_changes_no_decision(specs: dict[str, Json], asked: list[Any],
     first.add(*running(asked))
     gone = waiting("gone", "x", 2, 0)
     first.add(gone)
-    settle(first)
+    first.settle(4)
     first.remove(gone)
     second = world(queues_profile(), specs)
     for name, node in sorted(known(first).items()):
@@ -227,7 +219,7 @@ def test_a_restart_changes_no_decision(specs: dict[str, Json], asked: list[Any],
         cluster.writer.deleted.clear()
         cluster.writer.bound.clear()
         cluster.add(waiting("late", namespace, cpu, priority))
-        settle(cluster)
+        cluster.settle(4)
     assert first.writer.bound == second.writer.bound
     assert first.writer.deleted == second.writer.deleted
     assert known(first) == known(second)
@@ -253,7 +245,7 @@ def test_without_queues_and_quotas_all_is_as_without_the_plugins(
         cluster.add(*running(asked))
         for number, (namespace, cpu, priority) in enumerate(late):
             cluster.add(waiting(f"late-{number}", namespace, cpu, priority))
-        settle(cluster)
+        cluster.settle(4)
     for other in (fair, elastic):
         assert other.writer.bound == plain.writer.bound
         assert other.writer.deleted == plain.writer.deleted
