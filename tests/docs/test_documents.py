@@ -64,6 +64,14 @@ def test_the_picture_of_the_queue_is_drawn_from_its_table() -> None:
     assert f"begin -->\n{queue_diagram()}\n<!-- queue diagram: end" in text
 
 
+def test_the_pictures_of_the_paths_name_files_and_folders_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    pictures = "".join(re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    paths = re.findall(r"\b[a-z_]+(?:/[a-z_]+)*(?:\.py|/)(?=[,\n])", pictures)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / "src" / "bayplan" / path).exists()] == []
+
+
 def test_the_table_of_kinds_is_made_from_their_types() -> None:
     text = (ROOT / "docs" / "plugins.md").read_text()
     assert f"begin -->\n{kinds_table()}\n<!-- kinds: end" in text
