@@ -19,6 +19,14 @@ class ObjectReference(NamedTuple):
     resource_version: str = ""
 
 
+class ObjectFault(NamedTuple):
+    """What is wrong with an object of a user: a reason in one word, and a sentence."""
+
+    regarding: ObjectReference
+    reason: str
+    message: str
+
+
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=True):
     """A value decoded from the API: compared by content, free of cycles."""
 

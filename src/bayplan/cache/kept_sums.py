@@ -27,153 +27,19 @@ The reasons: docs/decisions/0028-one-kept-sum.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple
 
 from bayplan.api.kinds import Kind
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge, S, Sums, Terms, add_amounts
 from bayplan.cache.counted_pods import CountedPods
-from bayplan.cache.node_table import IntArray
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.subscription import Subscription
 
-NO_ROW = -1
-"""The row of a Pod that belongs to no tenant."""
-UNLIMITED = 2**62
-"""The limit of a resource that has none."""
 _VECTORS_KEPT = 4096
-
-Amounts = Sequence[int]
-"""(r,) by resource: milli-CPU, bytes or counts."""
-Rows = Sequence[list[int]]
-"""(q, r) sums in lists: a single Pod changes them at a fraction of what arrays cost."""
-Terms = Sequence[tuple[list[int], int, int]]
-"""Sums of one row, a column of them, and an amount."""
-
-
-class Limit(NamedTuple):
-    """What a row may use at most of the resource of a column."""
-
-    row: int
-    column: int
-    most: int
-
-
-class Structure(Protocol):
-    """What the rows and columns are."""
-
-    @property
-    def resources(self) -> Sequence[str]:
-        """(r,) the columns."""
-
-    @property
-    def links(self) -> Sequence[Sequence[int]]:
-        """(q,) of each row, itself and its ancestors."""
-
-    def limits_on(self, leaf: int, requests: Amounts, named: Collection[str], /) -> Iterable[Limit]:
-        """The limits that hold for a Pod of a leaf.
-
-        Args:
-            leaf: the row.
-            requests: (r,) of the Pod.
-            named: the resources that the Pod names, those included of which it requests 0.
-        """
-
-
-S = TypeVar("S", bound=Structure)
-
-
-class Sums(Generic[S]):
-    """The columns of one structure. Any thread may read them, and may see a change half done.
-
-    Attributes:
-        structure: what the rows and columns are.
-        used_rows, leaving_rows, demand_rows: (q, r) see the module's docstring.
-        share: (q, r) what rows are entitled to, where somebody computes it.
-    """
-
-    def __init__(self, structure: S) -> None:
-        self.structure = structure
-        shape = len(structure.links), len(structure.resources)
-        self.share: IntArray = np.zeros(shape, np.int64)
-        self.used_rows, self.leaving_rows, self.demand_rows = (self.zeros() for _ in range(3))
-
-    @property
-    def used(self) -> IntArray:
-        """(q, r) what counts on nodes, as of now."""
-        return self._array(self.used_rows)
-
-    @property
-    def demand(self) -> IntArray:
-        """(q, r) what counts on nodes or waits for one, as of now."""
-        return self._array(self.demand_rows)
-
-    @property
-    def leaving(self) -> IntArray:
-        """(q, r) what of `used` is leaving, as of now."""
-        return self._array(self.leaving_rows)
-
-    def staying(self, row: int) -> list[int]:
-        """(r,) what a row will use when all is gone that is leaving."""
-        pairs = zip(self.used_rows[row], self.leaving_rows[row], strict=True)
-        return [used - leaving for used, leaving in pairs]
-
-    def zeros(self) -> Rows:
-        """Other sums of this shape, see `add_amounts`."""
-        q, r = self.share.shape
-        return [[0] * r for _ in range(q)]
-
-    def _array(self, rows: Rows) -> IntArray:
-        try:
-            return np.array(rows, np.int64).reshape(self.share.shape)
-        except OverflowError:
-            return np.array([[min(amount, UNLIMITED) for amount in row] for row in rows], np.int64)
-
-
-class Charge:
-    """The sums and limits for Pods of one leaf with equal requests.
-
-    A term says which sum it is about. So a Pod is counted, and compared with its limits, without
-    looking for rows and columns again.
-
-    Attributes:
-        row: the leaf.
-        requests: (r,) of one Pod.
-        amounts: the same by resource, as the Pod names them.
-        used, demand: what a Pod adds, of the leaf and its ancestors.
-        most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
-    """
-
-    __slots__ = ("amounts", "demand", "most", "requests", "row", "used")
-
-    def __init__(
-        self, sums: Sums[S], row: int, requests: Amounts, amounts: Mapping[str, int]
-    ) -> None:
-        structure = sums.structure
-        terms = [
-            (link, column, amount)
-            for link in structure.links[row]
-            for column, amount in enumerate(requests)
-            if amount
-        ]
-        self.row, self.requests, self.amounts = row, requests, amounts
-        self.used: Terms = [(sums.used_rows[link], c, amount) for link, c, amount in terms]
-        self.demand: Terms = [(sums.demand_rows[link], c, amount) for link, c, amount in terms]
-        self.most: Terms = [
-            (sums.used_rows[link], column, most - requests[column])
-            for link, column, most in structure.limits_on(row, requests, amounts)
-        ]
-
-    @property
-    def is_within_limits(self) -> bool:
-        """Whether no limit stands in the way of one Pod more."""
-        for sums, column, most in self.most:  # noqa: SIM110 - a generator costs twice as much
-            if sums[column] > most:
-                return False
-        return True
 
 
 class Waiting(NamedTuple):
@@ -208,6 +74,7 @@ class KeptSums(ABC, Generic[S]):
         self._extra: dict[str, None] = {}
         self._stale = False
         self._sums = Sums(self._new_structure(()))
+        self._faults: tuple[ObjectFault, ...] = ()
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
         self._charges: dict[tuple[int, int], Charge] = {}
         """By the row of the leaf and the id of `Charge.amounts`."""
@@ -241,10 +108,11 @@ class KeptSums(ABC, Generic[S]):
         self._outdate()
         self.active = bool(self._objects.all(self.kind))
         if self.active and not self._subscriptions:
-            listening = [self._pods.listen(self)]
-            self._subscriptions = (
-                [*listening, self._queue.listen(self)] if self._queue is not None else listening
-            )
+            self._subscriptions = [
+                publisher.listen(self)
+                for publisher in (self._pods, self._queue)
+                if publisher is not None
+            ]
         elif not self.active:
             for subscription in self._subscriptions:
                 subscription.close()
@@ -272,6 +140,13 @@ class KeptSums(ABC, Generic[S]):
         if self._stale:
             self._count_anew()
         return self._sums
+
+    @property
+    def known_faults(self) -> tuple[ObjectFault, ...]:
+        """The faults of the objects that have come up so far; replaced when one comes or goes."""
+        if self._stale:
+            self._count_anew()
+        return self._faults
 
     def leaf(self, pod: Pod) -> int:
         """The row of the leaf that ``pod`` belongs to, or `NO_ROW`."""
@@ -398,6 +273,7 @@ class KeptSums(ABC, Generic[S]):
         while self._stale:
             self._stale = False
             self._sums = Sums(self._new_structure(self._extra))
+            self._faults = tuple(self._sums.structure.faults)
             self._vectors.clear()
             self._charges.clear()
             self._waiting.clear()
@@ -433,11 +309,3 @@ class KeptSums(ABC, Generic[S]):
 def _add(terms: Terms, sign: int) -> None:
     for sums, column, amount in terms:
         sums[column] += sign * amount
-
-
-def add_amounts(rows: Rows, links: Iterable[int], amounts: Amounts, sign: int = 1) -> None:
-    """Add to the sums of these rows, or with ``sign`` -1 subtract from them."""
-    for link in links:
-        sums = rows[link]
-        for column, amount in enumerate(amounts):
-            sums[column] += sign * amount

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, NODE, POD, QUEUE, Kind
-from bayplan.cache.queue_tree import QueueFault
+from bayplan.api.meta import ObjectFault
 from bayplan.cache.queue_tree.report import Amounts, QueueReport, reports
 from bayplan.cli import live, offline, plugins
 from bayplan.cli.offline import Output
@@ -72,7 +72,7 @@ def _world(objects: Mapping[Kind[Any], list[Any]]) -> World:
     return world
 
 
-def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[QueueFault]) -> None:
+def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[ObjectFault]) -> None:
     table = Table("queue", "resource", box=None, pad_edge=False)
     for title in ("guaranteed", "limit", "used", "demand", "share", "borrowed", "pending"):
         table.add_column(title, justify="right")
@@ -84,7 +84,7 @@ def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[Que
             name = pending = oldest = ""
     console.print(table)
     for fault in faults:
-        console.print(f"{fault.queue}: {fault.reason}: {fault.message}", style="yellow")
+        console.print(f"{fault.regarding.name}: {fault.reason}: {fault.message}", style="yellow")
 
 
 def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
@@ -108,7 +108,7 @@ def _age(state: QueueReport) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _plain(state: QueueReport, faults: Iterable[QueueFault]) -> dict[str, Any]:
+def _plain(state: QueueReport, faults: Iterable[ObjectFault]) -> dict[str, Any]:
     """Amounts in the scheduler's units: milli-CPU, bytes, counts."""
     return {
         "queue": state.name,
@@ -122,6 +122,6 @@ def _plain(state: QueueReport, faults: Iterable[QueueFault]) -> dict[str, Any]:
         "faults": [
             {"reason": fault.reason, "message": fault.message}
             for fault in faults
-            if fault.queue == state.name
+            if fault.regarding.name == state.name
         ],
     }

@@ -19,10 +19,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from bayplan.api import quantity
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import ElasticQuota, PodGroup
 from bayplan.cache.pod_groups import minimum_of
-from bayplan.cache.queue_tree import QueueFault, QueueTree
+from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.report import reports
 from bayplan.cache.requests import pod_requests
 
@@ -85,7 +86,7 @@ def queue_statuses(
 
     ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
     """
-    faults = {fault.queue: fault for fault in reversed(tree.faults())}
+    faults = {fault.regarding.name: fault for fault in reversed(tree.faults())}
     statuses: dict[str, Status] = {}
     for state in reports(tree, now):
         status: dict[str, object] = {
@@ -105,7 +106,7 @@ def queue_statuses(
     return statuses
 
 
-def _condition(fault: QueueFault | None, previous: Status, now: float) -> dict[str, object]:
+def _condition(fault: ObjectFault | None, previous: Status, now: float) -> dict[str, object]:
     reason, message = NO_FAULTS if fault is None else (fault.reason, fault.message)
     condition: dict[str, object] = {
         "type": "Ready",

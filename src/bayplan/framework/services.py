@@ -7,21 +7,12 @@ the profile for it, whichever plugin has it. Plugins of users have extension poi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
-from bayplan.api.meta import ObjectReference
+from bayplan.api.meta import ObjectFault
 from bayplan.cache.group_policy import Collects
 from bayplan.framework.effects import Effect
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.turns import Turns
-
-
-class ObjectFault(NamedTuple):
-    """What is wrong with an object of a user: a reason in one word, and a sentence."""
-
-    regarding: ObjectReference
-    reason: str
-    message: str
 
 
 class Services:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from bayplan.api.meta import ObjectFault
 from bayplan.engine.runtime import Framework
 from bayplan.framework.handle import EventRecorder
-from bayplan.framework.services import ObjectFault
 
 log = structlog.get_logger("objects")
 

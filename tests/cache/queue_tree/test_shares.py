@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import length
 
-from bayplan.cache.kept_sums import UNLIMITED
+from bayplan.cache.amounts import UNLIMITED
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree.shares import fair_shares, fill, needs
 

@@ -6,8 +6,9 @@ import pytest
 from tests.queues import queue
 
 from bayplan.api.kinds import NAMESPACE
+from bayplan.api.meta import ObjectFault
 from bayplan.api.queues import Queue
-from bayplan.cache.queue_tree.structure import QueueFault, Structure
+from bayplan.cache.queue_tree.structure import Structure
 from bayplan.testing import Builder, make_object
 
 SHARED = "spec.namespaceSelector: Pods of 1 namespaces belong to other queues: x to {}"
@@ -106,7 +107,7 @@ def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
 )
 def test_faults(queues: list[Builder[Queue]], faults: list[str], rows: list[str]) -> None:
     structure = structure_of(*queues)
-    assert [" ".join(fault) for fault in structure.faults] == faults
+    assert [_shown(fault) for fault in structure.faults] == faults
     assert drawn(structure) == rows
 
 
@@ -128,7 +129,7 @@ def test_a_namespace_belongs_to_the_oldest_queue_that_selects_it() -> None:
     assert [structure.name(row) for row in structure.rows_of("x", {})] == ["b", "a"]
     namespaces = [make_object(NAMESPACE, name).obj() for name in "xyz"]
     (fault,) = structure.shared_namespaces(namespaces)
-    assert fault.queue == "a"
+    assert fault.regarding.name == "a"
     assert fault.message == SHARED.format("b")
 
 
@@ -168,5 +169,9 @@ def test_of_a_namespace_the_queue_that_says_most_precisely_comes_first(
     structure = structure_of(queue("a", "x", created=1, **one), queue("b", "x", created=2, **other))
     assert structure.name(structure.rows_of("x", {})[0]) == first
     faults = structure.shared_namespaces([make_object(NAMESPACE, "x").obj()])
-    expected = [QueueFault("b", "NamespaceTaken", SHARED.format("a"))] if is_shared else []
-    assert faults == expected
+    expected = [f"b NamespaceTaken {SHARED.format('a')}"] if is_shared else []
+    assert [_shown(fault) for fault in faults] == expected
+
+
+def _shown(fault: ObjectFault) -> str:
+    return f"{fault.regarding.name} {fault.reason} {fault.message}"

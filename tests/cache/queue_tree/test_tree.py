@@ -13,7 +13,7 @@ from tests.queues import demand, name_space, pod, queue, queue_cluster, used
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
-from bayplan.cache.kept_sums import UNLIMITED
+from bayplan.cache.amounts import UNLIMITED
 from bayplan.testing import PodBuilder, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

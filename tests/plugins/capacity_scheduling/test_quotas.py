@@ -22,8 +22,8 @@ from tests.plugins.capacity_scheduling.world import (
 from bayplan.api.kinds import ELASTIC_QUOTA
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED, Pod
+from bayplan.cache.amounts import NO_ROW
 from bayplan.cache.cache import Cache
-from bayplan.cache.kept_sums import NO_ROW
 from bayplan.plugins.capacity_scheduling.quotas import TOTAL, QuotaRows, Quotas
 from bayplan.testing import make_node, make_pod
 

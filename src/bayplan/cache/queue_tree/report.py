@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bayplan.cache.kept_sums import UNLIMITED, Sums
+from bayplan.cache.amounts import UNLIMITED, Sums
 from bayplan.cache.queue_tree.structure import Structure
 from bayplan.cache.queue_tree.tree import QueueTree
 

@@ -40,7 +40,7 @@ def needs(
         parent: (q,) the row of each queue's parent, -1 for none.
         levels: the rows by depth, roots first.
         demand: (q, r) of the queue's own Pods, running or waiting; 0 where it has children.
-        limit: (q, r), `bayplan.cache.kept_sums.UNLIMITED` for none.
+        limit: (q, r), `bayplan.cache.amounts.UNLIMITED` for none.
     """
     need = demand.copy()
     for rows in reversed(levels):

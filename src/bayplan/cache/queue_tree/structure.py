@@ -3,7 +3,7 @@
 A queue has one row. A queue that has children and a namespaceSelector has a second one for its own
 Pods, which stands beside its children (weight 1, nothing guaranteed). So all Pods are of leaves.
 
-An object that is wrong is reported (`QueueFault`) and used as far as it makes sense:
+An object that is wrong is reported (`ObjectFault`) and used as far as it makes sense:
 
 - unknown parent, or a parent that is its own descendant: as if it had no parent;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
@@ -23,24 +23,18 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api import quantity
+from bayplan.api.kinds import QUEUE
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod_spec import Resources
 from bayplan.api.queues import Queue
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 from bayplan.api.workloads import Namespace
-from bayplan.cache.kept_sums import UNLIMITED, Amounts, Limit
+from bayplan.cache.amounts import UNLIMITED, Amounts, Limit
 from bayplan.cache.node_table import IntArray
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
 NAMESPACE_TAKEN = "NamespaceTaken"
-
-
-class QueueFault(NamedTuple):
-    """What is wrong with a Queue: its name, a reason in one word, and a sentence."""
-
-    queue: str
-    reason: str
-    message: str
 
 
 class Structure:
@@ -63,7 +57,7 @@ class Structure:
     """
 
     def __init__(self, queues: Iterable[Queue], resources: Iterable[str] = ()) -> None:
-        self.faults: list[QueueFault] = []
+        self.faults: list[ObjectFault] = []
         by_name = {queue.name: queue for queue in sorted(queues, key=_age)}
         parents = {name: self._parent(name, by_name) for name in by_name}
         rows = list(_rows(by_name, parents))
@@ -104,7 +98,7 @@ class Structure:
         return self.queues[row].name
 
     def limits_on(self, leaf: int, requests: Amounts, _named: Collection[str] = ()) -> list[Limit]:
-        """See `bayplan.cache.kept_sums.Structure`.
+        """See `bayplan.cache.amounts.Structure`.
 
         A resource that is not requested holds nothing back, however much of it is used.
         """
@@ -118,7 +112,7 @@ class Structure:
         if not parent:
             return ""
         if parent not in by_name:
-            self._fault(name, "UnknownParent", f"spec.parent: there is no queue {parent}")
+            self._fault(by_name[name], "UnknownParent", f"spec.parent: there is no queue {parent}")
             return ""
         seen = [name]
         while parent in by_name and parent not in seen:
@@ -126,7 +120,9 @@ class Structure:
             parent = by_name[parent].spec.parent
         if parent == name:
             path = " > ".join([*seen, name])
-            self._fault(name, "Cycle", f"spec.parent: the queue is its own ancestor: {path}")
+            self._fault(
+                by_name[name], "Cycle", f"spec.parent: the queue is its own ancestor: {path}"
+            )
             return ""
         return by_name[name].spec.parent
 
@@ -172,11 +168,11 @@ class Structure:
             try:
                 amount = quantity.of(name, text)
             except quantity.QuantityError as error:
-                self._fault(self.name(row), "InvalidAmount", f"spec.{field}.{name}: {error}")
+                self._fault(self.queues[row], "InvalidAmount", f"spec.{field}.{name}: {error}")
                 continue
             if amount < 0:
                 wrong = f"spec.{field}.{name}: must not be negative"
-                self._fault(self.name(row), "InvalidAmount", wrong)
+                self._fault(self.queues[row], "InvalidAmount", wrong)
                 continue
             yield self.resources.index(name), min(amount, UNLIMITED)
 
@@ -202,7 +198,7 @@ class Structure:
             its = quantity.shown(name, int(bounds[column]))
             than = "less" if at_least else "more"
             text = f"spec.guaranteed.{name}: {mine} is {than} than {other}: {its}"
-            self._fault(self.name(row), reason, text)
+            self._fault(self.queues[row], reason, text)
 
     # Whose Pods
 
@@ -214,7 +210,7 @@ class Structure:
             return label_selector(selector)
         except SelectorError as error:
             text = f"spec.namespaceSelector: {error}"
-            self._fault(row.queue.name, "InvalidSelector", text)
+            self._fault(row.queue, "InvalidSelector", text)
             return None
 
     def rows_of(self, namespace: str, labels: Labels) -> list[int]:
@@ -222,10 +218,10 @@ class Structure:
         labels = {NAME_LABEL: namespace} | dict(labels)
         return [row for row, selects in self._selectors if selects(labels)]
 
-    def shared_namespaces(self, namespaces: Iterable[Namespace]) -> list[QueueFault]:
+    def shared_namespaces(self, namespaces: Iterable[Namespace]) -> list[ObjectFault]:
         """A fault for each queue that selects namespaces of another one."""
-        lost: dict[str, tuple[str, str]] = {}
-        counts: Counter[str] = Counter()
+        lost: dict[int, tuple[str, str]] = {}
+        counts: Counter[int] = Counter()
         for namespace in sorted(namespaces, key=lambda n: n.name):
             rows = self.rows_of(namespace.name, namespace.labels)
             for place, row in enumerate(rows):
@@ -233,21 +229,21 @@ class Structure:
                 for owner in rows[:place]:
                     other = self.queues[owner].spec
                     if other.conditions == spec.conditions and other.overlaps(spec):
-                        lost.setdefault(self.name(row), (namespace.name, self.name(owner)))
-                        counts[self.name(row)] += 1
+                        lost.setdefault(row, (namespace.name, self.name(owner)))
+                        counts[row] += 1
                         break
         return [
-            QueueFault(
-                name,
+            ObjectFault(
+                QUEUE.reference(self.queues[row]),
                 NAMESPACE_TAKEN,
-                f"spec.namespaceSelector: Pods of {counts[name]} namespaces belong to other "
+                f"spec.namespaceSelector: Pods of {counts[row]} namespaces belong to other "
                 f"queues: {namespace} to {owner}",
             )
-            for name, (namespace, owner) in lost.items()
+            for row, (namespace, owner) in lost.items()
         ]
 
-    def _fault(self, queue: str, reason: str, message: str) -> None:
-        self.faults.append(QueueFault(queue, reason, message))
+    def _fault(self, queue: Queue, reason: str, message: str) -> None:
+        self.faults.append(ObjectFault(QUEUE.reference(queue), reason, message))
 
 
 class _Row(NamedTuple):

@@ -14,13 +14,15 @@ import numpy as np
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NAMESPACE, QUEUE
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
+from bayplan.cache.amounts import NO_ROW, Amounts, Rows, Sums
 from bayplan.cache.cache import Cache
-from bayplan.cache.kept_sums import NO_ROW, Amounts, KeptSums, Rows, Sums
+from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import IntArray
 from bayplan.cache.queue_tree.shares import fair_shares, needs
-from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, QueueFault, Structure
+from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import pod_requests
 
@@ -65,7 +67,6 @@ class QueueTree(KeptSums[Structure]):
         self._nodes = cache.nodes
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
-        self._faults: tuple[QueueFault, ...] = ()
         self._capacity: tuple[object, IntArray] = (None, np.zeros(0, np.int64))
         self._divided = self._capacity[1], np.zeros((0, 0), np.int64)
         """The capacity and the demand that shares were made of last."""
@@ -83,19 +84,10 @@ class QueueTree(KeptSums[Structure]):
             self._outdate()
 
     def _new_structure(self, extra: Iterable[str]) -> Structure:
-        structure = Structure(self._objects.all(QUEUE), extra)
-        self._faults = tuple(structure.faults)
         self._leaves.clear()
-        return structure
+        return Structure(self._objects.all(QUEUE), extra)
 
-    @property
-    def known_faults(self) -> tuple[QueueFault, ...]:
-        """What has come up so far: all but shared namespaces without Pods. Replaced if changed."""
-        if self._stale:
-            self._count_anew()
-        return self._faults
-
-    def faults(self) -> list[QueueFault]:
+    def faults(self) -> list[ObjectFault]:
         """What is wrong with the Queue objects; looks at all namespaces."""
         structure = self.structure
         shared = structure.shared_namespaces(self._objects.all(NAMESPACE))
@@ -133,9 +125,9 @@ class QueueTree(KeptSums[Structure]):
         structure = self._sums.structure
         rows = structure.rows_of(namespace, {} if obj is None else obj.labels)
         if len(rows) > 1 and obj is not None:
-            known = {fault.queue for fault in self._faults if fault.reason == NAMESPACE_TAKEN}
+            known = {f.regarding for f in self._faults if f.reason == NAMESPACE_TAKEN}
             shared = structure.shared_namespaces([obj])
-            self._faults += tuple(fault for fault in shared if fault.queue not in known)
+            self._faults += tuple(fault for fault in shared if fault.regarding not in known)
         return rows
 
     # Limits

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bayplan.api.kinds import ELASTIC_QUOTA, POD_DISRUPTION_BUDGET
 from bayplan.api.pod import Pod
-from bayplan.cache.kept_sums import NO_ROW
+from bayplan.cache.amounts import NO_ROW
 from bayplan.cache.node_table import NodeTable
 from bayplan.framework.cluster_events import (
     Action,
@@ -60,7 +60,7 @@ class CapacityScheduling(PreemptionPlugin, PreFilter, MovesElsewhere, PodGroupPo
         self._metrics = PluginMetrics(handle.instrument, self.name)
         self._clock = handle.monotonic
         self._next_check = self._clock() + CHECK_INTERVAL
-        handle.services.object_faults.append(lambda: self._quotas.structure.faults)
+        handle.services.object_faults.append(lambda: self._quotas.known_faults)
         handle.services.recounts[self.name] = self.recount
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status | None:

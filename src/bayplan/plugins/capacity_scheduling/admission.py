@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.kept_sums import NO_ROW, Amounts, Charge
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.plugins.capacity_scheduling.quotas import TOTAL, Quotas
 

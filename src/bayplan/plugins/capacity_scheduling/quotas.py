@@ -19,11 +19,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from bayplan.api.kinds import ELASTIC_QUOTA
+from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.quantity import QuantityError
 from bayplan.api.scheduling import ElasticQuota
-from bayplan.cache.kept_sums import NO_ROW, UNLIMITED, Amounts, KeptSums, Limit
-from bayplan.framework.services import ObjectFault
+from bayplan.cache.amounts import NO_ROW, UNLIMITED, Amounts, Limit
+from bayplan.cache.kept_sums import KeptSums
 from bayplan.plugins.shared.effective_resources import counted, effective
 from bayplan.plugins.shared.resource_names import CORE
 
@@ -36,7 +37,7 @@ _Bounds = tuple[Mapping[str, int], Mapping[str, int]]
 
 
 class QuotaRows:
-    """The quotas by row; see the module's docstring, and `bayplan.cache.kept_sums.Structure`.
+    """The quotas by row; see the module's docstring, and `bayplan.cache.amounts.Structure`.
 
     Attributes:
         resources: (r,) the columns; first those that are compared always.
@@ -100,7 +101,7 @@ class QuotaRows:
         return [column for column, name in names if column < len(CORE) or name in named]
 
     def limits_on(self, leaf: int, _requests: Amounts, named: Collection[str]) -> list[Limit]:
-        """See `bayplan.cache.kept_sums.Structure`."""
+        """See `bayplan.cache.amounts.Structure`."""
         own = [Limit(leaf, column, self.maximum[leaf][column]) for column in self.compared(named)]
         total = [Limit(TOTAL, *limit) for limit in enumerate(self.maximum[TOTAL])]
         return [limit for limit in (*own, *total) if limit.most < UNLIMITED]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.kept_sums import NO_ROW, Amounts, Charge, add_amounts
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge, add_amounts
 from bayplan.cache.node_table import BoolArray
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle

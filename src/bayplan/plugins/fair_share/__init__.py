@@ -12,17 +12,17 @@ Without Queue objects the plugin does nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from bayplan.api.kinds import NAMESPACE, POD_DISRUPTION_BUDGET, QUEUE
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
-from bayplan.cache.kept_sums import add_amounts
+from bayplan.cache.amounts import add_amounts
 from bayplan.cache.node_table import NodeTable
 from bayplan.cache.pod_groups import Group
-from bayplan.cache.queue_tree import NO_QUEUE, QueueFault
+from bayplan.cache.queue_tree import NO_QUEUE
 from bayplan.config.args import FairShareArgs
 from bayplan.framework.cluster_events import (
     Action,
@@ -46,7 +46,6 @@ from bayplan.framework.points import (
 )
 from bayplan.framework.preemptor import SINGLE
 from bayplan.framework.room import NoRoom, Room, RoomRequest
-from bayplan.framework.services import ObjectFault
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused
 from bayplan.plugins.fair_share.held import HeldPods
@@ -87,8 +86,6 @@ class FairShare(
     def __init__(self, args: FairShareArgs, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
         self._queues, self._objects = handle.queues, handle.objects
-        self._known: Sequence[QueueFault] = ()
-        self._faults: Sequence[ObjectFault] = ()
         self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
         self._held = HeldPods(handle.queues, self._promised)
         self._verdicts: dict[PodShape, _Verdict] = {}
@@ -107,7 +104,7 @@ class FairShare(
         handle.services.turns = QueueTurns(
             handle.queues, args.attempt_share, args.ageing, handle.now
         )
-        handle.services.object_faults.append(self._find_faults)
+        handle.services.object_faults.append(lambda: handle.queues.known_faults)
 
     def pre_filter(self, state: CycleState, pod: Pod, _nodes: NodeTable) -> Status:
         """Reject a Pod that a limit holds back; there is nothing to filter for the others."""
@@ -235,19 +232,6 @@ class FairShare(
                 self._verdicts[effect.shape] = _Verdict(effect.answer, self._seen(), effect.until)
             case Reclaimed():
                 self._instrument.reclaimed(effect.queue, effect.rule, effect.pods)
-
-    def _find_faults(self) -> Sequence[ObjectFault]:
-        """What is wrong with Queues."""
-        known = self._queues.known_faults
-        if known is not self._known:
-            self._known, self._faults = known, [*self._object_faults(known)]
-        return self._faults
-
-    def _object_faults(self, known: Sequence[QueueFault]) -> Iterator[ObjectFault]:
-        for name, reason, message in known:
-            queue = self._objects.get(QUEUE, name)
-            if queue is not None:
-                yield ObjectFault(QUEUE.reference(queue), reason, message)
 
     def events_to_register(self) -> list[EventRegistration]:
         """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayplan.cache.amounts import Rows
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import Structure
 from bayplan.plugins.fair_share.turns import saturation
@@ -28,9 +29,6 @@ RULES = GUARANTEED, SHARE = "guaranteed", "share"
 MOST_OVER = 1e6
 """What is above this many times its share counts as if it were this many."""
 _UNBOUNDED = 2**62
-
-Amounts = Sequence[list[int]]
-"""(q, c) of the resources that the preemptor needs; lists, as there are few of them."""
 
 
 class Giver(NamedTuple):
@@ -41,7 +39,7 @@ class Giver(NamedTuple):
         rule: GUARANTEED or SHARE.
         over: used / share, of its branch.
         path: the rows from the leaf to its branch.
-        floors: what has to stay in use.
+        floors: (q, c) what has to stay in use.
         most: (c,) what it may give.
     """
 
@@ -49,10 +47,10 @@ class Giver(NamedTuple):
     rule: str
     over: float
     path: Sequence[int]
-    floors: Amounts
+    floors: Rows
     most: list[int]
 
-    def room(self, used: Amounts) -> list[list[int]]:
+    def room(self, used: Rows) -> list[list[int]]:
         """(path, c) what may go before a floor is reached."""
         return [
             [a - b for a, b in zip(used[link], self.floors[link], strict=True)]

@@ -15,7 +15,7 @@ from collections import defaultdict
 from itertools import islice
 
 from bayplan.api.pod import Pod
-from bayplan.cache.kept_sums import Rows, add_amounts
+from bayplan.cache.amounts import Rows, add_amounts
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.plugins.fair_share.promised import Promised
 

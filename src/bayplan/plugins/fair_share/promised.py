@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bayplan.api.pod import Pod, PodShape
-from bayplan.cache.kept_sums import Rows, add_amounts
+from bayplan.cache.amounts import Rows, add_amounts
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.framework.handle import PodNominator

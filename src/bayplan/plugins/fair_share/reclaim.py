@@ -48,13 +48,14 @@ the youngest of the lowest priority first. A then has 4 / 4, B has 8 / 8.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from bayplan.api.pod import Pod
+from bayplan.cache.amounts import Rows
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
@@ -63,7 +64,7 @@ from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Amounts, Giver, find_givers
+from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Giver, find_givers
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.turns import saturation
 from bayplan.preemption.capacity import Ceiling, MemberFit
@@ -73,9 +74,6 @@ from bayplan.preemption.running_pods import RunningPods
 PRIORITY = "priority"
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class _Parties(NamedTuple):
@@ -92,7 +90,7 @@ class _Parties(NamedTuple):
     row: int
     leaves: IntArray
     requests: IntArray
-    used: Amounts
+    used: Rows
     givers: Sequence[Giver]
 
 
@@ -179,9 +177,9 @@ class ReclaimRule:
             fit,
             running,
             leaves,
-            {name: amounts[running.codes] for name, amounts in _pairs(names, parties.requests.T)},
+            dict(zip(names, parties.requests[running.codes].T, strict=True)),
             yields,
-            dict(_pairs(names, most.T)),
+            dict(zip(names, most.T, strict=True)),
         )
         if fit.is_enough(bound.bounded):
             return None
@@ -260,7 +258,7 @@ class ReclaimRule:
         each = np.array([queues.requests(pod) for pod in pods])
         all_used = self._used(preemptor)
         givers = sorted(self._givers(preemptor, row, all_used), key=_deserves_least)
-        used: Amounts = all_used[:, self._columns].tolist()
+        used: Rows = all_used[:, self._columns].tolist()
         return _Parties(row, leaves, each[:, self._columns], used, givers)
 
     def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
@@ -455,7 +453,3 @@ def _by_leaf(leaves: IntArray, running: RunningPods) -> Callable[[int], IntArray
         return ordered[begin:end]
 
     return pods
-
-
-def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
-    return zip(some, others, strict=True)
