@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -147,6 +148,43 @@ def test_the_first_bind_plugin_that_does_not_skip_has_the_say(
         future.set_result(answer)
     assert outcomes == [outcome]
     assert idle.calls == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (SUCCESS, SUCCESS),
+        (Status.error("gone"), Status.error('running Bind plugin "B": gone').by("B")),
+        (NO, NO.by("B")),
+    ],
+)
+def test_a_request_to_bind_is_sent_once_and_tells_its_outcome_later(
+    answer: Status, outcome: Status
+) -> None:
+    sent: list[Callable[[Status], None]] = []
+
+    def send(done: Callable[[Status], None]) -> None:
+        sent.append(done)
+
+    outcomes: list[Status] = []
+    binds, idle = plugin("B", bind=lambda: send), plugin("C", bind=None)
+    lifecycle(Point.BIND, binds, idle).bind(CycleState(), POD, "n", outcomes.append)
+    assert outcomes == []
+    [done] = sent
+    done(answer)
+    assert outcomes == [outcome]
+    assert idle.calls == []
+
+
+def test_a_request_to_bind_that_cannot_be_sent_is_an_error() -> None:
+    def send(_: Callable[[Status], None]) -> None:
+        raise OSError("disk")
+
+    outcomes: list[Status] = []
+    run = lifecycle(Point.BIND, plugin("B", bind=lambda: send))
+    with pytest.raises(AttemptFault, match="disk"):
+        run.bind(CycleState(), POD, "n", outcomes.append)
+    assert outcomes == []
 
 
 @pytest.mark.parametrize("later", [OSError("disk"), SystemExit(1)])

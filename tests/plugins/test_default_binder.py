@@ -27,16 +27,18 @@ class Client(RefusingWriter):
 def test_the_outcome_of_a_binding_comes_with_the_answer_of_the_api_server() -> None:
     client = Client()
     plugin = make(DefaultBinder, handle=make_handle(writer=client))
-    outcome = plugin.bind(CycleState(), make_pod("p").obj(), "n")
+    outcomes: list[Status] = []
+    plugin.bind(CycleState(), make_pod("p").obj(), "n")(outcomes.append)
     assert client.bound == [("default/p", "n")]
-    assert not outcome.done()
+    assert not outcomes
     client.answer(None)
-    assert outcome.result(timeout=0) == SUCCESS
+    assert outcomes == [SUCCESS]
 
 
 def test_a_refused_binding_is_an_error_in_the_words_of_the_api_server() -> None:
     client = Client()
     plugin = make(DefaultBinder, handle=make_handle(writer=client))
-    outcome = plugin.bind(CycleState(), make_pod("p").obj(), "n")
+    outcomes: list[Status] = []
+    plugin.bind(CycleState(), make_pod("p").obj(), "n")(outcomes.append)
     client.answer(RuntimeError('pods "p" not found'))
-    assert outcome.result(timeout=0) == Status.error('pods "p" not found')
+    assert outcomes == [Status.error('pods "p" not found')]

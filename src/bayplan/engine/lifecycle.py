@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
+from types import FunctionType
 from typing import ClassVar, Never, cast
 
 from bayplan.api.pod import Pod
@@ -135,7 +136,7 @@ class Lifecycle:
     def bind(
         self, state: CycleState, pod: Pod, node_name: str, done: Callable[[Status], None]
     ) -> None:
-        """Let the first Bind plugin that does not skip bind the Pod; a Future cannot skip.
+        """Let the first Bind plugin that does not skip bind the Pod; what comes later cannot skip.
 
         ``done`` gets the outcome, once, now or later and then on any thread.
         """
@@ -146,6 +147,9 @@ class Lifecycle:
             if isinstance(answer, Future):
                 answer.add_done_callback(partial(self._pass_on, plugin, done))
                 return
+            if callable(answer):
+                self._plugins.call(plugin, _BIND, answer, partial(self._pass_on, plugin, done))
+                return
             status = SUCCESS if answer is None else answer
             if status.code is not _SKIP:
                 done(_bound(plugin.name, status))
@@ -153,10 +157,10 @@ class Lifecycle:
         done(Status.error("no Bind plugin took the Pod"))
 
     def _pass_on(
-        self, plugin: Bind, done: Callable[[Status], None], answer: Future[Status]
+        self, plugin: Bind, done: Callable[[Status], None], outcome: Future[Status] | Status
     ) -> None:
         try:
-            status = _bound(plugin.name, self._plugins.status(plugin, _BIND, answer.result))
+            status = _bound(plugin.name, self._plugins.status(plugin, _BIND, _outcome, outcome))
         except AttemptFault as fault:
             status = fault.status
         done(status)
@@ -212,7 +216,11 @@ def _by_key(plugin: QueueKey, a: QueuedPod, b: QueuedPod) -> bool:
     return plugin.sort_key(a) < cast(Never, plugin.sort_key(b))
 
 
-_BIND_ANSWERS = (Status, Future, type(None))
+_BIND_ANSWERS = (Status, FunctionType, Future, type(None))
+
+
+def _outcome(outcome: Future[Status] | Status) -> Status:
+    return outcome.result() if isinstance(outcome, Future) else outcome
 
 
 def _permission(

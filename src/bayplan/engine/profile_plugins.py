@@ -75,8 +75,7 @@ class Trust:
     """Facts about an in-tree plugin, so that some checks of each call can be left out.
 
     Attributes:
-        binds_at_once: whether Bind only hands over a request and returns a Future, so that it needs
-            no worker.
+        binds_at_once: whether Bind only hands over a request, so that it needs no worker.
         unprepared: what kube-scheduler says where Score runs in a profile that has the plugin off
             at PreScore; empty where it can do without.
     """

@@ -12,7 +12,7 @@ The reasons: docs/decisions/0015-typed-plugin-contract.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
 from inspect import isfunction
@@ -291,13 +291,17 @@ class PreBind(Named, Protocol):
         """Prepare the node; on a worker thread, so it may block."""
 
 
+BindRequest = Callable[[Callable[[Status], None]], None]
+"""Called once, it sends a request, and tells its argument the outcome, once and on any thread."""
+
+
 @runtime_checkable
 class Bind(Named, Protocol):
     """Binds the Pod."""
 
     def bind(
         self, state: CycleState, pod: Pod, node_name: str, /
-    ) -> Status | Future[Status] | None:
+    ) -> Status | Future[Status] | BindRequest | None:
         """Assign the Pod to the node, or Skip: then the next Bind plugin is asked."""
 
 
