@@ -39,7 +39,6 @@ def families() -> dict[str, set[str]]:
     """Names of samples, as /metrics has them, with the names of their labels."""
     served = re.findall(r"^# TYPE (\w+)", Metrics().render().decode(), re.MULTILINE)
     found: dict[str, set[str]] = {name: set() for name in served}
-    found |= {family.name: set(family.labels) for family in POLLED}
     collectors: dict[Any, Any] = Metrics().registry._collector_to_names
     for collector, names in collectors.items():
         own = getattr(collector, "_labelnames", getattr(collector, "_names", ()))
@@ -47,7 +46,7 @@ def families() -> dict[str, set[str]]:
         found |= {
             f"{name}_{part}": {*own, "le"} for name in names for part in ("bucket", "sum", "count")
         }
-    return found
+    return found | {family.name: set(family.labels) for family in POLLED}
 
 
 def uses(expression: str) -> Iterator[Use]:

@@ -82,12 +82,18 @@ class Histogram:
         """The family without samples."""
         yield self._empty()
 
+    def counts(self) -> dict[tuple[str, ...], int]:
+        """How many observations there are by the values of the labels."""
+        return {values: o.totals()[0][-1] for values, o in self._by_labels()}
+
+    def _by_labels(self) -> list[tuple[tuple[str, ...], Observations]]:
+        with self._lock:
+            return list(self._children.items())
+
     def collect(self) -> Iterable[Metric]:
         """The family with all that was observed so far."""
         family = self._empty()
-        with self._lock:
-            children = list(self._children.items())
-        for values, observations in children:
+        for values, observations in self._by_labels():
             counts, total = observations.totals()
             bounds = map(floatToGoString, self._bounds)
             family.add_metric(values, list(zip(bounds, counts, strict=True)), total)

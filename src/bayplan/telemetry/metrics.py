@@ -24,7 +24,7 @@ from bayplan.api.pod import Pod
 from bayplan.telemetry.eviction_audit import EvictionAudit
 from bayplan.telemetry.histogram import Histogram, exponential
 from bayplan.telemetry.instrument import Instrument
-from bayplan.telemetry.polled import Collector, Polled, Values
+from bayplan.telemetry.polled import ATTEMPTS, EVALUATED, Collector, Polled, Values
 from bayplan.telemetry.preemption import PreemptionMetrics
 
 
@@ -53,27 +53,21 @@ class Metrics(Instrument):
             return family
 
         seconds = exponential(0.001, 2, 15)
-        self._attempts = counter(
-            "scheduler_schedule_attempts_total",
-            "Attempts to schedule Pods, by result: scheduled, unschedulable or error.",
-            ("result", "profile"),
-        )
         self._attempt_seconds = histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Duration of an attempt: choosing a node and binding.",
             ("result", "profile"),
             seconds,
         )
+        self.poll(ATTEMPTS, self._attempt_seconds.counts)
         self._algorithm_seconds = histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of choosing a node.",
             (),
             seconds,
         ).labels()
-        self._evaluated = counter(
-            "bayplan_evaluated_nodes_total",
-            "Nodes that were looked at for Pods, kept results included.",
-        )
+        self._evaluated = 0
+        self.poll(EVALUATED, lambda: {(): self._evaluated})
         self._pod_attempts = histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts that a Pod needed.",
@@ -232,7 +226,6 @@ class Metrics(Instrument):
         )
         ProcessCollector(registry=registry)
         self._requests_of = cache(self._requests.labels)
-        self._attempts_of = cache(self._attempts.labels)
         self._incoming_of = cache(self._incoming.labels)
         self._incoming_entities_of = cache(self._incoming_entities.labels)
         self._unschedulable_of = cache(self._unschedulable.labels)
@@ -253,7 +246,6 @@ class Metrics(Instrument):
 
     def attempt(self, pod: Pod, profile: str, result: str, seconds: float) -> None:
         """An attempt ended."""
-        self._attempts_of(result, profile).inc()
         self._attempt_seconds.labels(result, profile).observe(seconds)
         if self._evictions.follows and result == "scheduled":
             self._evictions.bound(pod)
@@ -261,7 +253,7 @@ class Metrics(Instrument):
     def algorithm(self, seconds: float, evaluated: int) -> None:
         """A node was chosen, or was not, among so many that were evaluated."""
         self._algorithm_seconds.observe(seconds)
-        self._evaluated.inc(evaluated)
+        self._evaluated += evaluated
 
     def scheduled(self, attempts: int, waited: float | None, flushed: bool) -> None:
         """See `Instrument`."""

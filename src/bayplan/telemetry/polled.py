@@ -26,6 +26,14 @@ class Polled:
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
+ATTEMPTS = Polled(
+    "scheduler_schedule_attempts_total",
+    "Attempts to schedule Pods, by result: scheduled, unschedulable or error.",
+    ("result", "profile"),
+)
+EVALUATED = Polled(
+    "bayplan_evaluated_nodes_total", "Nodes that were looked at for Pods, kept results included."
+)
 PENDING_PODS = Polled("scheduler_pending_pods", "Pods in the queue, by part.", ("queue",))
 QUEUED_ENTITIES = Polled(
     "scheduler_queued_entities",
