@@ -69,6 +69,8 @@ IDLE_SECONDS = 1.0
 """Longest sleep of the loop: how late it notices that it should stop."""
 CHORE_SECONDS = 5.0
 """Between two checks of users' objects, and two calls of what plugins do from time to time."""
+TIMER_SECONDS = 0.01
+"""How often timers are looked at while one Pod follows the other."""
 DRAIN_SECONDS = 10.0
 """How long bindings in flight may take once it should stop."""
 
@@ -125,6 +127,7 @@ class Scheduler:
         self.stopping = False
         self.pulse = Pulse()
         self._end_by = float("inf")
+        self._next_timers = 0.0
         self._next_chores = 0.0
         self.profiles = profiles
         self._retired: list[Profiles] = []
@@ -192,7 +195,7 @@ class Scheduler:
         self._inbox.post(WakeUp())
 
     def take_in(self, *, wait: bool) -> None:
-        """Apply what the inbox holds, and run the timers that have expired."""
+        """Apply what the inbox holds, and from time to time run the timers that have expired."""
         timeout = 0.0
         if wait:
             timers = [self._binder.next_timer(), self._groups.next_timer()]
@@ -208,6 +211,11 @@ class Scheduler:
             self._apply(message)
         if waiting:
             self.pulse.step()
+        if wait or self._clock() >= self._next_timers:
+            self._run_timers()
+            self._next_timers = self._clock() + TIMER_SECONDS
+
+    def _run_timers(self) -> None:
         self._binder.expire()
         self._groups.expire()
         self._queue.flush()
