@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from tests.core_harness import Cluster
 from tests.devices.support import claim, decode, device, piece
 from tests.handles import make_handle
 from tests.plugins.dynamic_resources.world import World
@@ -345,3 +347,14 @@ def test_kept_scores_follow_the_devices() -> None:
     assert fit.epoch(cpu_only) == NodeResourcesFit(NodeResourcesFitArgs(), world.handle).epoch(
         cpu_only
     )
+
+
+def test_a_resource_of_device_plugins_does_not_load_the_search_for_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "bayplan.devices.fleet", None)  # an import of it fails
+    cluster = Cluster()
+    node = make_node("n").capacity({"cpu": "4", "memory": "8Gi", "pods": "10", GPU: "1"})
+    cluster.add(node, make_pod("p").req({"cpu": "1", GPU: "1"}))
+    cluster.run()
+    assert cluster.bound == [("p", "n")]

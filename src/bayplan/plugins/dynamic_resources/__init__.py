@@ -292,7 +292,7 @@ class DynamicResources(
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the devices that the node has for the Pod."""
         mine = state.get(self.name, PodDevices)
-        fleet, row = self._tracker.fleet, self.handle.nodes.row(node_name)
+        row = self.handle.nodes.row(node_name)
         option = mine.option_at(row) if mine is not None and row is not None else None
         if mine is None or option is None or row is None:
             return None
@@ -300,6 +300,7 @@ class DynamicResources(
         if option.answers is None and all(map(is_special, option.claims)):
             # The profile has no DynamicResources at Filter, so the node has to offer the resources.
             return None
+        fleet = self._tracker.fleet
         choices = fleet.answers(option.shapes).choices(row) if option.answers is not None else None
         if node is None or choices is None:
             return Status.error("claim allocation not found for node")
