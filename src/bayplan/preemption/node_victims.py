@@ -62,6 +62,8 @@ class _World:
 
     def turns(self) -> list[Victim]:
         """The order in which Pods get their chance to stay."""
+        if not (self.needed or self.protected or self.leaving):
+            return self.evictable
 
         def less_protected(victim: Victim) -> tuple[bool, bool, bool]:
             uids = {pod.uid for pod in victim}
