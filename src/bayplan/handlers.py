@@ -115,13 +115,14 @@ class Handlers:
         if pod.terminal:
             self._drop_pod(pod.key)
             return
-        old = self.pods.get(pod.key)
+        key = pod.key
+        old = self.pods.get(key)
         if old is not None and old.uid != pod.uid:
-            self._drop_pod(old.key)
+            self._drop_pod(key)
             old = None
         if old is not None and _same_version(old.resource_version, pod.resource_version):
             return
-        self.pods[pod.key] = pod
+        self.pods[key] = pod
         if pod.pod_group and (pod.node_name or pod.spec.scheduler_name in self._profiles):
             self._cache.members.add(pod)
         if pod.node_name:
@@ -130,7 +131,7 @@ class Handlers:
             self._set_pending(old, pod)
 
     def _set_assigned(self, old: Pod | None, pod: Pod) -> None:
-        counted = self._cache.pod(pod.uid)
+        counted = self._cache.add(pod)
         if (
             counted is not None
             and counted.shape is not pod.shape  # one comparison for nearly all
@@ -138,7 +139,6 @@ class Handlers:
         ):
             # Its group has changed while it was being bound, or after that.
             self._queue.groups.pod_unbound(counted)
-        self._cache.add(pod)
         if old is not None and not old.node_name and old.spec.scheduler_name in self._profiles:
             self._queue.delete(old, bound=True)
         if old is not None and old.node_name:

@@ -386,8 +386,18 @@ class Pod:
 
     def _copy(self) -> Pod:
         copy = object.__new__(Pod)
-        for slot in Pod.__slots__:
-            setattr(copy, slot, getattr(self, slot))
+        copy.name = self.name
+        copy.uid = self.uid
+        copy.resource_version = self.resource_version
+        copy.generation = self.generation
+        copy.created = self.created
+        copy.deleted = self.deleted
+        copy.shape = self.shape
+        copy.node_name = self.node_name
+        copy.claim_names = self.claim_names
+        copy.pod_group = self.pod_group
+        copy.status = self.status
+        copy._annotations = self._annotations
         return copy
 
     def __repr__(self) -> str:

@@ -161,22 +161,25 @@ class Cache:
         self.forgotten += 1
         return self.remove(uid)
 
-    def add(self, pod: Pod) -> None:
-        """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it."""
+    def add(self, pod: Pod) -> Pod | None:
+        """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it.
+
+        Returns:
+            The version that counted until now, where there was one.
+        """
         self._refuse_in_trial()
         eviction = self._evictions.get(pod.uid)
-        if eviction is None:
-            self._set(pod)
-        elif pod.deleted is None:
-            eviction.shown = pod
-            self._set(pod.evicted(eviction.condition, eviction.at))
-        else:
-            del self._evictions[pod.uid]
-            self._set(pod)
+        if eviction is not None:
+            if pod.deleted is None:
+                eviction.shown = pod
+                pod = pod.evicted(eviction.condition, eviction.at)
+            else:
+                del self._evictions[pod.uid]
         self._assumed.discard(pod.uid)
+        return self._set(pod)
 
-    def _set(self, pod: Pod) -> None:
-        """Count ``pod``, in place of an older version."""
+    def _set(self, pod: Pod) -> Pod | None:
+        """Count ``pod``, in place of an older version, which is returned."""
         old = self._pods.get(pod.uid)
         if old is None:
             self._count(pod)
@@ -186,6 +189,7 @@ class Cache:
         else:
             self._swap(old, pod)
         self._pods[pod.uid] = pod
+        return old
 
     def remove(self, uid: str) -> Pod | None:
         """The Pod is gone from the API server, or as if it were, in a trial."""

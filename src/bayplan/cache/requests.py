@@ -51,7 +51,7 @@ def pod_requests(pod: Pod) -> Requests:
 
 def _is_as_asked(shape: PodShape, status: PodStatus) -> bool:
     """Whether every container has the resources of the spec, as without a resize."""
-    if status.resources is not None or _resize_infeasible(status):
+    if status.resources is not None or (status.conditions and _resize_infeasible(status)):
         return False
     if not (status.container_statuses or status.init_container_statuses):
         return True

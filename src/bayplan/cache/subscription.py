@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import call, is_not
 from types import MethodType
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeGuard, TypeVar, cast
 
 T = TypeVar("T")
 
-_is_there = partial(is_not, None)
+_is_there = cast("Callable[[Any], TypeGuard[Any]]", partial(is_not, None))
 
 
 class Subscription:
@@ -42,7 +42,7 @@ class Subscribers(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         # Without a frame of Python for each: some are notified of every Pod.
-        return cast("Iterator[T]", filter(_is_there, map(call, self._references)))
+        return filter(_is_there, map(call, self._references))
 
     def __len__(self) -> int:
         return len(self._references)

@@ -223,6 +223,8 @@ class WhatIf:
         """Rows of ``nodes`` with nominees, and the Filter results with these added."""
         if nominees is not None:
             added = _add_nominees(nodes, nominees)
+        elif not self.anybody_nominated:
+            return None
         elif isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
             added = self._cached_nominees(pod, nodes)
         else:
@@ -238,8 +240,6 @@ class WhatIf:
 
     def _cached_nominees(self, pod: Pod, nodes: LiveNodeTable) -> _Nominees | None:
         """The nominees for a Pod that is not nominated itself; depends on the priority alone."""
-        if not self._nominator.nominated_nodes():
-            return None
         kept = self._cached.get(pod.priority)
         if kept is None or not self._is_current(kept, nodes):
             if len(self._cached) >= MOST_PRIORITIES:

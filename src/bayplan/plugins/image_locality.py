@@ -47,12 +47,11 @@ class ImageLocality(Plugin, ScoreNodes, HasEpoch):
     def _values(self, pod: Pod) -> dict[str, int]:
         """The value of each image: the size times the share of nodes with the image."""
         nodes = self.handle.nodes
-        rows = {i: nodes.images.sizes(i) for i in pod.shape.constraints.memo(_wanted).images}
-        return {
-            image: int(next(iter(sizes.values())) * (len(sizes) / nodes.node_count))
-            for image, sizes in rows.items()
-            if sizes
-        }
+        values = {}
+        for image in pod.shape.constraints.memo(_wanted).images:
+            if sizes := nodes.images.sizes(image):
+                values[image] = int(next(iter(sizes.values())) * (len(sizes) / nodes.node_count))
+        return values
 
     def _has(self, image: str, nodes: NodeTable) -> IntArray:
         """Rows of ``nodes`` that have the image."""

@@ -7,7 +7,7 @@ Queue: a broken plugin may cause useless attempts, but no Pod waits forever.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,10 +161,10 @@ class HintTable:
         return tuple(keys)
 
     def woken(
-        self, event: ClusterEvent, old: Any, new: Any, pods: Iterable[QueuedPod]
+        self, event: ClusterEvent, old: Any, new: Any, pods: Collection[QueuedPod]
     ) -> Iterator[tuple[QueuedPod, QueueingStrategy]]:
         """The ``pods`` for which ``event`` (``old`` became ``new``) is worth an attempt."""
-        hints = self.interest(event).hints
+        hints = self.interest(event).hints if pods else {}
         for queued in pods:
             strategy = self._strategy(queued, event, old, new, hints)
             if strategy is not QueueingStrategy.SKIP:

@@ -271,7 +271,9 @@ class SchedulingQueue:
         One in flight stays so until it is done; only then it is gone. A nomination that ends by
         deletion lets Pods of the same or a lower priority try again.
         """
-        nominated = self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
+        nominated = not bound and (
+            self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
+        )
         self.nominator.remove(pod.uid)
         queued = self._states.pods.get(pod.uid)
         flight = self._states.in_flight.get(pod.uid)

@@ -111,12 +111,12 @@ class RowAnswers:
             generation != self.generation
             or moved is None
             or moved_pods is None
-            or len(nodes) != len(self.fits)
+            or len(exists) != len(self.fits)
         ):
             self._join_all(exists)
         elif len(changed := moved + moved_pods) == 1:
             self._join_row(changed[0])
-        elif far_behind(len(changed), len(nodes)):
+        elif far_behind(len(changed), len(exists)):
             self._join_all(exists)
         elif changed:
             self._join_rows(np.array(changed))

@@ -185,7 +185,7 @@ class PartAnswers:
             moved is None
             or moved_pods is None
             or epochs != self._epochs
-            or len(nodes) != len(self.fits)
+            or len(undecided) != len(self.fits)
         ):
             self._start_over(pod, nodes, undecided)
         # 3. Nothing to do where nothing changed.
@@ -207,9 +207,9 @@ class PartAnswers:
         # 4. Many rows: all at once.
         if self._asked is not None:
             moved = moved + np.flatnonzero(undecided & ~self._asked).tolist()
-            many = len({*moved, *moved_pods}) * _FEW_ONE_BY_ONE > len(nodes)
+            many = len({*moved, *moved_pods}) * _FEW_ONE_BY_ONE > len(undecided)
         else:
-            many = far_behind(len(moved) + len(moved_pods), len(nodes))
+            many = far_behind(len(moved) + len(moved_pods), len(undecided))
         if many:
             if moved or self.failed:
                 self._start_over(pod, nodes, undecided)
