@@ -194,6 +194,11 @@ class Source:
         """Pods of the group, whose names begin with its name and a hyphen."""
         raise NotImplementedError
 
+    def is_told(self, cluster: Cluster, bound: int, needed: int) -> bool:
+        """Whether it was said of the group last that so many of its Pods are bound."""
+        text = f"Bound: {bound} Pods, of which {needed} are needed"
+        return cluster.notes[-1] == ("Scheduled", text)
+
 
 class Label(Source):
     """PodGroups of scheduler-plugins, which Pods name by a label."""
@@ -228,6 +233,10 @@ class Kubernetes(Source):
         self, number: int, cpu: str = "1", first: int = 0, name: str = "g"
     ) -> list[PodBuilder]:
         return gang_members(name, number, cpu, first)
+
+    def is_told(self, cluster: Cluster, bound: int, needed: int) -> bool:
+        """A condition says that the group is bound, without numbers."""
+        return conditions(cluster)[-1] == ("g", "True", "Scheduled", "")
 
 
 class Inferred(Source):

@@ -23,24 +23,6 @@ from bayplan.testing import make_pod
 from bayplan.testing.builder import Json
 
 
-def test_a_group_that_fits_is_bound_as_a_whole() -> None:
-    cluster = group_cluster()
-    cluster.add(*nodes(2))
-    cluster.add(pod_group("g", minMember=3))
-    pods = members("g", 3)
-    cluster.add(*pods[:2])
-    cluster.run()
-    assert cluster.bound == []
-    assert [cluster.state(pod) for pod in pods[:2]] == [QueueState.GROUPED, QueueState.GROUPED]
-
-    cluster.add(pods[2])
-    cluster.run()
-    assert names_of(cluster, "g") == {"g-0", "g-1", "g-2"}
-    assert cluster.notes[-1] == ("Scheduled", "Bound: 3 Pods, of which 3 are needed")
-    assert len(cluster.queue.groups) == 0
-    assert cluster.is_at_rest()
-
-
 def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> None:
     cluster = group_cluster()
     cluster.add(pod_group("g", minMember=5))
@@ -68,21 +50,6 @@ def test_a_group_that_does_not_fit_holds_nothing_and_says_what_is_short() -> Non
     cluster.wait(11)
     cluster.run()
     assert len(names_of(cluster, "g")) == 5
-
-
-def test_more_than_the_minimum_come_along_if_they_fit_and_go_singly_if_not() -> None:
-    cluster = group_cluster()
-    pods = members("g", 6)
-    cluster.add(*nodes(1), *pods)
-    cluster.run()
-    cluster.add(pod_group("g", minMember=3))
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 4
-    left = [pod for pod in pods if not cluster.counted_on(pod)]
-    assert [cluster.state(pod) for pod in left] == [QueueState.UNSCHEDULABLE] * 2
-    cluster.add(*nodes(2))
-    cluster.settle(2)
-    assert len(names_of(cluster, "g")) == 6
 
 
 def test_a_pod_that_is_ready_gathers_when_its_group_has_lost_its_nodes() -> None:
@@ -263,20 +230,6 @@ def test_a_deleted_member_is_missed_and_a_deleted_group_too() -> None:
     assert cluster.is_at_rest()
 
 
-def test_gated_members_do_not_count_until_they_are_let_go() -> None:
-    cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=2))
-    pods = members("g", 2)
-    pods[1].spec(schedulingGates=[{"name": "example.com/quota"}])
-    cluster.add(*nodes(1), *pods)
-    cluster.run()
-    assert cluster.bound == []
-    assert cluster.state(pods[1]) is QueueState.GATED
-    cluster.add(pods[1].spec(schedulingGates=[]))
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 2
-
-
 def test_a_stuck_group_does_not_stop_others() -> None:
     cluster = group_cluster()
     cluster.add(pod_group("big", minMember=9), pod_group("small", minMember=3))
@@ -351,22 +304,6 @@ def test_a_binding_that_fails_is_tried_once_more_on_its_node() -> None:
     assert cluster.bound == [("g-0", "n0"), ("g-1", "n0"), ("g-1", "n0")]
     assert cluster.in_flight == 0
     assert cluster.notes[-1][0] == "Scheduled"
-
-
-def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole() -> None:
-    cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=2))
-    pods = members("g", 2)
-    cluster.add(*nodes(1), *pods)
-    cluster.writer.outcome = OSError("down")
-    cluster.cycle()
-    cluster.take_in()
-    assert [cluster.state(pod) for pod in pods] == [QueueState.GROUPED] * 2
-    assert cluster.is_at_rest()
-    cluster.writer.outcome = None
-    cluster.bound.clear()
-    cluster.settle(2)
-    assert len(names_of(cluster, "g")) == 2
 
 
 def test_a_group_that_does_not_get_ready_in_time_gives_up() -> None:

@@ -46,6 +46,7 @@ def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
     cluster.add(pods[2])
     cluster.run()
     assert len(names_of(cluster, "g")) == 3
+    assert source.is_told(cluster, bound=3, needed=3)
     assert len(cluster.queue.groups) == 0
     assert cluster.is_at_rest()
 
@@ -74,6 +75,7 @@ def test_a_group_that_does_not_fit_holds_nothing_and_wakes_when_there_is_room(
     cluster.add(*nodes(2, cpu="2"))
     cluster.settle()
     assert len(names_of(cluster, "g")) == 3
+    assert source.is_told(cluster, bound=3, needed=3)
     assert cluster.is_at_rest()
 
 
@@ -93,11 +95,14 @@ def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
 @every_source
 def test_more_than_the_minimum_come_along_if_they_fit(source: Source) -> None:
     cluster = cluster_of_all()
-    cluster.add(source.group(3))
     pods = source.members(6)
     cluster.add(*pods, *nodes(1, cpu="4"))
-    cluster.settle()
+    cluster.run()
+    cluster.add(source.group(3))
+    cluster.cycle()
     assert len(names_of(cluster, "g")) == 4
+    assert source.is_told(cluster, bound=4, needed=3)
+    cluster.settle()
     place = QueueState.UNSCHEDULABLE if source.later_ones_go_singly else QueueState.GROUPED
     assert [cluster.state(pod) for pod in pods if not cluster.counted_on(pod)] == [place] * 2
     cluster.add(*nodes(2))
@@ -137,6 +142,9 @@ def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
     cluster.add(*nodes(1), *source.members(1, first=2))
     cluster.settle()
     assert cluster.bound == []
+    cluster.add(source.group(3))
+    cluster.settle()
+    assert len(names_of(cluster, "g")) == 3
 
 
 @every_source
@@ -147,6 +155,7 @@ def test_gated_pods_do_not_count_until_they_are_let_go(source: Source) -> None:
     cluster.add(*nodes(1), first, gated.gate("later"))
     cluster.settle()
     assert cluster.bound == []
+    assert cluster.state(gated) is QueueState.GATED
     cluster.add(gated.spec(schedulingGates=[]))
     cluster.settle()
     assert len(names_of(cluster, "g")) == 2
@@ -165,15 +174,21 @@ def test_a_replacement_needs_no_more_than_itself(source: Source) -> None:
     assert cluster.counted_on(new) == "n0"
 
 
+@pytest.mark.parametrize("error", [ServerError("no", status=500), OSError("down")], ids=repr)
 @every_source
-def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(source: Source) -> None:
+def test_when_no_binding_succeeds_the_group_waits_again_as_a_whole(
+    source: Source, error: Exception
+) -> None:
     cluster = cluster_of_all()
     cluster.add(source.group(2))
     pods = source.members(2)
-    cluster.writer.outcome = ServerError("no", status=500)
+    cluster.writer.outcome = error
     cluster.add(*nodes(1), *pods)
-    cluster.run()
+    cluster.cycle()
+    cluster.take_in()
     assert placed(cluster, pods) == 0
+    assert [cluster.state(pod) for pod in pods] == [QueueState.GROUPED] * 2
+    assert cluster.is_at_rest()
     cluster.writer.outcome = None
     cluster.settle()
     assert placed(cluster, pods) == 2

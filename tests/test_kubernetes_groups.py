@@ -38,23 +38,6 @@ def run_once(cluster: Cluster) -> None:
         cluster.take_in()
 
 
-def test_a_gang_waits_for_its_minimum_and_is_then_bound() -> None:
-    cluster = workload_cluster()
-    cluster.add(*nodes(2))
-    cluster.add(gang("g", 3))
-    pods = gang_members("g", 3)
-    cluster.add(*pods[:2])
-    cluster.run()
-    assert cluster.bound == []
-    assert [cluster.state(pod) for pod in pods[:2]] == [QueueState.GROUPED] * 2
-    cluster.add(pods[2])
-    cluster.run()
-    assert names_of(cluster, "g") == {"g-0", "g-1", "g-2"}
-    assert conditions(cluster) == [("g", "True", "Scheduled", "")]
-    assert len(cluster.queue.groups) == 0
-    assert cluster.is_at_rest()
-
-
 def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> None:
     cluster = workload_cluster()
     cluster.add(gang("g", 3))
@@ -82,35 +65,6 @@ def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
     reason = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
     assert cluster.messages["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
     assert cluster.messages["g-1"] == cluster.messages["g-2"] == reason
-
-
-def test_a_gang_that_was_rejected_wakes_when_there_is_room() -> None:
-    cluster = workload_cluster()
-    cluster.add(gang("g", 3))
-    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 3))
-    cluster.run()
-    cluster.add(*nodes(2, cpu="2"))
-    cluster.wait(11)
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 3
-    assert conditions(cluster)[-1] == ("g", "True", "Scheduled", "")
-    assert cluster.is_at_rest()
-
-
-def test_more_than_the_minimum_come_along_and_the_rest_waits_as_a_group() -> None:
-    cluster = workload_cluster()
-    pods = gang_members("g", 6)
-    cluster.add(*nodes(1, cpu="4"), *pods)
-    cluster.add(gang("g", 3))
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 4
-    left = [pod for pod in pods if not cluster.counted_on(pod)]
-    assert [cluster.state(pod) for pod in left] == [QueueState.GROUPED] * 2
-    assert conditions(cluster)[0] == ("g", "True", "Scheduled", "")
-    cluster.add(*nodes(2))
-    cluster.wait(11)
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 6
 
 
 def test_a_basic_group_binds_what_fits() -> None:
@@ -228,20 +182,6 @@ def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
     assert conditions(cluster) == [("g", "False", "SchedulerError", text)]
 
 
-def test_a_binding_that_fails_brings_the_gang_back_as_a_whole() -> None:
-    cluster = workload_cluster()
-    cluster.add(gang("g", 2))
-    cluster.add(*nodes(1))
-    cluster.writer.outcome = RuntimeError("refused")
-    cluster.add(*gang_members("g", 2))
-    cluster.run()
-    cluster.writer.outcome = None
-    cluster.wait(11)
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 2
-    assert cluster.is_at_rest()
-
-
 def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -> None:
     cluster = workload_cluster()
     cluster.add(basic("g"))
@@ -258,21 +198,6 @@ def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -
     cluster.run()
     assert len(cluster.bound) == 3
     assert cluster.is_at_rest()
-
-
-def test_a_deleted_pod_group_holds_its_pods() -> None:
-    cluster = workload_cluster()
-    group = gang("g", 2)
-    cluster.add(group)
-    cluster.add(*gang_members("g", 2))
-    cluster.remove(group)
-    cluster.add(*nodes(1))
-    cluster.run()
-    assert cluster.bound == []
-    cluster.add(gang("g", 2))
-    cluster.wait(11)
-    cluster.run()
-    assert len(names_of(cluster, "g")) == 2
 
 
 def test_attempts_are_counted() -> None:
