@@ -166,10 +166,12 @@ class Source:
 
     Attributes:
         name: for ids of tests.
+        key: what messages call the group g.
         later_ones_go_singly: whether Pods beyond the minimum, and later ones, are placed singly.
     """
 
     name = ""
+    key = "default/g"
     later_ones_go_singly = True
 
     def __str__(self) -> str:
@@ -243,6 +245,7 @@ class Inferred(Source):
     """Groups without an object of their own: the Pods of an indexed Job."""
 
     name = "inferred"
+    key = "default/Job/g"
 
     def group(
         self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"

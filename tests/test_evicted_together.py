@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from tests.groups import gang, gang_members, groups_profile, nodes, pod_group, workload_cluster
-from tests.groups import members as label_members
+from tests.groups import (
+    gang,
+    gang_members,
+    groups_profile,
+    members,
+    nodes,
+    pod_group,
+    workload_cluster,
+)
 from tests.queues import pods as queued_pods
 from tests.queues import queue, queues_profile
 
@@ -45,33 +52,10 @@ def test_a_group_that_is_one_unit_stays_if_one_of_its_pods_may_not_go() -> None:
     assert cluster.writer.deleted == []
 
 
-def test_a_gang_that_preempts_does_not_break_a_group_of_the_label() -> None:
-    """The youngest of the group would be enough, but the rest is below its minimum then."""
-    cluster = workload_cluster(profiles=[groups_profile()])
-    cluster.writer.on_deleted = None
-    cluster.add(pod_group("v", minMember=2))
-    cluster.add(*nodes(2, cpu="1"), *(p.node(f"n{i}") for i, p in enumerate(label_members("v", 2))))
-    cluster.add(gang("g", 1, priority=9))
-    cluster.add(*(pod.priority(9) for pod in gang_members("g", 1)))
-    cluster.run()
-    assert sorted(cluster.writer.deleted) == ["v-0", "v-1"]
-
-
-def test_a_gang_that_preempts_takes_what_a_group_of_the_label_has_above_its_minimum() -> None:
-    cluster = workload_cluster(profiles=[groups_profile()])
-    cluster.writer.on_deleted = None
-    cluster.add(pod_group("v", minMember=2))
-    cluster.add(*nodes(3, cpu="1"), *(p.node(f"n{i}") for i, p in enumerate(label_members("v", 3))))
-    cluster.add(gang("g", 1, priority=9))
-    cluster.add(*(pod.priority(9) for pod in gang_members("g", 1)))
-    cluster.run()
-    assert len(cluster.writer.deleted) == 1
-
-
 def test_a_gang_that_preempts_leaves_a_group_of_the_label_that_it_may_take_only_in_part() -> None:
     cluster = workload_cluster(profiles=[groups_profile()])
     cluster.add(pod_group("v", minMember=2))
-    first, second = label_members("v", 2)
+    first, second = members("v", 2)
     cluster.add(*nodes(2, cpu="1"), first.node("n0"), second.node("n1").priority(9))
     cluster.add(gang("g", 1, priority=9))
     cluster.add(*(pod.priority(9) for pod in gang_members("g", 1)))
@@ -85,7 +69,7 @@ def test_a_group_of_the_label_takes_a_gang_of_kubernetes_as_a_whole() -> None:
     cluster.add(gang("v", 2))
     cluster.add(*nodes(2, cpu="1"), *(p.node(f"n{i}") for i, p in enumerate(gang_members("v", 2))))
     cluster.add(pod_group("g", minMember=1))
-    cluster.add(*(pod.priority(9) for pod in label_members("g", 1)))
+    cluster.add(*(pod.priority(9) for pod in members("g", 1)))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["v-0", "v-1"]
 

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from tests.core_harness import Cluster
 from tests.groups import (
+    Source,
+    cluster_of_all,
+    every_source,
     gang,
     gang_members,
     group_cluster,
@@ -145,17 +148,11 @@ def test_an_event_asks_the_gang_that_it_concerns(resource: Any, action: Action) 
 
 
 @pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("source", ["label", "kubernetes"])
-def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: str, size: int) -> None:
-    cluster = group_cluster() if source == "label" else workload_cluster()
-    cluster.add(*nodes(1, cpu="1"))
-    if source == "label":
-        cluster.add(pod_group("g", minMember=size))
-        pods = members("g", size, cpu="2")
-    else:
-        cluster.add(gang("g", size))
-        pods = gang_members("g", size, cpu="2")
-    cluster.add(*pods)
+@every_source
+def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: Source, size: int) -> None:
+    cluster = cluster_of_all()
+    pods = source.members(size, cpu="2")
+    cluster.add(source.group(size), *nodes(1, cpu="1"), *pods)
     cluster.run()
     (entry,) = cluster.queue.groups
     cluster.add(*(pod.condition("PodScheduled", "False", reason="Unschedulable") for pod in pods))

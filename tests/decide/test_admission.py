@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests import groups
 from tests.core_harness import Cluster
+from tests.groups import Source, cluster_of_all, every_source, nodes
 
 from bayplan.api.pod import Pod
 from bayplan.cache.pod_groups import Group
@@ -31,40 +31,34 @@ class Curfew(Plugin):
         return self.answer
 
 
-def cluster_with_group(source: str) -> Cluster:
+def cluster_with_group(source: Source) -> Cluster:
     """A node for four Pods, and a group of three with a minimum of two."""
-    if source == "label":
-        cluster = groups.group_cluster(Curfew)
-        cluster.add(groups.pod_group("g", minMember=2))
-        cluster.add(*groups.nodes(1), *groups.members("g", 3))
-    else:
-        cluster = groups.workload_cluster(Curfew)
-        cluster.add(groups.gang("g", 2))
-        cluster.add(*groups.nodes(1), *groups.gang_members("g", 3))
+    cluster = cluster_of_all(Curfew)
+    cluster.add(source.group(2), *nodes(1), *source.members(3))
     return cluster
 
 
-@pytest.mark.parametrize("source", ["label", "kubernetes"])
-def test_a_group_that_is_not_admitted_waits_and_says_why(source: str) -> None:
+@every_source
+def test_a_group_that_is_not_admitted_waits_and_says_why(source: Source) -> None:
     cluster = cluster_with_group(source)
     plugin = cluster.plugin(Curfew)
     plugin.answer = Status.unschedulable("has to wait for the morning")
     cluster.run()
     assert cluster.bound == []
     assert plugin.asked == 2
-    text = "the group default/g has to wait for the morning"
+    text = f"the group {source.key} has to wait for the morning"
     assert cluster.verdict == ("Unschedulable", text)
     plugin.answer = None
-    cluster.add(*groups.nodes(2)[1:])
+    cluster.add(*nodes(2)[1:])
     cluster.wait(400)
     cluster.run()
     assert len(cluster.bound) == 3
 
 
-@pytest.mark.parametrize("source", ["label", "kubernetes"])
+@every_source
 @pytest.mark.parametrize("answer", [RuntimeError("oh"), Status.error("oh")], ids=type)
 def test_a_plugin_that_breaks_over_a_group_ends_the_attempt_alone(
-    source: str, answer: Status | Exception
+    source: Source, answer: Status | Exception
 ) -> None:
     cluster = cluster_with_group(source)
     plugin = cluster.plugin(Curfew)

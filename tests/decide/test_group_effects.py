@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from tests import groups
 from tests.core_harness import Cluster
+from tests.groups import Kubernetes, Source, cluster_of_all, every_source, nodes
 
 from bayplan.api.pod import Pod
 from bayplan.decide.group import deciding_group
@@ -51,34 +50,25 @@ class Notes(Plugin):
                 self.carried.append(("given back", effect.pod))
 
 
-@pytest.fixture(params=["label", "kubernetes"])
-def source(request: pytest.FixtureRequest) -> str:
-    """Where the group comes from."""
-    return str(request.param)
-
-
-def cluster_with_group(source: str, minimum: int, number: int) -> Cluster:
+def cluster_with_group(source: Source, minimum: int, number: int) -> Cluster:
     """A node for three Pods, and a group."""
-    if source == "label":
-        cluster = groups.group_cluster(Notes)
-        cluster.add(groups.pod_group("g", minMember=minimum))
-        cluster.add(*groups.nodes(1, cpu="3"), *groups.members("g", number))
-    else:
-        cluster = groups.workload_cluster(Notes)
-        cluster.add(groups.gang("g", minimum))
-        cluster.add(*groups.nodes(1, cpu="3"), *groups.gang_members("g", number))
+    cluster = cluster_of_all(Notes)
+    cluster.add(source.group(minimum), *nodes(1, cpu="3"), *source.members(number))
     return cluster
 
 
-def test_what_plugins_want_about_members_that_are_placed_is_carried_out(source: str) -> None:
+@every_source
+def test_what_plugins_want_about_members_that_are_placed_is_carried_out(source: Source) -> None:
     cluster = cluster_with_group(source, 2, 2)
     cluster.run()
     assert len(cluster.bound) == 2
-    assert sorted(cluster.plugin(Notes).carried) == [("tried", "g-0"), ("tried", "g-1")]
+    assert sorted(cluster.plugin(Notes).carried) == [
+        ("tried", pod.obj().name) for pod in source.members(2)
+    ]
 
 
 def test_of_a_group_that_does_not_fit_what_undoes_its_tries_is_carried_out() -> None:
-    cluster = cluster_with_group("kubernetes", 4, 5)
+    cluster = cluster_with_group(Kubernetes(), 4, 5)
     cluster.cycle()
     assert cluster.bound == []
     assert sorted(cluster.plugin(Notes).carried) == [
@@ -87,7 +77,8 @@ def test_of_a_group_that_does_not_fit_what_undoes_its_tries_is_carried_out() -> 
     ]
 
 
-def test_a_question_carries_nothing_out(source: str) -> None:
+@every_source
+def test_a_question_carries_nothing_out(source: Source) -> None:
     cluster = cluster_with_group(source, 2, 2)
     (entry,) = cluster.queue.groups
     assert entry.group is not None
