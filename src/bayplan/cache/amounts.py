@@ -1,7 +1,7 @@
 """Amounts: sums and limits of tenants, by row and by resource.
 
-A tenant is a row: a Queue, or a namespace with an ElasticQuota. A resource is a column. A
-`Structure` says what the rows are and which limits hold; `bayplan.cache.kept_sums` keeps the sums.
+A tenant is a row: a Queue, or a namespace with an ElasticQuota. A resource is a column.
+`TenantRows` say what the rows are and which limits hold; `bayplan.cache.kept_sums` keeps the sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Limit(NamedTuple):
     most: int
 
 
-class Structure(Protocol):
+class TenantRows(Protocol):
     """What the rows and columns are."""
 
     @property
@@ -59,7 +59,7 @@ class Structure(Protocol):
         """
 
 
-S = TypeVar("S", bound=Structure)
+S = TypeVar("S", bound=TenantRows)
 
 
 class Sums(Generic[S]):
@@ -67,7 +67,7 @@ class Sums(Generic[S]):
 
     Attributes:
         structure: what the rows and columns are.
-        used_rows, leaving_rows, demand_rows: (q, r) see the module's docstring.
+        used_rows, leaving_rows, demand_rows: (q, r) see `bayplan.cache.kept_sums`.
         share: (q, r) what rows are entitled to, where somebody computes it.
     """
 
@@ -109,13 +109,14 @@ class Sums(Generic[S]):
             return np.array([[min(amount, UNLIMITED) for amount in row] for row in rows], np.int64)
 
 
-class Charge:
+class Charge(Generic[S]):
     """The sums and limits for Pods of one leaf with equal requests.
 
     A term says which sum it is about. So a Pod is counted, and compared with its limits, without
     looking for rows and columns again.
 
     Attributes:
+        sums: which they are.
         row: the leaf.
         requests: (r,) of one Pod.
         amounts: the same by resource, as the Pod names them.
@@ -123,7 +124,7 @@ class Charge:
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
     """
 
-    __slots__ = ("amounts", "demand", "most", "requests", "row", "used")
+    __slots__ = ("amounts", "demand", "most", "requests", "row", "sums", "used")
 
     def __init__(
         self, sums: Sums[S], row: int, requests: Amounts, amounts: Mapping[str, int]
@@ -135,7 +136,7 @@ class Charge:
             for column, amount in enumerate(requests)
             if amount
         ]
-        self.row, self.requests, self.amounts = row, requests, amounts
+        self.sums, self.row, self.requests, self.amounts = sums, row, requests, amounts
         self.used: Terms = [(sums.used_rows[link], c, amount) for link, c, amount in terms]
         self.demand: Terms = [(sums.demand_rows[link], c, amount) for link, c, amount in terms]
         self.most: Terms = [

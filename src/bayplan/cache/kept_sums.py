@@ -46,7 +46,7 @@ class Waiting(NamedTuple):
     """A Pod that waits for a node."""
 
     pod: Pod
-    charge: Charge
+    charge: Charge[Any]
 
 
 class KeptSums(ABC, Generic[S]):
@@ -76,7 +76,7 @@ class KeptSums(ABC, Generic[S]):
         self._sums = Sums(self._new_structure(()))
         self._faults: tuple[ObjectFault, ...] = ()
         self._vectors: dict[int, tuple[Mapping[str, int], Amounts]] = {}
-        self._charges: dict[tuple[int, int], Charge] = {}
+        self._charges: dict[tuple[int, int], Charge[S]] = {}
         """By the row of the leaf and the id of `Charge.amounts`."""
         self._waiting: dict[str, Waiting] = {}
         self.active = False
@@ -176,7 +176,7 @@ class KeptSums(ABC, Generic[S]):
             self._outdate()
         return [1 if name == "pods" else amounts.get(name, 0) for name in names]
 
-    def charge(self, pod: Pod) -> Charge | None:
+    def charge(self, pod: Pod) -> Charge[S] | None:
         """What ``pod`` counts for, as long as tenants stay as they are; None without a tenant."""
         if self._stale:
             self._count_anew()
@@ -186,14 +186,14 @@ class KeptSums(ABC, Generic[S]):
         charge = self._charge(pod)
         return self.charges([pod])[0] if self._stale else charge
 
-    def charges(self, pods: Sequence[Pod]) -> list[Charge | None]:
+    def charges(self, pods: Sequence[Pod]) -> list[Charge[S] | None]:
         """`charge` of each, all of the same columns."""
         if self._stale:
             self._count_anew()
         charges = [self._charge(pod) for pod in pods]
         return self.charges(pods) if self._stale else charges  # a resource had no column
 
-    def _charge(self, pod: Pod) -> Charge | None:
+    def _charge(self, pod: Pod) -> Charge[S] | None:
         row = self._leaf(pod)
         if row == NO_ROW:
             return None

@@ -98,7 +98,7 @@ class Structure:
         return self.queues[row].name
 
     def limits_on(self, leaf: int, requests: Amounts, _named: Collection[str] = ()) -> list[Limit]:
-        """See `bayplan.cache.amounts.Structure`.
+        """See `bayplan.cache.amounts.TenantRows`.
 
         A resource that is not requested holds nothing back, however much of it is used.
         """

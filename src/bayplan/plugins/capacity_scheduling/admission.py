@@ -23,7 +23,7 @@ import numpy as np
 from bayplan.api.pod import Pod
 from bayplan.cache.amounts import NO_ROW, Amounts, Charge
 from bayplan.cache.node_table import BoolArray, IntArray
-from bayplan.plugins.capacity_scheduling.quotas import TOTAL, Quotas
+from bayplan.plugins.capacity_scheduling.quotas import TOTAL, QuotaRows, Quotas
 
 _NO_LIMIT = 2**62
 _LARGEST = 2**55
@@ -62,8 +62,10 @@ class Admission:
     above_maximum = above_total = is_awaiting = False
     _moved: IntArray | None = None
 
-    def __init__(self, quotas: Quotas, charge: Charge, beside: Need | None = None) -> None:
-        self._quotas, self._sums = quotas, quotas.sums
+    def __init__(
+        self, quotas: Quotas, charge: Charge[QuotaRows], beside: Need | None = None
+    ) -> None:
+        self._quotas, self._sums = quotas, charge.sums
         self._charge, self._beside = charge, beside
         if beside is not None or not charge.is_within_limits:
             width, (alone, together) = len(charge.requests), self._needs

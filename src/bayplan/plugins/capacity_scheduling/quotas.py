@@ -37,7 +37,7 @@ _Bounds = tuple[Mapping[str, int], Mapping[str, int]]
 
 
 class QuotaRows:
-    """The quotas by row; see the module's docstring, and `bayplan.cache.amounts.Structure`.
+    """The quotas by row; see the module's docstring, and `bayplan.cache.amounts.TenantRows`.
 
     Attributes:
         resources: (r,) the columns; first those that are compared always.
@@ -101,7 +101,7 @@ class QuotaRows:
         return [column for column, name in names if column < len(CORE) or name in named]
 
     def limits_on(self, leaf: int, _requests: Amounts, named: Collection[str]) -> list[Limit]:
-        """See `bayplan.cache.amounts.Structure`."""
+        """See `bayplan.cache.amounts.TenantRows`."""
         own = [Limit(leaf, column, self.maximum[leaf][column]) for column in self.compared(named)]
         total = [Limit(TOTAL, *limit) for limit in enumerate(self.maximum[TOTAL])]
         return [limit for limit in (*own, *total) if limit.most < UNLIMITED]
