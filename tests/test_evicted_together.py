@@ -20,8 +20,7 @@ from bayplan.testing import labels_are, make_pod
 def test_a_pod_that_preempts_takes_a_group_that_is_one_unit_as_a_whole() -> None:
     cluster = workload_cluster()
     cluster.writer.on_deleted = None
-    cluster.add(gang("low", 2, disruptionMode={"all": {}}))
-    cluster.add(*nodes(2, cpu="1"))
+    cluster.add(gang("low", 2, disruptionMode={"all": {}}), *nodes(2, cpu="1"))
     cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(gang_members("low", 2))))
     cluster.add(make_pod("high").req(cpu="1").priority(9))
     cluster.run()
@@ -43,8 +42,7 @@ def test_a_pod_that_preempts_takes_a_smaller_victim_rather_than_a_group_that_is_
 
 def test_a_group_that_is_one_unit_stays_if_one_of_its_pods_may_not_go() -> None:
     cluster = workload_cluster()
-    cluster.add(gang("low", 2, disruptionMode={"all": {}}))
-    cluster.add(*nodes(2, cpu="1"))
+    cluster.add(gang("low", 2, disruptionMode={"all": {}}), *nodes(2, cpu="1"))
     first, second = gang_members("low", 2)
     cluster.add(first.node("n0"), second.node("n1").priority(9))
     cluster.add(make_pod("high").req(cpu="1").priority(9))
@@ -68,8 +66,7 @@ def test_a_group_of_the_label_takes_a_gang_of_kubernetes_as_a_whole() -> None:
     cluster.writer.on_deleted = None
     cluster.add(gang("v", 2))
     cluster.add(*nodes(2, cpu="1"), *(p.node(f"n{i}") for i, p in enumerate(gang_members("v", 2))))
-    cluster.add(pod_group("g", minMember=1))
-    cluster.add(*(pod.priority(9) for pod in members("g", 1)))
+    cluster.add(pod_group("g", minMember=1), *(pod.priority(9) for pod in members("g", 1)))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["v-0", "v-1"]
 

@@ -37,8 +37,7 @@ def cluster_where_victims_stay() -> Cluster:
 def test_a_group_evicts_as_few_as_it_needs_and_is_bound_in_their_place() -> None:
     cluster = cluster_where_victims_stay()
     others = [low(f"low-{i}", f"n{i % 2}") for i in range(8)]
-    cluster.add(*nodes(2), *others)
-    cluster.add(pod_group("g", minMember=3))
+    cluster.add(*nodes(2), *others, pod_group("g", minMember=3))
     pods = important("g", 3)
     cluster.add(*pods)
     cluster.run()
@@ -68,8 +67,7 @@ def test_nobody_goes_whose_node_is_not_needed() -> None:
         for i, cpu in enumerate(cpus):
             pod = low(f"n{row}-{i}", f"n{row}", str(cpu), priority=i)
             cluster.add(pod.start_time(f"2026-01-0{3 - row}T00:00:00Z"))
-    cluster.add(pod_group("g", minMember=1))
-    cluster.add(*important("g", 1, cpu="4"))
+    cluster.add(pod_group("g", minMember=1), *important("g", 1, cpu="4"))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["n0-0", "n0-1"]
 
@@ -93,8 +91,7 @@ def test_the_lowest_priority_goes_first_and_equal_priority_never() -> None:
     cluster = cluster_where_victims_stay()
     cluster.add(*nodes(1), low("a", "n0", priority=3), low("b", "n0", priority=1))
     cluster.add(low("c", "n0", priority=10), low("d", "n0", priority=10))
-    cluster.add(pod_group("g", minMember=1))
-    cluster.add(*important("g", 1))
+    cluster.add(pod_group("g", minMember=1), *important("g", 1))
     cluster.run()
     assert cluster.writer.deleted == ["b"]
 
@@ -113,8 +110,7 @@ def test_a_group_that_does_not_fit_even_then_evicts_nobody() -> None:
 
 def test_a_group_that_may_not_preempt_evicts_nobody() -> None:
     cluster = group_cluster()
-    cluster.add(*nodes(1), low("a", "n0", cpu="4"))
-    cluster.add(pod_group("g", minMember=1))
+    cluster.add(*nodes(1), low("a", "n0", cpu="4"), pod_group("g", minMember=1))
     cluster.add(*(pod.spec(preemptionPolicy="Never") for pod in important("g", 1)))
     cluster.run()
     assert cluster.writer.deleted == []
@@ -124,8 +120,7 @@ def test_a_group_that_may_not_preempt_evicts_nobody() -> None:
 def test_while_victims_leave_the_group_waits_and_evicts_nobody_else() -> None:
     cluster = cluster_where_victims_stay()
     others = [low(f"low-{i}", "n0") for i in range(4)]
-    cluster.add(*nodes(1), *others)
-    cluster.add(pod_group("g", minMember=2))
+    cluster.add(*nodes(1), *others, pod_group("g", minMember=2))
     pods = important("g", 2)
     cluster.add(*pods)
     cluster.run()
@@ -153,8 +148,7 @@ def test_while_victims_leave_the_group_waits_and_evicts_nobody_else() -> None:
 def test_lower_ones_do_not_take_the_room() -> None:
     cluster = cluster_where_victims_stay()
     others = [low(f"low-{i}", "n0") for i in range(4)]
-    cluster.add(*nodes(1), *others)
-    cluster.add(pod_group("g", minMember=2))
+    cluster.add(*nodes(1), *others, pod_group("g", minMember=2))
     pods = important("g", 2)
     cluster.add(*pods)
     cluster.run()
@@ -235,8 +229,7 @@ def test_protected_pods_go_last() -> None:
     budget = make_object(POD_DISRUPTION_BUDGET, "web").spec(
         selector={"matchLabels": {"app": "web"}}
     )
-    cluster.add(budget.status(disruptionsAllowed=0))
-    cluster.add(pod_group("g", minMember=1))
+    cluster.add(budget.status(disruptionsAllowed=0), pod_group("g", minMember=1))
     cluster.add(*important("g", 1, cpu="2"))
     cluster.run()
     assert cluster.writer.deleted == ["bare"]
@@ -245,8 +238,7 @@ def test_protected_pods_go_last() -> None:
 def test_pods_that_are_leaving_anyway_are_waited_for() -> None:
     cluster = cluster_where_victims_stay()
     leaving = low("leaving", "n0", "2").terminating()
-    cluster.add(*nodes(1), leaving, low("stays", "n0", "2"))
-    cluster.add(pod_group("g", minMember=1))
+    cluster.add(*nodes(1), leaving, low("stays", "n0", "2"), pod_group("g", minMember=1))
     pods = important("g", 1, cpu="2")
     cluster.add(*pods)
     cluster.run()
@@ -283,8 +275,7 @@ def test_only_nodes_that_the_group_can_use_are_cleared() -> None:
 
 def test_an_eviction_that_fails_is_tried_again() -> None:
     cluster = group_cluster()
-    cluster.add(*nodes(1), low("a", "n0", cpu="4"))
-    cluster.add(pod_group("g", minMember=2))
+    cluster.add(*nodes(1), low("a", "n0", cpu="4"), pod_group("g", minMember=2))
     cluster.add(*important("g", 2))
     cluster.writer.outcome = ServerError("down")
     cluster.cycle()
@@ -298,8 +289,7 @@ def test_an_eviction_that_fails_is_tried_again() -> None:
 
 def test_no_node_is_kept_for_a_group_that_has_lost_a_member() -> None:
     cluster = cluster_where_victims_stay()
-    cluster.add(*nodes(1), low("a", "n0", cpu="4"))
-    cluster.add(pod_group("g", minMember=2))
+    cluster.add(*nodes(1), low("a", "n0", cpu="4"), pod_group("g", minMember=2))
     pods = important("g", 2)
     cluster.add(*pods)
     cluster.run()
@@ -311,8 +301,7 @@ def test_no_node_is_kept_for_a_group_that_has_lost_a_member() -> None:
 
 def test_without_lower_pods_nothing_is_said_of_preemption() -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=5))
-    cluster.add(*nodes(1), *important("g", 5))
+    cluster.add(pod_group("g", minMember=5), *nodes(1), *important("g", 5))
     cluster.run()
     assert "Preemption" not in cluster.notes[-1][1]
 
@@ -347,8 +336,7 @@ def test_on_one_node_a_pod_evicts_others_than_members_of_a_group() -> None:
 
 def test_where_there_is_no_other_choice_a_pod_breaks_a_group() -> None:
     cluster = cluster_where_victims_stay()
-    cluster.add(pod_group("v", minMember=2))
-    cluster.add(*nodes(2, cpu="1"), *placed("v", "n0", "n1"))
+    cluster.add(pod_group("v", minMember=2), *nodes(2, cpu="1"), *placed("v", "n0", "n1"))
     cluster.add(make_pod("p").req(cpu="1").priority(10))
     cluster.run()
     assert len(cluster.writer.deleted) == 1

@@ -164,8 +164,7 @@ def test_what_is_said_of_its_pods_does_not_bring_a_group_back(source: Source, si
 
 def test_a_group_goes_on_when_its_pod_of_another_priority_leaves() -> None:
     cluster = group_cluster()
-    cluster.add(*nodes(1))
-    cluster.add(pod_group("g", minMember=2))
+    cluster.add(*nodes(1), pod_group("g", minMember=2))
     odd = members("g", 1, first=2)[0].priority(1)
     cluster.add(*members("g", 2), odd)
     cluster.run()

@@ -153,8 +153,7 @@ def test_a_group_that_comes_after_its_pods_wakes_them() -> None:
 
 def test_missing_pods_are_told_once_after_a_while() -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", minMember=3), *members("g", 2))
     assert cluster.notes == []
     cluster.wait(6)
     cluster.wait(6)
@@ -186,8 +185,7 @@ def test_pods_of_a_group_are_counted_where_the_group_waits() -> None:
 @pytest.mark.parametrize("spec", [{}, {"minMember": 0}], ids=["absent", "zero"])
 def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", **spec))
-    cluster.add(*nodes(1, cpu="1"), *members("g", 2))
+    cluster.add(pod_group("g", **spec), *nodes(1, cpu="1"), *members("g", 2))
     cluster.run()
     assert names_of(cluster, "g") == {"g-0"}
     assert ("Scheduled", "Bound: 1 Pods, of which 1 are needed") in cluster.notes
@@ -195,8 +193,7 @@ def test_a_group_that_names_no_minimum_needs_one_pod(spec: Json) -> None:
 
 def test_a_group_whose_pods_never_come_holds_nothing_for_days_and_is_not_lost() -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*nodes(1, cpu="3"), *members("g", 2))
+    cluster.add(pod_group("g", minMember=3), *nodes(1, cpu="3"), *members("g", 2))
     for _ in range(300):
         cluster.wait(600)
         cluster.run()
@@ -293,8 +290,7 @@ def test_a_member_whose_preparation_fails_keeps_all_others_from_being_bound() ->
 
 def test_a_binding_that_fails_is_tried_once_more_on_its_node() -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=2))
-    cluster.add(*nodes(1), *members("g", 2))
+    cluster.add(pod_group("g", minMember=2), *nodes(1), *members("g", 2))
     cluster.writer.slow = True
     cluster.cycle()
     cluster.writer.waiting.pop()(OSError("reset"))
@@ -355,8 +351,7 @@ def test_a_timeout_of_zero_means_the_default(timeout: int | None) -> None:
 
 def test_a_group_backs_off_as_long_as_the_configuration_says() -> None:
     cluster = group_cluster(podGroupBackoffSeconds=60)
-    cluster.add(pod_group("g", minMember=5))
-    cluster.add(*nodes(1), *members("g", 5))
+    cluster.add(pod_group("g", minMember=5), *nodes(1), *members("g", 5))
     cluster.run()
     cluster.add(*nodes(2))
     cluster.wait(50)
@@ -394,8 +389,7 @@ def test_a_group_that_cannot_be_is_told_so_and_placed_once_it_is_mended(
     spec: Json, text: str
 ) -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", **spec))
-    cluster.add(*nodes(1), *members("g", 2))
+    cluster.add(pod_group("g", **spec), *nodes(1), *members("g", 2))
     cluster.run()
     cluster.wait(6)
     assert cluster.bound == []

@@ -36,8 +36,7 @@ def placed(cluster: Cluster, pods: list[PodBuilder]) -> int:
 @every_source
 def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
     cluster = cluster_of_all()
-    cluster.add(*nodes(2))
-    cluster.add(source.group(3))
+    cluster.add(*nodes(2), source.group(3))
     pods = source.members(3)
     cluster.add(*pods[:2])
     cluster.run()
@@ -54,8 +53,7 @@ def test_a_group_that_fits_is_bound_as_a_whole(source: Source) -> None:
 @every_source
 def test_where_groups_are_switched_off_its_pods_go_singly(source: Source) -> None:
     cluster = Cluster()
-    cluster.add(source.group(3))
-    cluster.add(*nodes(1), *source.members(1))
+    cluster.add(source.group(3), *nodes(1), *source.members(1))
     cluster.run()
     assert len(names_of(cluster, "g")) == 1
 
@@ -84,8 +82,7 @@ def test_a_group_that_was_tried_while_there_was_no_node_is_tried_when_one_comes(
     source: Source,
 ) -> None:
     cluster = cluster_of_all()
-    cluster.add(source.group(3))
-    cluster.add(*source.members(3))
+    cluster.add(source.group(3), *source.members(3))
     cluster.settle()
     cluster.add(*nodes(1))
     cluster.settle()
@@ -124,8 +121,7 @@ def test_a_group_that_comes_after_its_pods_wakes_them(source: Source) -> None:
 @every_source
 def test_a_lower_minimum_lets_a_waiting_group_in(source: Source) -> None:
     cluster = cluster_of_all()
-    cluster.add(source.group(3))
-    cluster.add(*nodes(1), *source.members(2))
+    cluster.add(source.group(3), *nodes(1), *source.members(2))
     cluster.run()
     assert cluster.bound == []
     cluster.add(source.group(2))
@@ -136,8 +132,7 @@ def test_a_lower_minimum_lets_a_waiting_group_in(source: Source) -> None:
 @every_source
 def test_a_group_whose_object_has_gone_holds_its_pods(source: Source) -> None:
     cluster = cluster_of_all()
-    cluster.add(source.group(3))
-    cluster.add(*source.members(2))
+    cluster.add(source.group(3), *source.members(2))
     cluster.remove(source.group(1))
     cluster.add(*nodes(1), *source.members(1, first=2))
     cluster.settle()
@@ -213,8 +208,7 @@ def test_a_refusal_in_permit_keeps_the_whole_group_from_being_bound(source: Sour
 @every_source
 def test_a_group_that_asks_for_one_rack_gets_one(source: Source) -> None:
     cluster = cluster_of_all()
-    cluster.add(source.group(3, rack="rack"))
-    cluster.add(*racks(2, 3, 2), *source.members(3))
+    cluster.add(source.group(3, rack="rack"), *racks(2, 3, 2), *source.members(3))
     cluster.settle()
     assert racks_of(cluster, "g") == {"r1"}
 
@@ -238,8 +232,7 @@ def test_pods_that_come_late_are_kept_in_the_rack_of_their_group(source: Source)
 def test_a_group_that_others_preempt_goes_as_a_whole(source: Source, preemptor: Source) -> None:
     """Two of its four Pods would be room enough."""
     cluster = cluster_of_all()
-    cluster.add(source.group(4))
-    cluster.add(*nodes(2, cpu="2"))
+    cluster.add(source.group(4), *nodes(2, cpu="2"))
     cluster.add(*(pod.node(f"n{i // 2}") for i, pod in enumerate(source.members(4))))
     cluster.add(preemptor.group(2, priority=1, name="h"))
     cluster.add(*(pod.priority(1) for pod in preemptor.members(2, name="h")))
@@ -284,8 +277,7 @@ def test_a_late_pod_gathers_from_the_moment_in_which_its_group_is_evicted(source
 def test_a_queue_takes_a_group_back_as_a_whole(source: Source) -> None:
     cluster = cluster_of_tenants()
     cluster.add(queue("mine", "x", guaranteed={"cpu": 2}), queue("lent", "default"))
-    cluster.add(source.group(2))
-    cluster.add(*nodes(2, cpu="1"))
+    cluster.add(source.group(2), *nodes(2, cpu="1"))
     cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(source.members(2))))
     cluster.add(*queued_pods("mine", 1, "x"))
     cluster.run()
@@ -298,8 +290,7 @@ def test_a_queue_takes_a_group_back_as_a_whole(source: Source) -> None:
 @every_source
 def test_the_limit_of_a_queue_is_asked_about_the_whole_minimum(source: Source) -> None:
     cluster = cluster_of_tenants()
-    cluster.add(queue("mine", "default", limit={"cpu": 2}))
-    cluster.add(source.group(3))
+    cluster.add(queue("mine", "default", limit={"cpu": 2}), source.group(3))
     pods = source.members(3)
     cluster.add(*nodes(1), *pods)
     cluster.settle()
@@ -319,7 +310,6 @@ def test_a_queue_takes_room_back_in_the_one_rack_that_a_group_asks_for(source: S
         name = node.obj().name
         lender = queued_pod(f"on-{name}", "x").node(name)
         cluster.add(lender.start_time(f"2026-01-{day:02}T00:00:00Z"))
-    cluster.add(source.group(2, rack="rack"))
-    cluster.add(*source.members(2))
+    cluster.add(source.group(2, rack="rack"), *source.members(2))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["on-r2n0", "on-r2n1"]

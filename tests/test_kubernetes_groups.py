@@ -40,8 +40,7 @@ def run_once(cluster: Cluster) -> None:
 
 def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> None:
     cluster = workload_cluster()
-    cluster.add(gang("g", 3))
-    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 4))
+    cluster.add(gang("g", 3), *nodes(1, cpu="2"), *gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     # Two fit; the third and fourth do not, and with the latter the minimum is out of reach.
@@ -59,8 +58,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_each_pod_is_told_why() -> No
 
 def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
     cluster = workload_cluster()
-    cluster.add(gang("g", 3))
-    cluster.add(*nodes(1, cpu="1"), *gang_members("g", 3, cpu="2"))
+    cluster.add(gang("g", 3), *nodes(1, cpu="1"), *gang_members("g", 3, cpu="2"))
     cluster.run()
     reason = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
     assert cluster.messages["g-0"] == "0/1 nodes are available: 1 Insufficient cpu."
@@ -69,8 +67,7 @@ def test_pods_after_the_minimum_is_out_of_reach_are_not_tried() -> None:
 
 def test_a_basic_group_binds_what_fits() -> None:
     cluster = workload_cluster()
-    cluster.add(basic("g"))
-    cluster.add(*nodes(1, cpu="2"), *gang_members("g", 3))
+    cluster.add(basic("g"), *nodes(1, cpu="2"), *gang_members("g", 3))
     cluster.run()
     assert names_of(cluster, "g") == {"g-0", "g-1"}
     assert cluster.messages["g-2"] == "0/1 nodes are available: 1 Insufficient cpu."
@@ -172,8 +169,7 @@ def test_pods_that_cannot_be_one_group_are_told_so(pod: PodBuilder, text: str) -
 
 def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
     cluster = workload_cluster(scripted("Broken", filter=Status.error("no disk")))
-    cluster.add(gang("g", 2))
-    cluster.add(*nodes(1), *gang_members("g", 2))
+    cluster.add(gang("g", 2), *nodes(1), *gang_members("g", 2))
     cluster.run()
     own = cluster.messages["g-0"]
     text = f"failed to schedule other pod from a pod group: {own}"
@@ -184,8 +180,7 @@ def test_a_pod_whose_attempt_breaks_ends_the_attempt_of_its_group() -> None:
 
 def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -> None:
     cluster = workload_cluster()
-    cluster.add(basic("g"))
-    cluster.add(*nodes(1))
+    cluster.add(basic("g"), *nodes(1))
     cluster.writer.outcome = RuntimeError("refused")
     pods = gang_members("g", 2, cpu="3")
     cluster.add(*pods)
@@ -202,8 +197,7 @@ def test_a_pod_whose_binding_failed_backs_off_while_others_of_its_group_wait() -
 
 def test_attempts_are_counted() -> None:
     cluster = workload_cluster()
-    cluster.add(gang("g", 2))
-    cluster.add(*nodes(1), *gang_members("g", 2))
+    cluster.add(gang("g", 2), *nodes(1), *gang_members("g", 2))
     cluster.run()
     labels = {"result": "scheduled", "profile": "bayplan"}
     assert cluster.metric("scheduler_podgroup_schedule_attempts_total", **labels) == 1
@@ -225,8 +219,7 @@ def preempting_cluster(running: int) -> tuple[Cluster, list[PodBuilder]]:
         make_pod(f"low-{i}").req(cpu="1").node(f"n{i % 2}").start_time(f"2026-01-01T00:00:0{i}Z")
         for i in range(running)
     ]
-    cluster.add(*nodes(2, cpu="4"), *victims)
-    cluster.add(gang("g", 2, priority=9))
+    cluster.add(*nodes(2, cpu="4"), *victims, gang("g", 2, priority=9))
     cluster.add(*(pod.priority(9) for pod in gang_members("g", 2, cpu="2")))
     return cluster, victims
 
@@ -352,8 +345,7 @@ def test_a_gang_that_waits_for_its_victims_keeps_its_nominations() -> None:
 def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:
     cluster = workload_cluster()
     low = make_pod("low").req(cpu="1").node("n0")
-    cluster.add(*nodes(1, cpu="2"), low)
-    cluster.add(gang("g", 2, priority=9))
+    cluster.add(*nodes(1, cpu="2"), low, gang("g", 2, priority=9))
     cluster.add(*(pod.priority(9) for pod in gang_members("g", 2, cpu="2")))
     cluster.run()
     assert cluster.writer.deleted == []
@@ -368,8 +360,7 @@ def test_a_gang_that_would_not_fit_without_them_either_evicts_nobody() -> None:
 def test_an_error_without_the_victims_ends_the_attempt() -> None:
     cluster = workload_cluster(scripted("Broken", pre_score=Status.error("no disk")))
     lows = [make_pod(f"low-{i}").req(cpu="2").node(f"n{i}") for i in range(2)]
-    cluster.add(*nodes(2, cpu="2"), *lows)
-    cluster.add(gang("g", 1, priority=9))
+    cluster.add(*nodes(2, cpu="2"), *lows, gang("g", 1, priority=9))
     cluster.add(*(pod.priority(9) for pod in gang_members("g", 1, cpu="2")))
     cluster.run()
     assert cluster.writer.deleted == []
@@ -392,8 +383,7 @@ def test_a_group_that_never_preempts_says_so() -> None:
 
 def test_a_group_that_is_one_unit_is_evicted_as_a_whole_or_not_at_all() -> None:
     cluster = workload_cluster()
-    cluster.add(*nodes(2, cpu="2"))
-    cluster.add(gang("low", 2, disruptionMode={"all": {}}))
+    cluster.add(*nodes(2, cpu="2"), gang("low", 2, disruptionMode={"all": {}}))
     cluster.add(*(pod.node(f"n{i}") for i, pod in enumerate(gang_members("low", 2, cpu="2"))))
     cluster.add(gang("g", 1, priority=9))
     (pod,) = gang_members("g", 1, cpu="2")

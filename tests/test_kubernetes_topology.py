@@ -46,8 +46,7 @@ def cluster_of(*there: NodeBuilder, plugins: tuple[type[Plugin], ...] = ()) -> C
 
 def test_a_group_is_kept_in_one_rack() -> None:
     cluster = cluster_of(*racks(2, 3, 2))
-    cluster.add(gang("g", 3, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 3))
+    cluster.add(gang("g", 3, schedulingConstraints=RACK), *gang_members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
     assert conditions(cluster) == [("g", "True", "Scheduled", "")]
@@ -67,20 +66,17 @@ def test_the_rack_for_most_pods_is_taken_then_the_fullest() -> None:
     # Places: 4 in r0, 3 of which are taken; 8 in r1; 6 in r2, where one is taken.
     cluster.add(*(make_pod(f"old-{i}").req(cpu="1").node(f"r0n{i % 2}") for i in range(3)))
     cluster.add(make_pod("old").req(cpu="1").node("r2n0"))
-    cluster.add(gang("two", 1, schedulingConstraints=RACK))
-    cluster.add(*gang_members("two", 2))
+    cluster.add(gang("two", 1, schedulingConstraints=RACK), *gang_members("two", 2))
     cluster.run()
     assert racks_of(cluster, "two") == {"r2"}
-    cluster.add(gang("one", 1, schedulingConstraints=RACK))
-    cluster.add(*gang_members("one", 1))
+    cluster.add(gang("one", 1, schedulingConstraints=RACK), *gang_members("one", 1))
     cluster.run()
     assert racks_of(cluster, "one") == {"r0"}
 
 
 def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> None:
     cluster = cluster_of(*racks(2, 1))
-    cluster.add(gang("g", 3, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 4))
+    cluster.add(gang("g", 3, schedulingConstraints=RACK), *gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     text = (
@@ -98,8 +94,7 @@ def test_a_group_that_no_rack_holds_is_told_how_the_first_one_fell_short() -> No
 
 def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
     cluster = cluster_of(*racks(1, 1))
-    cluster.add(gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 2, cpu="2"))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK), *gang_members("g", 2, cpu="2"))
     cluster.run()
     assert cluster.messages["g-1"] == (
         "pod group is unschedulable, 0/2 placements are available, first placement status: "
@@ -109,8 +104,7 @@ def test_pods_that_were_not_tried_are_told_what_the_group_lacks() -> None:
 
 def test_a_group_without_a_constraint_has_one_placement() -> None:
     cluster = cluster_of(*racks(1, 1, 1))
-    cluster.add(gang("g", 3), gang("big", 2))
-    cluster.add(*gang_members("g", 3))
+    cluster.add(gang("g", 3), gang("big", 2), *gang_members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r0", "r1", "r2"}
     cluster.add(*gang_members("big", 2))
@@ -142,8 +136,7 @@ def test_where_no_node_has_the_label_there_is_no_placement_until_one_gets_it() -
 
 def test_a_node_that_moves_into_a_rack_that_was_too_small_wakes_the_group() -> None:
     cluster = cluster_of(*racks(1, 1))
-    cluster.add(gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK), *gang_members("g", 2))
     cluster.run()
     assert cluster.bound == []
     (node,) = nodes(1, "1", prefix="r1n")
@@ -231,8 +224,7 @@ def test_a_group_evicts_in_one_rack() -> None:
 
 def test_placements_are_counted() -> None:
     cluster = cluster_of(*racks(1, 2, 2))
-    cluster.add(gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK), *gang_members("g", 2))
     cluster.run()
     name = "scheduler_placement_evaluations_total"
     assert cluster.metric("scheduler_generated_placements_total", profile="bayplan") == 3
@@ -269,9 +261,7 @@ def own_cluster(*plugins: type[Plugin]) -> Cluster:
     own["plugins"]["multiPoint"]["disabled"] = disabled
     own["plugins"]["placementScore"] = {"disabled": [{"name": "NodeResourcesFit"}]}
     cluster = workload_cluster(*plugins, gates=GATES, profiles=[own])
-    cluster.add(*nodes(4), make_pod("old").node("n0"))
-    cluster.add(gang("g", 2))
-    cluster.add(*gang_members("g", 2))
+    cluster.add(*nodes(4), make_pod("old").node("n0"), gang("g", 2), *gang_members("g", 2))
     cluster.run()
     return cluster
 
@@ -349,8 +339,7 @@ def test_a_group_is_placed_as_a_whole_in_one_rack_if_one_holds_it(data: Any) -> 
     number = data.draw(st.integers(1, 5))
     minimum = data.draw(st.integers(1, number))
     cluster = cluster_of(*racks(*sizes), make_node("alone").capacity(cpu=9, pods=9))
-    cluster.add(gang("g", minimum, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", number))
+    cluster.add(gang("g", minimum, schedulingConstraints=RACK), *gang_members("g", number))
     cluster.run()
     assert len(names_of(cluster, "g")) == (min(number, max(sizes)) if max(sizes) >= minimum else 0)
     assert len(racks_of(cluster, "g")) <= 1
@@ -367,8 +356,7 @@ def test_a_queue_takes_back_room_in_one_rack() -> None:
         other = name.replace("n1", "n0")
         cluster.add(queued_pod(f"low-{other}", "x").node(other))
         cluster.add(queued_pod(f"low-{name}", "x", priority=priority).node(name))
-    cluster.add(gang("g", 2, schedulingConstraints=RACK))
-    cluster.add(*gang_members("g", 2))
+    cluster.add(gang("g", 2, schedulingConstraints=RACK), *gang_members("g", 2))
     cluster.run()
     assert sorted(cluster.writer.deleted) == ["low-r2n0", "low-r2n1"]
     assert {node for _, node in cluster.recorder.nominated} == {"r2n0", "r2n1"}
@@ -412,9 +400,7 @@ def test_a_plugin_of_a_user_may_say_when_a_group_cannot_be_placed_any_more() -> 
             return None
 
     cluster = workload_cluster(Pairs)
-    cluster.add(*nodes(1, cpu="3"))
-    cluster.add(gang("g", 2))
-    cluster.add(*gang_members("g", 4))
+    cluster.add(*nodes(1, cpu="3"), gang("g", 2), *gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
     assert asked[:5] == [(0, 4), (1, 3), (2, 2), (3, 1), (3, 0)]

@@ -329,8 +329,7 @@ def test_pods_of_a_group_below_their_sub_groups_minimum_do_not_yield_one_by_one(
     cluster.add(pod_group("v", sub_groups({"name": "a", "minMember": 2}, {"name": "b"})))
     cluster.add(*(pod.node("n0") for pod in members("v", 2, sub_group="a")))
     cluster.add(*(pod.node("n0") for pod in members("v", 4, sub_group="b")))
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*(pod.priority(5) for pod in members("g", 3)))
+    cluster.add(pod_group("g", minMember=3), *(pod.priority(5) for pod in members("g", 3)))
     cluster.run()
     assert len(cluster.writer.deleted) == 3
     assert all(name.startswith("v-b-") for name in cluster.writer.deleted)

@@ -136,8 +136,7 @@ def test_a_group_is_dumped_with_its_members_and_what_was_said_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = group_cluster()
-    cluster.add(pod_group("g", minMember=5))
-    cluster.add(*nodes(1), *members("g", 5))
+    cluster.add(pod_group("g", minMember=5), *nodes(1), *members("g", 5))
     cluster.run()
     debugger = Debugger(cluster.core, Lists(None, {}), cluster.inbox)  # type: ignore[arg-type]
     said = dumped(cluster, debugger, monkeypatch)

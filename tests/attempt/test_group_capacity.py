@@ -101,8 +101,7 @@ def test_the_bound_is_never_below_what_is_placed(data: Any) -> None:
 def test_a_group_that_cannot_fit_is_rejected_before_any_of_it_is_placed() -> None:
     asked: list[str] = []
     cluster = group_cluster(scripted("Counting", filter=lambda: asked.append("")))
-    cluster.add(*nodes(3))
-    cluster.add(pod_group("g", minMember=100))
+    cluster.add(*nodes(3), pod_group("g", minMember=100))
     pods = [pod.spec(schedulerName="bayplan").obj() for pod in members("g", 100)]
     outcome = planner(cluster).plan(cluster.framework, group(cluster, "g"), pods).rejection
     assert outcome is not None

@@ -33,8 +33,7 @@ def last_note(cluster: Cluster) -> str:
 
 def test_a_group_that_requires_a_rack_gets_the_tightest_that_holds_it() -> None:
     cluster = cluster_of(*racks(6, 2, 4, 5))
-    cluster.add(pod_group("g", topology(required="rack"), minMember=4))
-    cluster.add(*members("g", 4))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=4), *members("g", 4))
     cluster.run()
     assert racks_of(cluster, "g") == {"r2"}
     assert last_note(cluster) == "Bound: 4 Pods, of which 4 are needed, in rack r2"
@@ -43,16 +42,14 @@ def test_a_group_that_requires_a_rack_gets_the_tightest_that_holds_it() -> None:
 def test_a_rack_whose_one_node_holds_several_such_groups_stays_free_for_larger_ones() -> None:
     cluster = cluster_of(*racks(1, 1, cpu="10"))
     cluster.add(make_pod("other").req(cpu="8").node("r1n0"))
-    cluster.add(pod_group("g", topology(required="rack"), minMember=2))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=2), *members("g", 2))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
 
 
 def test_a_rack_that_holds_all_comes_before_a_tighter_one_for_the_minimum() -> None:
     cluster = cluster_of(*racks(3, 6, 8))
-    cluster.add(pod_group("g", topology(required="rack"), minMember=3))
-    cluster.add(*members("g", 5))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=3), *members("g", 5))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
     assert len(names_of(cluster, "g")) == 5
@@ -97,8 +94,7 @@ def test_a_preferred_rack_gives_way_to_its_zone_and_that_to_any_node() -> None:
 
 def test_a_preferred_rack_within_a_required_zone() -> None:
     cluster = cluster_of(*racks(2, 2, 1, 1))
-    cluster.add(pod_group("g", topology("zone", "rack"), minMember=3))
-    cluster.add(*members("g", 3))
+    cluster.add(pod_group("g", topology("zone", "rack"), minMember=3), *members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r0", "r1"}
 
@@ -142,8 +138,7 @@ def test_late_members_are_kept_in_the_required_domain() -> None:
 
 def test_late_members_are_drawn_to_the_preferred_domain_and_go_elsewhere_if_it_is_full() -> None:
     cluster = cluster_of(*racks(3, 9, 9, 9))
-    cluster.add(pod_group("g", topology(preferred="rack"), minMember=2))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", topology(preferred="rack"), minMember=2), *members("g", 2))
     cluster.run()
     cluster.add(*members("g", 1, first=2))
     cluster.run()
@@ -183,8 +178,7 @@ def test_late_members_are_drawn_to_the_preferred_domain_and_go_elsewhere_if_it_i
 def test_a_topology_that_there_is_not_is_said_on_the_group(asked: Any, text: str) -> None:
     first, second = (node.label("host", "h") for node in racks(1, 1, cpu="4"))
     cluster = cluster_of(first, second)
-    cluster.add(pod_group("g", asked, minMember=2))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", asked, minMember=2), *members("g", 2))
     cluster.run()
     assert cluster.bound == []
     assert last_note(cluster) == text
@@ -196,8 +190,7 @@ def test_a_topology_that_there_is_not_is_said_on_the_group(asked: Any, text: str
 
 def test_a_level_that_nodes_get_later_wakes_the_group() -> None:
     cluster = cluster_of(*racks(2))
-    cluster.add(pod_group("g", topology(required="room"), minMember=2))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", topology(required="room"), minMember=2), *members("g", 2))
     cluster.run()
     cluster.add(*(node.label("room", "a") for node in racks(2)))
     cluster.wait(11)
@@ -207,13 +200,11 @@ def test_a_level_that_nodes_get_later_wakes_the_group() -> None:
 
 def test_an_empty_value_of_the_label_is_a_domain_like_any_other() -> None:
     cluster = cluster_of(*racks(2), *(node.label("rack", "") for node in racks(0, 3)))
-    cluster.add(pod_group("g", topology(required="rack"), minMember=3))
-    cluster.add(*members("g", 3))
+    cluster.add(pod_group("g", topology(required="rack"), minMember=3), *members("g", 3))
     cluster.run()
     assert racks_of(cluster, "g") == {"r1"}
     assert last_note(cluster) == 'Bound: 3 Pods, of which 3 are needed, in rack ""'
-    cluster.add(pod_group("h", topology(required="rack"), minMember=3))
-    cluster.add(*members("h", 3))
+    cluster.add(pod_group("h", topology(required="rack"), minMember=3), *members("h", 3))
     cluster.run()
     assert last_note(cluster) == (
         'NoDomain: no rack holds the group: best is r0 with 2 of 3, short by cpu; next "" with 0'
@@ -235,8 +226,7 @@ def test_levels_may_come_from_a_topology_of_kueue() -> None:
 
 def test_a_label_in_no_hierarchy_is_a_level_of_its_own() -> None:
     cluster = cluster_of(*racks(1, 1, 1, 1), levels=[])
-    cluster.add(pod_group("g", topology(required="zone"), minMember=2))
-    cluster.add(*members("g", 2))
+    cluster.add(pod_group("g", topology(required="zone"), minMember=2), *members("g", 2))
     cluster.run()
     assert racks_of(cluster, "g") in ({"r0", "r1"}, {"r2", "r3"})
 

@@ -108,8 +108,7 @@ def test_a_group_of_which_all_pods_are_being_deleted_is_not_tried() -> None:
     cluster = workload_cluster()
     (leaving,) = gang_members("g", 1)
     (gone,) = gang_members("g", 1, first=1)
-    cluster.add(*nodes(1), leaving.terminating(), gone.node("n0"))
-    cluster.add(basic("g"))
+    cluster.add(*nodes(1), leaving.terminating(), gone.node("n0"), basic("g"))
     verdict = explained(cluster, leaving, gone)
     assert verdict["message"] == "none of its Pods can be placed"
     assert list(verdict["held"]) == ["default/g-0"]

@@ -71,8 +71,7 @@ def test_a_pod_that_asks_for_nothing_of_what_is_exceeded_passes() -> None:
     cluster = cluster_with()
     cluster.add(pod("p", "x", "4"))
     cluster.run()
-    cluster.add(queue("a", "x", limit={"cpu": 1}))
-    cluster.add(pod("idle", "x", "0"))
+    cluster.add(queue("a", "x", limit={"cpu": 1}), pod("idle", "x", "0"))
     cluster.run()
     assert [name for name, _ in cluster.bound] == ["p", "idle"]
 
@@ -176,8 +175,7 @@ def test_a_group_that_is_woken_and_fits_on_no_node_leaves_its_room_to_a_pod() ->
 
 def test_a_group_above_the_limit_is_refused_before_nodes_are_sought() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
-    cluster.add(pod_group("g", minMember=4))
-    cluster.add(*members("g", 4))
+    cluster.add(pod_group("g", minMember=4), *members("g", 4))
     cluster.run()
     assert cluster.bound == []
     assert cluster.notes == [
@@ -200,8 +198,7 @@ def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_
         counting, profiles=[queues_profile("Counting")], feature_gates="GenericWorkload=true"
     )
     cluster.add(make_node("n1").capacity(cpu="8", memory="64Gi", pods=110))
-    cluster.add(queue("a", "default", limit={"cpu": 3}))
-    cluster.add(groups.gang("g", 4))
+    cluster.add(queue("a", "default", limit={"cpu": 3}), groups.gang("g", 4))
     cluster.add(*groups.gang_members("g", 4))
     cluster.run()
     assert cluster.bound == []
@@ -220,8 +217,7 @@ def test_a_pod_group_of_kubernetes_above_the_limit_is_refused_before_any_pod_is_
 
 def test_members_beyond_the_minimum_come_along_as_far_as_the_limit_goes() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 3}), plugins=("Coscheduling",))
-    cluster.add(pod_group("g", minMember=2))
-    cluster.add(*members("g", 4))
+    cluster.add(pod_group("g", minMember=2), *members("g", 4))
     cluster.run()
     assert len(names_of(cluster, "g")) == 3
     assert used(cluster, "a") == 3000

@@ -19,8 +19,7 @@ PATIENCE = 60
 def cluster_with(room: int, placed: int, *, minimum: int = 3, controlled: bool = True) -> Cluster:
     """A group of three Pods, of which so many run already, and ``room`` for all of them."""
     cluster = group_cluster(evictIncompleteAfter=f"{PATIENCE}s")
-    cluster.add(*nodes(1, str(room)))
-    cluster.add(pod_group("g", minMember=minimum))
+    cluster.add(*nodes(1, str(room)), pod_group("g", minMember=minimum))
     cluster.add(*group(placed, controlled=controlled))
     cluster.scheduler.active = True
     cluster.run()
@@ -167,9 +166,7 @@ def test_a_sub_group_below_its_minimum_is_incomplete() -> None:
 
 def test_without_the_argument_everything_stays() -> None:
     cluster = group_cluster()
-    cluster.add(*nodes(1, "2"))
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*group(2))
+    cluster.add(*nodes(1, "2"), pod_group("g", minMember=3), *group(2))
     cluster.scheduler.active = True
     wait(cluster, 10 * PATIENCE)
     assert cluster.writer.deleted == []

@@ -175,8 +175,7 @@ def test_on_the_only_node_that_will_do_one_goes_that_counts_for_the_limit_too() 
 
 def test_members_above_the_minimum_of_a_group_go_first_and_what_is_left_goes_together() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 4}), plugin="Coscheduling")
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*(one.node("n0") for one in members("g", 4)))
+    cluster.add(pod_group("g", minMember=3), *(one.node("n0") for one in members("g", 4)))
     cluster.add(pod("one", "default", priority=5))
     cluster.settle(6)
     assert len(cluster.writer.deleted) == 1

@@ -204,8 +204,7 @@ def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
         plugin="Coscheduling",
     )
     cluster.add(*(pod(f"low-{i}", "default").node("n0") for i in range(number)))
-    cluster.add(pod_group("g", minMember=3))
-    cluster.add(*(one.priority(5) for one in members("g", 3)))
+    cluster.add(pod_group("g", minMember=3), *(one.priority(5) for one in members("g", 3)))
     cluster.settle(6)
     assert victims(cluster) == {"low": number}
     assert len(names_of(cluster, "g")) == 3
@@ -214,8 +213,7 @@ def test_a_group_that_a_limit_holds_back_evicts_lower_priorities_of_its_queue(
 def test_a_group_that_a_limit_holds_back_evicts_no_more_than_it_has_to() -> None:
     cluster = cluster_with(queue("a", "default", limit={"cpu": 6}), plugin="Coscheduling")
     cluster.add(*(pod(f"low-{i}", "default").node(f"n{i % 2}") for i in range(6)))
-    cluster.add(pod_group("g", minMember=2))
-    cluster.add(*(one.priority(5) for one in members("g", 2)))
+    cluster.add(pod_group("g", minMember=2), *(one.priority(5) for one in members("g", 2)))
     cluster.settle(6)
     assert victims(cluster) == {"low": 2}
 
@@ -230,8 +228,7 @@ def test_a_group_that_a_limit_holds_back_whoever_goes_evicts_nobody(
     cluster.add(pod("low", "default").node("n0"), pod("high", "default", "1", 9).node("n0"))
     cluster.add(*(pod(f"b-{i}", "y").node(f"n{int(i > 1)}") for i in range(6)))
     monkeypatch.setattr(ReclaimRule, "_yielding", lambda *_: pytest.fail("a search"))
-    cluster.add(pod_group("g", minMember=2))
-    cluster.add(*(one.priority(5) for one in members("g", 2)))
+    cluster.add(pod_group("g", minMember=2), *(one.priority(5) for one in members("g", 2)))
     cluster.settle(1)
     assert victims(cluster) == {}
     assert cluster.verdict[0] == "QueueLimit"
@@ -295,8 +292,7 @@ def test_a_group_takes_room_for_all_of_its_minimum_from_several_tenants() -> Non
     )
     for name, namespace in zip("bcd", "yzw", strict=True):
         fill(cluster, name, 4, namespace)
-    cluster.add(pod_group("g", minMember=6))
-    cluster.add(*members("g", 6))
+    cluster.add(pod_group("g", minMember=6), *members("g", 6))
     cluster.settle(6)
     assert len(names_of(cluster, "g")) == 6
     assert victims(cluster) == {"b": 2, "c": 2, "d": 2}

@@ -89,8 +89,7 @@ def test_what_simulate_says_is_what_the_scheduler_does(data: Any) -> None:
             for i, size in enumerate(sizes)
             for pod in members(f"g{i}", size)
         ]
-        cluster.add(*(pod_group(f"g{i}", minMember=m) for i, m in enumerate(minima)))
-        cluster.add(*pods)
+        cluster.add(*(pod_group(f"g{i}", minMember=m) for i, m in enumerate(minima)), *pods)
         return cluster, pods
 
     cluster, pods = filled()
