@@ -60,7 +60,7 @@ def culprit_of(innermost: FrameType | None) -> Culprit:
             inside = frames[:depth]
             while inside and _module(inside[-1]) in _CALLERS:
                 inside.pop()
-            pod = _first_pod(names.get("args", ()))
+            pod = next((arg for arg in names.get("args", ()) if isinstance(arg, Pod)), None)
             return Culprit(plugin.name, point, pod, _text(inside))
         if isinstance(names.get("self"), Plugin):  # a queueing hint
             name = frame.f_code.co_name
@@ -91,10 +91,6 @@ def interruptible_call(innermost: FrameType | None) -> FrameType | None:
 
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
-
-
-def _first_pod(args: tuple[object, ...]) -> Pod | None:
-    return next((arg for arg in args if isinstance(arg, Pod)), None)
 
 
 def _text(frames: list[FrameType]) -> str:

@@ -31,7 +31,6 @@ from bayplan.world import World
 
 KUBERNETES = "1.37.2"
 """The kube-scheduler that this version agrees with."""
-_LANES = {lane: lane.name.lower() for lane in Lane}
 
 
 def expose(
@@ -141,7 +140,7 @@ def _expose_dispatcher(metrics: Metrics, dispatcher: Dispatcher) -> None:
 
 
 def _by_lane(counts: list[int]) -> dict[str, float]:
-    return {_LANES[Lane(index)]: count for index, count in enumerate(counts)}
+    return {lane.name.lower(): counts[lane] for lane in Lane}
 
 
 def _expose_informers(metrics: Metrics, informers: Informers) -> None:

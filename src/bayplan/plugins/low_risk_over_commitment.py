@@ -18,10 +18,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from bayplan.api.pod import Pod, SpecPart
-from bayplan.api.pod_spec import Container, Resources
 from bayplan.cache.node_table import IntArray, NodeTable
 from bayplan.cache.node_table.column import NumbersByKey
 from bayplan.config.args import RISK_LIMIT_WEIGHT, LowRiskOverCommitmentArgs
@@ -62,20 +60,12 @@ class Promises(NumbersByKey):
 
 def promises(part: SpecPart) -> dict[str, Promise]:
     """By resource; for ``requests.memo`` of a shape. A limit is never below the request."""
-    requests = effective(part.spec, _requests)
-    limits = effective(part.spec, _limits)
+    requests = effective(part.spec, lambda container: container.resources.requests)
+    limits = effective(part.spec, lambda container: container.resources.limits)
     return {
         name: Promise(requests.get(name, 0), max(limits.get(name, 0), requests.get(name, 0)))
         for name in RESOURCES
     }
-
-
-def _requests(container: Container) -> Resources:
-    return container.resources.requests
-
-
-def _limits(container: Container) -> Resources:
-    return container.resources.limits
 
 
 class LowRiskOverCommitment(Plugin, ScoreNodes):
@@ -102,12 +92,7 @@ class LowRiskOverCommitment(Plugin, ScoreNodes):
             request = np.minimum(column[f"{name} request"] + promise.request, allocatable)
             limit = column[f"{name} limit"] + promise.limit
             weight = self._weights.get(name, RISK_LIMIT_WEIGHT)
-            risk = np.maximum(risk, weight * _risk(request, limit, allocatable))
+            excess = np.maximum(limit - allocatable, 0)
+            risk = np.maximum(risk, weight * (excess / np.maximum(limit - request, 1)))
         scores: IntArray = np.floor((1 - risk) * MAX_NODE_SCORE + 0.5).astype(np.int64)
         return scores
-
-
-def _risk(request: IntArray, limit: IntArray, allocatable: IntArray) -> npt.NDArray[np.float64]:
-    excess = np.maximum(limit - allocatable, 0)
-    risk: npt.NDArray[np.float64] = excess / np.maximum(limit - request, 1)
-    return risk

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.pod import Pod, SpecPart
-from bayplan.api.pod_spec import PodSpec, Volume
+from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import IntArray, Listener, LiveNodeTable, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
@@ -28,10 +28,9 @@ from bayplan.framework.points import (
     FilterNodes,
     MovesElsewhere,
     PreFilter,
-    Selective,
 )
 from bayplan.framework.status import SKIP, Status
-from bayplan.plugins.shared.claims import names_claim, not_found
+from bayplan.plugins.shared.claims import UsesVolumes, names_claim, not_found
 
 DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
 CLAIM_IN_USE = Status.unschedulable(
@@ -148,7 +147,7 @@ class _State:
 
 
 class VolumeRestrictions(
-    Plugin, PreFilter, Selective, FilterNodes, MovesElsewhere, EnqueueExtensions
+    Plugin, PreFilter, UsesVolumes, FilterNodes, MovesElsewhere, EnqueueExtensions
 ):
     """See the module's docstring."""
 
@@ -157,10 +156,6 @@ class VolumeRestrictions(
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._use = handle.objects.shared(VolumeUse, handle.nodes)
-
-    def concerns(self, spec: PodSpec) -> bool:
-        """Whether there are volumes."""
-        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's exclusive claims; Skip when neither they nor disks are in the way."""

@@ -13,16 +13,16 @@ import numpy as np
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.pod import Pod
-from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.cache.node_table import ABSENT, BoolArray, IntArray, NodeTable
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.interface import Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter, Selective
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PreFilter
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
+    UsesVolumes,
     claim_class,
     names_claim,
     not_found,
@@ -66,14 +66,10 @@ def topologies(volume: PersistentVolume) -> list[RequiredLabel]:
     return demands
 
 
-class VolumeZone(Plugin, PreFilter, Selective, FilterNodes, EnqueueExtensions):
+class VolumeZone(Plugin, PreFilter, UsesVolumes, FilterNodes, EnqueueExtensions):
     """See the module's docstring."""
 
     kinds = (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME, STORAGE_CLASS)
-
-    def concerns(self, spec: PodSpec) -> bool:
-        """Whether there are volumes."""
-        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Collect what the Pod's bound volumes demand; Skip when that is nothing."""

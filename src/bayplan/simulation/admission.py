@@ -27,9 +27,9 @@ Objects = dict[Kind[object], list[Entry]]
 """The entries of a file by kind."""
 
 SYSTEM_CRITICAL = 2_000_000_000
-_SYSTEM_PRIORITIES = {
-    "system-cluster-critical": SYSTEM_CRITICAL,
-    "system-node-critical": SYSTEM_CRITICAL + 1000,
+_SYSTEM_CLASSES = {
+    "system-cluster-critical": {"value": SYSTEM_CRITICAL},
+    "system-node-critical": {"value": SYSTEM_CRITICAL + 1000},
 }
 _EVICTION_SECONDS = 300
 _DEFAULT_CLASS = (
@@ -89,10 +89,8 @@ class PodAdmission:
 
     def admit_group(self, pod_group: Entry) -> None:
         """Give a PodGroup of Kubernetes its priority, by the same rules as a Pod."""
-        name = pod_group.spec.get("priorityClassName", "")
-        priority = self._priorities.get(name, self._default if not name else {})
-        value = _SYSTEM_PRIORITIES.get(name, priority.get("value", 0))
-        pod_group.spec.setdefault("priority", value)
+        priority = self._class_of(pod_group) or {}
+        pod_group.spec.setdefault("priority", priority.get("value", 0))
 
     def _set_runtime(self, pod: Entry) -> None:
         name = pod.spec.get("runtimeClassName")
@@ -121,17 +119,17 @@ class PodAdmission:
         pod.spec.setdefault("preemptionPolicy", policy)
 
     def _priority(self, pod: Entry) -> Json:
-        name = pod.spec.get("priorityClassName", "")
-        if name in self._priorities:
-            return self._priorities[name]
-        if name in _SYSTEM_PRIORITIES:
-            return {"value": _SYSTEM_PRIORITIES[name]}
-        if not name:
-            return self._default
-        if "priority" not in pod.spec:
+        priority = self._class_of(pod)
+        if priority is None and "priority" not in pod.spec:
+            name = pod.spec["priorityClassName"]
             text = f"{pod}: spec.priorityClassName: there is no PriorityClass {name}"
             self._notes.add(f"{text}, the priority counts as 0", pod.where)
-        return {}
+        return priority or {}
+
+    def _class_of(self, entry: Entry) -> Json | None:
+        """The PriorityClass of a Pod or a PodGroup; None where it names one that is missing."""
+        name = entry.spec.get("priorityClassName", "")
+        return self._priorities.get(name, _SYSTEM_CLASSES.get(name)) if name else self._default
 
 
 def _listed(toleration: Json, tolerations: Iterable[Json]) -> bool:

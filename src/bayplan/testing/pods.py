@@ -8,6 +8,9 @@ from bayplan.api.kinds import POD
 from bayplan.api.pod import Pod
 from bayplan.testing.builder import Builder, Json
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 
 class PodBuilder(Builder[Pod]):
     """Builds a `Pod`; containers are added one by one and are named c1, c2, ..., i1, i2, ..."""
@@ -129,42 +132,40 @@ class PodBuilder(Builder[Pod]):
 
     def node_affinity(self, *terms: Json) -> PodBuilder:
         """Set required node affinity: any of these terms, see `expressions` and `fields`."""
-        affinity = self._affinity("nodeAffinity")
-        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
-            "nodeSelectorTerms": list(terms)
-        }
+        self._affinity("nodeAffinity")[_REQUIRED] = {"nodeSelectorTerms": list(terms)}
         return self
 
     def preferred_node_affinity(self, weight: int, term: Json) -> PodBuilder:
         """Add a node preference."""
-        affinity = self._affinity("nodeAffinity")
-        preferred = affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", [])
-        preferred.append({"weight": weight, "preference": term})
-        return self
+        return self._term("nodeAffinity", _PREFERRED, {"weight": weight, "preference": term})
 
     def pod_affinity(
         self, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a required Pod affinity term; see `labels_are` for the selector."""
-        return self._pod_term("podAffinity", topology_key, selector, fields)
+        return self._term("podAffinity", _REQUIRED, _pod_term(topology_key, selector, fields))
 
     def pod_anti_affinity(
         self, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a required Pod anti-affinity term."""
-        return self._pod_term("podAntiAffinity", topology_key, selector, fields)
+        return self._term("podAntiAffinity", _REQUIRED, _pod_term(topology_key, selector, fields))
 
     def preferred_pod_affinity(
         self, weight: int, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a preferred Pod affinity term."""
-        return self._pod_preference("podAffinity", weight, topology_key, selector, fields)
+        term = _pod_term(topology_key, selector, fields)
+        return self._term("podAffinity", _PREFERRED, {"weight": weight, "podAffinityTerm": term})
 
     def preferred_pod_anti_affinity(
         self, weight: int, topology_key: str, selector: Json | None, **fields: object
     ) -> PodBuilder:
         """Add a preferred Pod anti-affinity term."""
-        return self._pod_preference("podAntiAffinity", weight, topology_key, selector, fields)
+        term = _pod_term(topology_key, selector, fields)
+        return self._term(
+            "podAntiAffinity", _PREFERRED, {"weight": weight, "podAffinityTerm": term}
+        )
 
     def spread(
         self,
@@ -201,23 +202,8 @@ class PodBuilder(Builder[Pod]):
         affinity: Json = self._spec.setdefault("affinity", {}).setdefault(kind, {})
         return affinity
 
-    def _pod_term(
-        self, kind: str, topology_key: str, selector: Json | None, fields: Json
-    ) -> PodBuilder:
-        terms = self._affinity(kind).setdefault(
-            "requiredDuringSchedulingIgnoredDuringExecution", []
-        )
-        terms.append(_pod_term(topology_key, selector, fields))
-        return self
-
-    def _pod_preference(
-        self, kind: str, weight: int, topology_key: str, selector: Json | None, fields: Json
-    ) -> PodBuilder:
-        terms = self._affinity(kind).setdefault(
-            "preferredDuringSchedulingIgnoredDuringExecution", []
-        )
-        term = _pod_term(topology_key, selector, fields)
-        terms.append({"weight": weight, "podAffinityTerm": term})
+    def _term(self, kind: str, field: str, term: Json) -> PodBuilder:
+        self._affinity(kind).setdefault(field, []).append(term)
         return self
 
 

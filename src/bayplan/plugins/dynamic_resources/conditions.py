@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import enum
 
-from bayplan.api.resource import (
-    DeviceCondition,
-    DeviceRequestAllocationResult,
-    ResourceClaim,
-)
+from bayplan.api.resource import DeviceCondition, DeviceRequestAllocationResult, ResourceClaim
 
 FAILED = "device binding failed"
 TIMEOUT = "device binding timeout"

@@ -11,7 +11,7 @@ in which Pods came or went, are few and counted one by one.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from bayplan.api.kinds import (
     VOLUME_ATTACHMENT,
 )
 from bayplan.api.pod import Pod
-from bayplan.api.pod_spec import PodSpec, Volume
+from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.feature_gates import VOLUME_LIMIT_SCALING
@@ -32,7 +32,7 @@ from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistra
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.interface import Integers, Plugin
-from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter, Selective
+from bayplan.framework.points import EnqueueExtensions, FilterNodes, PodMoves, PreFilter
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.plugins.node_volume_limits.attached_volumes import (
     AttachedVolumes,
@@ -43,7 +43,7 @@ from bayplan.plugins.node_volume_limits.attached_volumes import (
     is_attachable,
 )
 from bayplan.plugins.shared import csi_nodes
-from bayplan.plugins.shared.claims import claim_uses, not_found, not_owner, uses_claim
+from bayplan.plugins.shared.claims import UsesVolumes, claim_uses, not_found, not_owner, uses_claim
 from bayplan.plugins.shared.csi_migration import CsiVolume, plugin_of
 from bayplan.plugins.shared.csi_nodes import CsiNodes
 
@@ -92,18 +92,13 @@ class _State:
         return -index if status.code is Code.ERROR else index
 
     def what_if(self, rows: IntArray) -> _State:
-        return _State(
-            self.volumes,
-            self.migrated_code,
-            self.other_code,
-            self.missing,
-            self.statuses,
-            rows if self.rows is None else self.rows[rows],
-            {i: self.worlds[r].copy() for i, r in enumerate(rows.tolist()) if r in self.worlds},
-        )
+        origins = rows if self.rows is None else self.rows[rows]
+        pairs = enumerate(rows.tolist())
+        worlds = {i: self.worlds[row].copy() for i, row in pairs if row in self.worlds}
+        return replace(self, rows=origins, worlds=worlds)
 
 
-class NodeVolumeLimits(Plugin, PreFilter, Selective, FilterNodes, PodMoves, EnqueueExtensions):
+class NodeVolumeLimits(Plugin, PreFilter, UsesVolumes, FilterNodes, PodMoves, EnqueueExtensions):
     """See the module's docstring."""
 
     kinds = (
@@ -120,10 +115,6 @@ class NodeVolumeLimits(Plugin, PreFilter, Selective, FilterNodes, PodMoves, Enqu
         self._drivers_must_be_there = handle.gates.on(VOLUME_LIMIT_SCALING)
         self._csi_nodes = handle.objects.shared(CsiNodes, handle.nodes, handle.objects)
         self._attached = handle.objects.shared(AttachedVolumes, handle.nodes, handle.objects)
-
-    def concerns(self, spec: PodSpec) -> bool:
-        """Whether there are volumes."""
-        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Find the Pod's CSI volumes; Skip when none of its volumes can be one."""

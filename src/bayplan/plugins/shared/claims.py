@@ -8,10 +8,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bayplan.api.pod import Pod, SpecPart
+from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim
+from bayplan.framework.points import Selective
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class UsesVolumes(Selective):
+    """A plugin that has nothing to do with Pods without volumes."""
+
+    def concerns(self, spec: PodSpec) -> bool:
+        """Whether there are volumes."""
+        return bool(spec.volumes)
 
 
 class ClaimUse(NamedTuple):

@@ -22,7 +22,6 @@ from bayplan.api.kinds import (
     STORAGE_CLASS,
 )
 from bayplan.api.pod import Pod
-from bayplan.api.pod_spec import PodSpec
 from bayplan.api.storage import PersistentVolumeClaim
 from bayplan.cache.node_table import BoolArray, IntArray, NodeTable
 from bayplan.config.args import VolumeBindingArgs
@@ -39,13 +38,13 @@ from bayplan.framework.points import (
     PreScore,
     Reserve,
     ScoreNodes,
-    Selective,
     Unreserve,
 )
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.shared.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimUse,
+    UsesVolumes,
     claim_class,
     claim_uses,
     has_claims,
@@ -81,7 +80,7 @@ class _State:
 class VolumeBinding(
     Plugin,
     PreFilter,
-    Selective,
+    UsesVolumes,
     FilterNodes,
     PreScore,
     ScoreNodes,
@@ -114,10 +113,6 @@ class VolumeBinding(
         self._curve = curve(args.shape) if args.shape else None
 
     # Scheduling cycle
-
-    def concerns(self, spec: PodSpec) -> bool:
-        """Whether there are volumes."""
-        return bool(spec.volumes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeTable) -> Status | None:
         """Sort the Pod's claims; Skip when it has none."""
