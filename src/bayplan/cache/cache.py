@@ -259,7 +259,8 @@ class Cache:
             raise
         finally:
             self._trial = outer
-            removed = [uid for uid, (pod, _) in trial.before.items() if self._is_removed(pod)]
+            before = (pod for pod, _ in trial.before.values() if pod is not None)
+            removed = [pod for pod in before if self._pods.get(pod.uid) is not pod]
             possible = outer is not None or not removed
             if not (trial.kept and possible):
                 self._put_back(trial)
@@ -277,9 +278,6 @@ class Cache:
             row = None if pod is None else self.nodes.row(pod.node_name)
             if row is not None and row not in self._trial.orders:
                 self._trial.orders[row] = tuple(self.nodes.pods[row])
-
-    def _is_removed(self, before: Pod | None) -> bool:
-        return before is not None and self._pods.get(before.uid) is not before
 
     def _put_back(self, trial: Trial) -> None:
         for uid, (pod, assumed) in reversed(trial.before.items()):

@@ -163,9 +163,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
 class Surplus:
     """Which Pods a group can do without, one after the other.
 
-    Args:
-        group: the group.
-        counts: how many of its Pods name each sub-group.
+    ``counts`` says how many of its Pods name each sub-group.
     """
 
     def __init__(self, group: SubGroup, counts: Mapping[str, int]) -> None:
@@ -235,9 +233,7 @@ def _tree(
 ) -> tuple[SubGroup, ...]:
     """The sub-groups of the root, cached, as every event needs them.
 
-    Args:
-        items: a tree.
-        hierarchies: of each, that of the node labels that it names.
+    ``hierarchies`` has for each of ``items`` that of the node labels that it names.
     """
     below: defaultdict[str, list[tuple[_Item, tuple[str, ...]]]] = defaultdict(list)
     for item, hierarchy in zip(items, hierarchies, strict=True):

@@ -80,7 +80,9 @@ def _print(console: Console, queues: Iterable[QueueReport], faults: Iterable[Obj
     for state in queues:
         name, pending, oldest = "  " * state.depth + state.name, str(state.pending), _age(state)
         for resource, amounts in _shown(state):
-            table.add_row(name, resource, *_texts(resource, amounts), pending, oldest)
+            values = (*amounts, amounts.borrowed)
+            texts = ("-" if v is None else quantity.shown(resource, v) for v in values)
+            table.add_row(name, resource, *texts, pending, oldest)
             name = pending = oldest = ""
     console.print(table)
     for fault in faults:
@@ -91,11 +93,6 @@ def _shown(state: QueueReport) -> list[tuple[str, Amounts]]:
     """The resources that there is anything to say about; at least one."""
     filled = [pair for pair in state.amounts.items() if any(pair[1]) or pair[1].limit is not None]
     return filled or list(state.amounts.items())[:1]
-
-
-def _texts(resource: str, amounts: Amounts) -> Iterable[str]:
-    values = (*amounts, amounts.borrowed)
-    return ("-" if value is None else quantity.shown(resource, value) for value in values)
 
 
 def _age(state: QueueReport) -> str:

@@ -127,7 +127,7 @@ class PodAdmission:
         return priority or {}
 
     def _class_of(self, entry: Entry) -> Json | None:
-        """The PriorityClass of a Pod or a PodGroup; None where it names one that is missing."""
+        """The PriorityClass of a Pod or a PodGroup; None for one that is missing."""
         name = entry.spec.get("priorityClassName", "")
         return self._priorities.get(name, _SYSTEM_CLASSES.get(name)) if name else self._default
 

@@ -68,9 +68,9 @@ def bind_claim(
     for tries_left in reversed(range(TRIES)):
         try:
             return _try(writer, claim, pod, allocation, now)
-        except _ConflictError as conflict:
+        except _ConflictError:
             if not tries_left:
-                raise BindError(str(conflict)) from None
+                raise
         claim = read_claim(writer, claim, "after conflict")
     raise AssertionError("the last try returns or raises")
 
@@ -210,7 +210,7 @@ def status_path(claim: ResourceClaim) -> str:
     return f"{claim_path(claim)}/status"
 
 
-class _ConflictError(Exception):
+class _ConflictError(BindError):
     """The claim has changed since."""
 
 
