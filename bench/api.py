@@ -20,7 +20,7 @@ from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
 from bayplan.client.lanes import Lanes
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 from bayplan.informers.decode import Lines
 from bench.objects import Item
 
@@ -140,7 +140,7 @@ class BulkClient:
             )
         )
 
-    def _finished(self, outcome: Outcome) -> None:
+    def _finished(self, outcome: ApiOutcome) -> None:
         self._room.release()
         with self._done:
             self._pending -= 1

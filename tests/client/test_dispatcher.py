@@ -19,7 +19,7 @@ from bayplan.client import errors
 from bayplan.client.connection import Connection
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.lanes import EVENTS_IN_FLIGHT, Lanes
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 
 
 class Bench:
@@ -27,7 +27,7 @@ class Bench:
 
     def __init__(self, server: FaultServer) -> None:
         self.server = server
-        self.outcomes: Queue[tuple[str, Outcome]] = Queue()
+        self.outcomes: Queue[tuple[str, ApiOutcome]] = Queue()
         self.dispatcher: Dispatcher | None = None
 
     def start(self, connection: Connection | None = None, **settings: Any) -> Dispatcher:
@@ -45,7 +45,7 @@ class Bench:
         assert self.dispatcher
         self.dispatcher.submit(self.request(path, lane, **fields))
 
-    def outcome(self) -> tuple[str, Outcome]:
+    def outcome(self) -> tuple[str, ApiOutcome]:
         return self.outcomes.get(timeout=SOON)
 
     def error(self) -> errors.ApiError:
@@ -291,7 +291,7 @@ def test_a_callback_that_raises_costs_nobody_else(bench: Bench) -> None:
     bench.server.script = answer
     dispatcher = bench.start()
 
-    def explode(_: Outcome) -> None:
+    def explode(_: ApiOutcome) -> None:
         raise ZeroDivisionError
 
     dispatcher.submit(ApiRequest("GET", "/bad", explode))
@@ -392,7 +392,7 @@ def test_nothing_is_sent_while_that_is_not_allowed(bench: Bench) -> None:
 
 
 def test_one_that_never_started_can_be_closed(server: FaultServer) -> None:
-    ended: list[Outcome] = []
+    ended: list[ApiOutcome] = []
     dispatcher = Dispatcher(server.connection())
     dispatcher.submit(ApiRequest("GET", "/a", ended.append))
     assert dispatcher.close(1)

@@ -13,7 +13,7 @@ from tests.client.fault_server import Exchange, FaultServer, running_server
 
 from bayplan.api.kinds import QUEUE
 from bayplan.controllers.operator import Operator, _ConnectionInfo
-from bayplan.controllers.statuses import Status
+from bayplan.controllers.statuses import StatusFields
 from bayplan.controllers.watched import Written
 from bayplan.testing import make_object
 
@@ -47,10 +47,10 @@ class Controllers:
         self._handle = self.operator._handler(QUEUE)
         self.queue = make_object(QUEUE, "team").spec(namespaceSelector={}).json
 
-    async def bring(self, status: Status, event: str | None = "MODIFIED") -> None:
+    async def bring(self, status: StatusFields, event: str | None = "MODIFIED") -> None:
         await self._handle({"type": event, "object": self.queue | {"status": status}})
 
-    def statuses(self) -> dict[Written, Status]:
+    def statuses(self) -> dict[Written, StatusFields]:
         return self.operator._watched.statuses(NOW)
 
     async def write(self) -> None:

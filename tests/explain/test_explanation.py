@@ -19,12 +19,12 @@ def cluster_with(*plugins: Any, **settings: Any) -> Cluster:
     return cluster
 
 
-def explained(cluster: Cluster, pod: PodBuilder) -> dict[str, Any]:
+def explained(cluster: Cluster, pod: PodBuilder, *, details: bool = False) -> dict[str, Any]:
     """The explanation of ``pod``, which the cluster has been shown."""
     cluster.add(pod)
     core = cluster.core
     framework = core.profiles["bayplan"]
-    return explain(framework, core.placers, pod.obj())
+    return explain(framework, core.placers, pod.obj(), details=details)
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
@@ -120,3 +120,28 @@ def test_a_filter_is_asked_about_every_node_once(fits: bool) -> None:
     assert sorted(verdict["nodes"]) == ["n1", "n2"]
     assert verdict.get("best") == (["n1"] if fits else None)
     assert sorted(cluster.plugin(Counts).calls) == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "details"),
+    [
+        pytest.param(["it is Monday"], ["it is Monday"], id="sentences"),
+        pytest.param(OSError("disk"), [], id="an exception"),
+        pytest.param("it is Monday", [], id="no list"),
+    ],
+)
+def test_a_plugin_of_a_user_may_say_more_of_its_rejections(answer: Any, details: list[str]) -> None:
+    class Moody(scripted("Moody", filter=Status.unschedulable("not today"))):  # type: ignore[misc]
+        def explain_filter(self, *_: Any) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    cluster = cluster_with(Moody, bare=True)
+    verdict = explained(cluster, make_pod("p"), details=True)
+    assert verdict["details"] == details
+    assert verdict["message"] == "0/1 nodes are available: 1 not today."
+    failures = cluster.metric(
+        "bayplan_plugin_failures_total", plugin="Moody", extension_point="Filter"
+    )
+    assert bool(failures) is not bool(details)

@@ -7,7 +7,7 @@ from tests.core_harness import Cluster
 from tests.queues import pod
 
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.preemption.capacity import MemberFit, Need, amounts_of
+from bayplan.preemption.capacity import MemberFit, MemberNeed, amounts_of
 from bayplan.preemption.running_pods import RunningPods
 from bayplan.testing import PodBuilder, make_node
 
@@ -22,7 +22,7 @@ def bound(
     cluster.add(*(make_node(name).capacity(cpu="4", memory="64Gi", pods=110) for name in NODES))
     cluster.add(*(builder for builder, _ in running))
     taker = pod("taker", "x", "3").obj()
-    need = Need(taker, 1, amounts_of(taker), np.ones(len(cluster.nodes), np.bool_))
+    need = MemberNeed(taker, 1, amounts_of(taker), np.ones(len(cluster.nodes), np.bool_))
     fit = MemberFit(cluster.nodes, [need], 1, np.zeros(len(cluster.nodes), np.int64), ())
     pods = RunningPods(cluster.nodes)
     of = {builder.obj().name: queue for builder, queue in running}

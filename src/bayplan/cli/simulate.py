@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,10 +13,8 @@ from bayplan.cli.explain_text import some
 from bayplan.cli.offline import Output
 from bayplan.simulation.checks import DEFAULT_NAMESPACE
 from bayplan.simulation.offline import judged
-from bayplan.simulation.simulate import ResourceUsage, usage
+from bayplan.simulation.simulate import ResourceUsage, Result, usage
 from bayplan.simulation.simulate import simulate as simulate_pods
-
-Placement = dict[str, Any]
 
 app = typer.Typer(add_completion=False)
 
@@ -55,7 +53,7 @@ def simulate(
 
 def _print(
     console: Console,
-    placements: list[Placement],
+    placements: list[Result],
     before: list[ResourceUsage],
     after: list[ResourceUsage],
 ) -> None:
@@ -77,7 +75,7 @@ def _print(
     console.print(_usage(before, after))
 
 
-def _preemptors(placements: list[Placement]) -> dict[str, list[str]]:
+def _preemptors(placements: list[Result]) -> dict[str, list[str]]:
     """For whom each Pod would be evicted: Pods and groups."""
     preemptors: dict[str, list[str]] = {}
     for placement in placements:

@@ -31,7 +31,7 @@ from bayplan.client.connection import NO_ANSWER, Connection
 from bayplan.client.errors import ApiError, Closed, Timeout, Unauthorized
 from bayplan.client.http import answer, prepare
 from bayplan.client.lanes import LONGEST_PAUSE, Lanes, LaneStatistics
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 
 log = structlog.get_logger(__name__)
 
@@ -212,13 +212,13 @@ class Dispatcher:
         assert request is not None
         self._connection.observe_call(transfer.handle, request.method, request.path, code)
 
-    def _outcome(self, transfer: _Transfer) -> Outcome:
+    def _outcome(self, transfer: _Transfer) -> ApiOutcome:
         try:
             return answer(transfer.handle, b"".join(transfer.chunks))
         except ApiError as error:
             return error
 
-    def _release(self, transfer: _Transfer, outcome: Outcome) -> None:
+    def _release(self, transfer: _Transfer, outcome: ApiOutcome) -> None:
         request = transfer.request
         assert request is not None
         self._multi.remove_handle(transfer.handle)
@@ -228,13 +228,13 @@ class Dispatcher:
         self._idle.append(transfer)
         self._finish(request, outcome)
 
-    def _finish(self, request: ApiRequest, outcome: Outcome) -> None:
+    def _finish(self, request: ApiRequest, outcome: ApiOutcome) -> None:
         if isinstance(outcome, Unauthorized):
             self._connection.forget_credentials()
         if self._lanes.settle(request, outcome):
             self._report(request, outcome)
 
-    def _report(self, request: ApiRequest, outcome: Outcome) -> None:
+    def _report(self, request: ApiRequest, outcome: ApiOutcome) -> None:
         try:
             request.on_done(outcome)
         except Exception:

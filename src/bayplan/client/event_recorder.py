@@ -29,7 +29,7 @@ from bayplan.api.pod import Pod
 from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import AlreadyExists, ApiError, NotFound
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 
 log = structlog.get_logger(__name__)
 
@@ -209,7 +209,7 @@ class EventRecorder:
         series.unsent = False
         body = msgspec.json.encode({"series": _count(series)})
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             if isinstance(outcome, NotFound):  # Events expire; start a new series.
                 self._dispatcher.submit(self._create(series))
             else:
@@ -224,7 +224,7 @@ class EventRecorder:
         path: str,
         body: bytes,
         content_type: str,
-        done: Callable[[Outcome], None],
+        done: Callable[[ApiOutcome], None],
     ) -> ApiRequest:
         return ApiRequest(
             method,
@@ -237,7 +237,7 @@ class EventRecorder:
             max_tries=MAX_TRIES,
         )
 
-    def _sent(self, outcome: Outcome) -> None:
+    def _sent(self, outcome: ApiOutcome) -> None:
         if not isinstance(outcome, ApiError) or isinstance(outcome, AlreadyExists):
             self._statistics.sent += 1
             return

@@ -47,7 +47,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bayplan.client.errors import ApiError, Unreachable
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 from bayplan.client.retry import lookup_delay, retry_delay
 from bayplan.client.throttle import TokenBucket
 
@@ -171,7 +171,7 @@ class Lanes:
             return self.take()
         return taken
 
-    def settle(self, request: ApiRequest, outcome: Outcome) -> bool:
+    def settle(self, request: ApiRequest, outcome: ApiOutcome) -> bool:
         """End a request in flight; returns whether the outcome is final. If not, retry later."""
         self.counts.in_flight[request.lane] -= 1
         if isinstance(outcome, ApiError):

@@ -9,7 +9,7 @@ from enum import IntEnum
 from bayplan.client.connection import JSON
 from bayplan.client.errors import ApiError
 
-Outcome = bytes | ApiError
+ApiOutcome = bytes | ApiError
 """The body of the answer, or why there is none."""
 
 
@@ -42,7 +42,7 @@ class ApiRequest:
 
     method: str
     path: str
-    on_done: Callable[[Outcome], None]
+    on_done: Callable[[ApiOutcome], None]
     body: bytes | None = None
     lane: Lane = Lane.STATUS
     content_type: str = JSON

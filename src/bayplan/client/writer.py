@@ -36,7 +36,7 @@ from bayplan.client.connection import JSON, STRATEGIC_MERGE_PATCH
 from bayplan.client.dispatcher import Dispatcher
 from bayplan.client.errors import ApiError, Conflict, NotFound, Unreachable
 from bayplan.client.http import Http
-from bayplan.client.request import ApiRequest, Lane, Outcome
+from bayplan.client.request import ApiOutcome, ApiRequest, Lane
 
 Done = Callable[[ApiError | None], None]
 """Gets None on success; called on the dispatcher's thread, must be quick."""
@@ -78,7 +78,7 @@ class Writer:
             name=pod.name, namespace=pod.namespace, uid=pod.uid, node=node_name
         ).encode()
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             if not isinstance(outcome, ApiError) or _is_bound_to(outcome, node_name):
                 on_done(None)
             elif request.in_doubt or outcome.outcome_unknown or isinstance(outcome, Unreachable):
@@ -111,7 +111,7 @@ class Writer:
             on_done(None)
             return
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             with self._lock:
                 patches = self._status_patches[pod.uid]
                 patches.remove(request)
@@ -149,7 +149,7 @@ class Writer:
             {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         )
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             # A conflict means that another object has the name: ours is gone, too.
             gone = isinstance(outcome, (NotFound, Conflict))
             on_done(None if gone else _error(outcome))
@@ -185,7 +185,7 @@ class Writer:
     def patch_later(self, path: str, body: bytes, content_type: str, on_done: Done) -> None:
         """Patch the object at ``path``; the patch must be idempotent."""
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             on_done(_error(outcome))
 
         self._dispatcher.submit(
@@ -195,7 +195,7 @@ class Writer:
     def read_later(self, path: str, on_answer: Callable[[bytes | None], None]) -> None:
         """Look the object at ``path`` up; b"" where there is none, None where that is not known."""
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             if isinstance(outcome, ApiError):
                 on_answer(b"" if isinstance(outcome, NotFound) else None)
             else:
@@ -206,7 +206,7 @@ class Writer:
     def _find_out(self, pod: Pod, node_name: str, error: ApiError, on_done: Done) -> None:
         """Report success if the binding that ended in ``error`` took effect, else the error."""
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: ApiOutcome) -> None:
             bound = isinstance(outcome, bytes) and _binding_of(outcome) == (pod.uid, node_name)
             on_done(None if bound else error)
 
@@ -282,7 +282,7 @@ def _is_bound_to(error: ApiError, node_name: str) -> bool:
     return isinstance(error, Conflict) and f'already assigned to node "{node_name}"' in str(error)
 
 
-def _error(outcome: Outcome) -> ApiError | None:
+def _error(outcome: ApiOutcome) -> ApiError | None:
     return outcome if isinstance(outcome, ApiError) else None
 
 

@@ -40,7 +40,7 @@ from bayplan.client.connection import Connection
 from bayplan.client.errors import ApiError, NotFound
 from bayplan.client.http import Http
 from bayplan.client.leader import LeaderElector, LeaseLock, new_identity
-from bayplan.controllers.statuses import Status
+from bayplan.controllers.statuses import StatusFields
 from bayplan.controllers.watched import KINDS, Watched, Written
 from bayplan.telemetry.instrument import Instrument
 
@@ -270,7 +270,9 @@ class Operator:
                 await asyncio.sleep(WRITE_SECONDS)
         self._seen = None
 
-    async def _write(self, slots: asyncio.Semaphore, written: Written, status: Status) -> None:
+    async def _write(
+        self, slots: asyncio.Semaphore, written: Written, status: StatusFields
+    ) -> None:
         kind, key = written
         namespace, _, name = key.rpartition("/")
         body = msgspec.json.encode([{"op": "add", "path": "/status", "value": status}])

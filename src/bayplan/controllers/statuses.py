@@ -27,15 +27,15 @@ from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queue_tree.report import reports
 from bayplan.cache.requests import pod_requests
 
-Status = Mapping[str, object]
+StatusFields = Mapping[str, object]
 
 FINAL = ("Finished", "Failed")
 NO_FAULTS = ("Accepted", "the queue takes part")
 
 
 def pod_group_status(
-    group: PodGroup, previous: Status, pods: Collection[Pod], now: float
-) -> Status:
+    group: PodGroup, previous: StatusFields, pods: Collection[Pod], now: float
+) -> StatusFields:
     """The status of a PodGroup with these ``pods``; a ``previous`` one that is final stays.
 
     ``now``, in seconds since the epoch, is for scheduleStartTime.
@@ -68,7 +68,7 @@ def _phase(minimum: int, pods: int, counts: Mapping[str, int]) -> str:
     return "Running" if running + succeeded >= minimum else "Scheduling"
 
 
-def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> Status:
+def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> StatusFields:
     """The status of ``quota``: the sum of requests of ``pods``, for the resources of the quota."""
     used = dict.fromkeys([*(quota.spec.min or {}), *(quota.spec.max or {})], 0)
     for pod in pods:
@@ -80,14 +80,14 @@ def elastic_quota_status(quota: ElasticQuota, pods: Iterable[Pod]) -> Status:
 
 
 def queue_statuses(
-    tree: QueueTree, previous: Mapping[str, Status], now: float
-) -> dict[str, Status]:
+    tree: QueueTree, previous: Mapping[str, StatusFields], now: float
+) -> dict[str, StatusFields]:
     """By name, the status of every Queue. All amounts are sums as the scheduler has them.
 
     ``previous`` has their statuses by name; ``now`` is in seconds since the epoch.
     """
     faults = {fault.regarding.name: fault for fault in reversed(tree.faults())}
-    statuses: dict[str, Status] = {}
+    statuses: dict[str, StatusFields] = {}
     for state in reports(tree, now):
         status: dict[str, object] = {
             field: {
@@ -106,7 +106,7 @@ def queue_statuses(
     return statuses
 
 
-def _condition(fault: ObjectFault | None, previous: Status, now: float) -> dict[str, object]:
+def _condition(fault: ObjectFault | None, previous: StatusFields, now: float) -> dict[str, object]:
     reason, message = NO_FAULTS if fault is None else (fault.reason, fault.message)
     condition: dict[str, object] = {
         "type": "Ready",

@@ -30,7 +30,7 @@ from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueueListener
 from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.controllers.statuses import (
-    Status,
+    StatusFields,
     elastic_quota_status,
     pod_group_status,
     queue_statuses,
@@ -62,7 +62,7 @@ class Watched:
         self._pods: dict[str, Pod] = {}
         self._groups: dict[str, set[str]] = defaultdict(set)
         self._by_namespace: dict[str, set[str]] = defaultdict(set)
-        self._statuses: dict[Written, Status] = {}
+        self._statuses: dict[Written, StatusFields] = {}
         self._listeners: Subscribers[QueueListener] = Subscribers()
         self._tree = QueueTree(self._cache, self)
 
@@ -166,7 +166,7 @@ class Watched:
 
     # What to write
 
-    def statuses(self, now: float) -> dict[Written, Status]:
+    def statuses(self, now: float) -> dict[Written, StatusFields]:
         """The statuses that differ from the last status seen in the object."""
         self.changed = False
         wanted = dict(self._wanted(now))
@@ -176,7 +176,7 @@ class Watched:
             if status != self._statuses.get(written)
         }
 
-    def _wanted(self, now: float) -> Iterator[tuple[Written, Status]]:
+    def _wanted(self, now: float) -> Iterator[tuple[Written, StatusFields]]:
         objects = self._cache.objects
         for group in objects.all(POD_GROUP):
             pods = [self._pods[uid] for uid in self._groups.get(group.key, ())]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 from bayplan.api.quantity import Amount
 from bayplan.api.resource import CapacityRange, CapacityRequestPolicy, DeviceCapacity
-from bayplan.devices.quantity import Quantity, of_whole, quantity
+from bayplan.devices.quantity import ExactQuantity, of_whole, quantity
 
-Consumption = Mapping[str, Quantity]
+Consumption = Mapping[str, ExactQuantity]
 _MAX_INT64 = 2**63 - 1
 _NOTHING: Mapping[str, int] = {}
 _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
@@ -56,7 +56,7 @@ def suffices(
     )
 
 
-def _consumed(name: str, capacity: DeviceCapacity, requests: Mapping[str, Amount]) -> Quantity:
+def _consumed(name: str, capacity: DeviceCapacity, requests: Mapping[str, Amount]) -> ExactQuantity:
     if name not in requests:
         amount = _default(capacity)
     else:
@@ -69,14 +69,14 @@ def _consumed(name: str, capacity: DeviceCapacity, requests: Mapping[str, Amount
     return amount
 
 
-def _default(capacity: DeviceCapacity) -> Quantity:
+def _default(capacity: DeviceCapacity) -> ExactQuantity:
     policy = capacity.request_policy
     if policy is not None and policy.default is not None:
         return quantity(policy.default)
     return quantity(capacity.value)
 
 
-def _rounded(amount: Quantity, policy: CapacityRequestPolicy | None) -> Quantity:
+def _rounded(amount: ExactQuantity, policy: CapacityRequestPolicy | None) -> ExactQuantity:
     if policy is None:
         return amount
     if policy.valid_range is not None and policy.valid_range.min is not None:
@@ -85,7 +85,9 @@ def _rounded(amount: Quantity, policy: CapacityRequestPolicy | None) -> Quantity
     return next((value for value in valid if amount.nano <= value.nano), amount)
 
 
-def _rounded_to_range(amount: Quantity, valid: CapacityRange, least: Quantity) -> Quantity:
+def _rounded_to_range(
+    amount: ExactQuantity, valid: CapacityRange, least: ExactQuantity
+) -> ExactQuantity:
     if amount.nano < least.nano:
         return least
     if valid.step is None:
@@ -101,7 +103,7 @@ def _rounded_to_range(amount: Quantity, valid: CapacityRange, least: Quantity) -
     return of_whole(rounded, step.format)
 
 
-def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
+def _violates(amount: ExactQuantity, policy: CapacityRequestPolicy) -> bool:
     if policy.default is not None and amount.identical(quantity(policy.default)):
         return False
     if policy.valid_range is not None:
@@ -110,7 +112,7 @@ def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
     return bool(values) and amount.nano not in values
 
 
-def _violates_range(amount: Quantity, valid: CapacityRange) -> bool:
+def _violates_range(amount: ExactQuantity, valid: CapacityRange) -> bool:
     if valid.max is not None and amount.nano > quantity(valid.max).nano:
         return True
     if valid.step is None or valid.min is None:

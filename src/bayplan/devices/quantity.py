@@ -1,4 +1,4 @@
-"""Quantity: an exact amount, with the text form of the API server's libraries.
+"""ExactQuantity: an amount without rounding, with the text form of the API server's libraries.
 
 Capacity that a claim consumes is computed from slices and requests and written into the claim's
 status, so value and notation must both be right. Source: ``pkg/api/resource/quantity.go`` of
@@ -23,7 +23,7 @@ _PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)", re.ASCII)
 _FAST_DIGITS = {"DecimalSI": 18, "DecimalExponent": 18, "BinarySI": 15}
 
 
-class Quantity(NamedTuple):
+class ExactQuantity(NamedTuple):
     """An amount and its notation.
 
     Attributes:
@@ -46,18 +46,18 @@ class Quantity(NamedTuple):
         """Whole units, rounded away from zero."""
         return _away_from_zero(Fraction(self.nano, NANO))
 
-    def identical(self, other: Quantity) -> bool:
+    def identical(self, other: ExactQuantity) -> bool:
         """Whether Go's ``==`` holds, which looks at the notation too."""
         return self == other and self.small and other.small
 
 
-def of_whole(units: int, notation: str) -> Quantity:
+def of_whole(units: int, notation: str) -> ExactQuantity:
     """Whole units in a notation (resource.NewQuantity)."""
-    return Quantity(units * NANO, notation)
+    return ExactQuantity(units * NANO, notation)
 
 
 @lru_cache(maxsize=65536)
-def quantity(amount: Amount) -> Quantity:
+def quantity(amount: Amount) -> ExactQuantity:
     """Read an amount; raises QuantityError for what is none."""
     text = str(amount).strip()
     exact = parse(text)
@@ -74,9 +74,9 @@ def quantity(amount: Amount) -> Quantity:
         if 0 < abs(nano) < NANO:
             notation = "DecimalSI"
     if text == "0":
-        return Quantity(0, notation, text)
+        return ExactQuantity(0, notation, text)
     kept = small and _notation_is_kept(whole, fraction, notation, exponent)
-    return Quantity(nano, notation, text if kept else "", small)
+    return ExactQuantity(nano, notation, text if kept else "", small)
 
 
 def _suffix(suffix: str) -> tuple[str, int]:

@@ -33,7 +33,7 @@ from bayplan.framework.points import HasEpoch
 
 KINDS_KEPT = 64
 
-Kind = PodShape | tuple[SpecPart, SpecPart]
+PodKind = PodShape | tuple[SpecPart, SpecPart]
 _FILTER = Point.FILTER
 
 
@@ -51,7 +51,7 @@ class CopyBound(msgspec.Struct, frozen=True, eq=False):
     plugins: frozenset[str]
 
 
-def kind_of(pod: Pod) -> Kind:
+def kind_of(pod: Pod) -> PodKind:
     """Equal for Pods that have the same capacity.
 
     Pod anti-affinity, which reads labels, makes them as different as their shapes.
@@ -74,7 +74,7 @@ class CapacityCache:
     ) -> None:
         self._plugins, self._answers, self._nodes = plugins, answers, nodes
         self._static = [f for f in filters if _is_static(f, plugins)]
-        self._kept: dict[Kind, CopyBound] = {}
+        self._kept: dict[PodKind, CopyBound] = {}
         self._positions = (-1, -1)
 
     def of(self, pod: Pod) -> CopyBound:

@@ -7,8 +7,9 @@ plain data in the format of the conformance oracle. Empty keys are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -23,19 +24,12 @@ from bayplan.engine.runtime import Framework
 from bayplan.engine.search import Fit, PluginScores
 from bayplan.framework.cycle_state import CycleState, MissingStateError
 from bayplan.framework.interface import PostFilterResult
+from bayplan.framework.points import ExplainsFilter
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups.placers import Placers
 from bayplan.report.pods import cut_note, skip_note
 
 Verdict = dict[str, Any]
-
-
-@runtime_checkable
-class ExplainsFilter(Protocol):
-    """A Filter plugin with an explanation of its rejections."""
-
-    def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray) -> list[str]:
-        """Sentences for people: why the plugin rejected the nodes at ``rows``. No effects."""
 
 
 def explain(framework: Framework, placers: Placers, pod: Pod, *, details: bool = False) -> Verdict:
@@ -73,14 +67,21 @@ def _details(framework: Framework, diagnosis: Diagnosis, pod: Pod) -> list[str]:
     rejected: dict[str, list[IntArray]] = {}
     for status, rows in diagnosis.groups():
         rejected.setdefault(status.plugin, []).append(rows)
-    return [
-        line
-        for plugin in framework.plugins.filter
-        if isinstance(plugin, ExplainsFilter) and plugin.name in rejected
-        for line in plugin.explain_filter(
-            diagnosis.state, pod, np.sort(np.concatenate(rejected[plugin.name]))
-        )
-    ]
+    details: list[str] = []
+    for plugin in framework.plugins.filter:
+        if isinstance(plugin, ExplainsFilter) and plugin.name in rejected:
+            rows = np.sort(np.concatenate(rejected[plugin.name]))
+            with suppress(AttemptFault):  # it is logged
+                details += framework.plugins.ask(
+                    (list, tuple),
+                    plugin,
+                    Point.FILTER,
+                    plugin.explain_filter,
+                    diagnosis.state,
+                    pod,
+                    rows,
+                )
+    return details
 
 
 def gate_status(framework: Framework, pod: Pod) -> Status | None:

@@ -20,7 +20,7 @@ from typing import ClassVar, Never, Protocol, runtime_checkable
 
 from bayplan.api.pod import Pod
 from bayplan.api.pod_spec import PodSpec
-from bayplan.cache.node_table import BoolArray, NodeInfo, NodeTable
+from bayplan.cache.node_table import BoolArray, IntArray, NodeInfo, NodeTable
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.framework.cluster_events import EventRegistration
@@ -168,6 +168,14 @@ class BoundsCopies(Named, Protocol):
         Arrays of ``(len(nodes),)`` integers; None or nothing for no limit. Never less than could be
         placed, whatever other Pods come: ``bayplan.engine.capacity`` says what it is for.
         """
+
+
+@runtime_checkable
+class ExplainsFilter(Named, Protocol):
+    """Explains its rejections."""
+
+    def explain_filter(self, state: CycleState, pod: Pod, rows: IntArray, /) -> Sequence[str]:
+        """Sentences for people: why the plugin rejected the nodes at ``rows``. No effects."""
 
 
 @runtime_checkable
@@ -429,6 +437,7 @@ EXTRAS: Mapping[type, Point | None] = {
     MovesElsewhere: Point.PRE_FILTER,
     AdmitsGroups: Point.PRE_FILTER,
     BoundsCopies: Point.FILTER,
+    ExplainsFilter: Point.FILTER,
     HasEpoch: None,
     NormalizeScore: Point.SCORE,
     PreBindPreFlight: Point.PRE_BIND,

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import BoolArray, CodeArray, IntArray
-from bayplan.engine.capacity import Kind, kind_of
+from bayplan.engine.capacity import PodKind, kind_of
 from bayplan.engine.faults import AttemptFault
 from bayplan.engine.runtime import Framework
 from bayplan.framework.interface import Integers
@@ -33,7 +33,7 @@ class GroupCapacity:
     def __init__(self, framework: Framework, pods: Sequence[Pod]) -> None:
         self._total = len(pods)
         counts = Counter(map(kind_of, pods))
-        first: dict[Kind, Pod] = {}
+        first: dict[PodKind, Pod] = {}
         if len(counts) <= MOST_KINDS:
             for pod in pods:
                 first.setdefault(kind_of(pod), pod)

@@ -4,9 +4,9 @@ Three questions of `bayplan.preemption.shortest_prefix` are answered here, with 
 nodes. Filter plugins are not asked: they may say no where the answer is yes, never the reverse.
 
 **How many units have to go at least?** (`shortest`). `MemberFit.copies` says how often one Pod fits
-on each node, for each kind of Pod (`Need`); summed by domain, at most as many as there are Pods of
-the kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if each had
-the nodes for itself. A prefix of the units is enough where
+on each node, for each kind of Pod (`MemberNeed`); summed by domain, at most as many as there are
+Pods of the kind. This is an upper bound, and exact for Pods of one kind: kinds are counted as if
+each had the nodes for itself. A prefix of the units is enough where
 
 - in one domain as many Pods fit as the preemptor's minimum, and
 - for each ceiling (a limit, wherever its Pods are) the prefix frees at least its excess.
@@ -70,7 +70,7 @@ class Ceiling(NamedTuple):
     freed: Callable[[Pod], int]
 
 
-Placed = tuple[int, Pod]
+OnRow = tuple[int, Pod]
 """A row, and a Pod there."""
 
 
@@ -81,7 +81,7 @@ def amounts_of(pod: Pod) -> dict[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Need:
+class MemberNeed:
     """Members of a group with equal requests and equal possible nodes.
 
     Attributes:
@@ -97,7 +97,7 @@ class Need:
     rows: BoolArray
 
 
-def needs_of(request: RoomRequest) -> list[Need]:
+def needs_of(request: RoomRequest) -> list[MemberNeed]:
     """What the Pods of a preemptor need."""
     counts: Counter[tuple[SpecPart, SpecPart]] = Counter()
     examples: dict[tuple[SpecPart, SpecPart], Pod] = {}
@@ -106,7 +106,7 @@ def needs_of(request: RoomRequest) -> list[Need]:
         counts[alike] += 1
         examples[alike] = pod
     return [
-        Need(pod, counts[alike], amounts_of(pod), request.rows_for(pod))
+        MemberNeed(pod, counts[alike], amounts_of(pod), request.rows_for(pod))
         for alike, pod in examples.items()
     ]
 
@@ -127,14 +127,14 @@ class Free:
             name: offered - self.requested[name] for name, offered in self.offered.items()
         }
 
-    def take(self, placed: Iterable[Placed], sign: int = 1) -> None:
+    def take(self, placed: Iterable[OnRow], sign: int = 1) -> None:
         """Count these Pods; with a ``sign`` of -1, count them no longer."""
         for row, pod in placed:
             for name, amount in amounts_of(pod).items():
                 if name in self.columns:
                     self.columns[name][row] -= sign * amount
 
-    def is_overdrawn(self, placed: Iterable[Placed], among: Container[int]) -> bool:
+    def is_overdrawn(self, placed: Iterable[OnRow], among: Container[int]) -> bool:
         """Whether one of ``among`` is a row of ``placed`` and has less than nothing free."""
         rows = [row for row, _ in placed if row in among]
         return any(self.columns[name][row] < 0 for row in rows for name in self.columns)
@@ -158,10 +158,10 @@ class MemberFit:
     def __init__(
         self,
         nodes: NodeTable,
-        needs: Sequence[Need],
+        needs: Sequence[MemberNeed],
         minimum: int,
         domains: IntArray,
-        held: Iterable[Placed],
+        held: Iterable[OnRow],
     ) -> None:
         self.needs, self.minimum, self.domains = needs, minimum, domains
         self._inside = domains >= 0
@@ -194,9 +194,9 @@ class MemberFit:
         return fit
 
     def copies(
-        self, need: Need, free: Mapping[str, IntArray], rows: IntArray | slice = slice(None)
+        self, need: MemberNeed, free: Mapping[str, IntArray], rows: IntArray | slice = slice(None)
     ) -> IntArray:
-        """``(rows,)`` how often a Pod fits on each of ``rows``, at most `Need.count` times.
+        """``(rows,)`` how often a Pod fits on each of ``rows``, at most `MemberNeed.count` times.
 
         A node that offers nothing of a resource and will do nevertheless has it from somewhere
         else: from a driver of devices.
@@ -222,7 +222,7 @@ class _Anywhere:
         self._copies = [fit.copies(need, free.columns) for need in fit.needs]
         self._sums = [fit.sums(copies) for copies in self._copies]
 
-    def has_room(self, added: Sequence[Placed]) -> bool:
+    def has_room(self, added: Sequence[OnRow]) -> bool:
         """Whether the minimum fits beside these, too. If not, they are to be removed again."""
         fit = self._fit
         rows = np.unique(np.array([row for row, _ in added], np.intp))
@@ -309,7 +309,7 @@ class FreedCapacity:
 
     # Where members could go, and who can stay then
 
-    def fill(self, units: int) -> list[Placed]:
+    def fill(self, units: int) -> list[OnRow]:
         """The minimum of the group on rows that have room when the first ``units`` are gone.
 
         They are in the domain that most Pods fit in. Rows with room for nothing come first, then
@@ -320,7 +320,7 @@ class FreedCapacity:
         latest = np.full(len(free[PODS]), -1)
         pods = int(self._units.ends[units - 1]) if units else 0
         np.maximum.at(latest, self._units.rows[:pods], self._units.unit_of_pods()[:pods])
-        members: list[Placed] = []
+        members: list[OnRow] = []
         for need in fit.needs:
             unpaid = fit.copies(need, self._free.columns) == 0
             copies = fit.copies(need, free)
@@ -332,7 +332,7 @@ class FreedCapacity:
             members += [(row, need.pod) for row in chosen.tolist()]
         return members
 
-    def spared(self, gone: Iterable[int], members: Sequence[Placed]) -> set[int]:
+    def spared(self, gone: Iterable[int], members: Sequence[OnRow]) -> set[int]:
         """The units of ``gone`` that may stay beside ``members``, by resources alone.
 
         Where there is a choice, those that should yield last stay. Members above the minimum of a
@@ -350,7 +350,7 @@ class FreedCapacity:
         free = self._free_with(placed)
         return self._spared(gone, placed, free, _Anywhere(self._fit, free).has_room)
 
-    def _free_with(self, gone: Mapping[int, Sequence[Placed]]) -> Free:
+    def _free_with(self, gone: Mapping[int, Sequence[OnRow]]) -> Free:
         """What is free when these Pods, by unit, are gone."""
         free = deepcopy(self._free)
         for placed in gone.values():
@@ -360,9 +360,9 @@ class FreedCapacity:
     def _spared(
         self,
         gone: Iterable[int],
-        placed: Mapping[int, Sequence[Placed]],
+        placed: Mapping[int, Sequence[OnRow]],
         free: Free,
-        has_room: Callable[[Sequence[Placed]], bool],
+        has_room: Callable[[Sequence[OnRow]], bool],
     ) -> set[int]:
         """The units spared by ``has_room``; each is checked together with earlier spared ones."""
         units = self._units
@@ -410,7 +410,7 @@ class FreedCapacity:
         touching = np.unique(self._units.unit_of_pods()[used[self._units.rows]])
         return set(touching.tolist())
 
-    def _placed(self, unit: int) -> list[Placed]:
+    def _placed(self, unit: int) -> list[OnRow]:
         where = self._units.slice(unit)
         rows = self._units.rows[where].tolist()
         return list(zip(rows, self._units.pods[where], strict=True))

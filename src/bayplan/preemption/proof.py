@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.framework.room import RoomRequest
-from bayplan.preemption.capacity import FreedCapacity, Placed
+from bayplan.preemption.capacity import FreedCapacity, OnRow
 from bayplan.preemption.eviction_units import EvictionUnits
 
 PROOFS = 16
@@ -96,7 +96,7 @@ class Proof:
         self._spare(units[:middle])
         self._spare(units[middle:])
 
-    def _members(self) -> list[Placed]:
+    def _members(self) -> list[OnRow]:
         """As many as are needed: nobody is evicted for one more."""
         preemptor = self._request.preemptor
         rows = ((self._nodes.row(self.plan.get(pod.uid, "")), pod) for pod in preemptor.pods)

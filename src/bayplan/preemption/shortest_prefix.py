@@ -54,7 +54,7 @@ from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.preemption.budgets import Budgets
-from bayplan.preemption.capacity import FreedCapacity, MemberFit, Placed, needs_of
+from bayplan.preemption.capacity import FreedCapacity, MemberFit, OnRow, needs_of
 from bayplan.preemption.eviction_units import make_units
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
@@ -131,7 +131,7 @@ class ShortestPrefix:
             self._nodes, needs_of(request), preemptor.minimum, domains, self._held(preemptor)
         )
 
-    def _held(self, preemptor: Preemptor) -> Iterator[Placed]:
+    def _held(self, preemptor: Preemptor) -> Iterator[OnRow]:
         """Nominated Pods whose room is not for the preemptor."""
         own = {pod.uid for pod in preemptor.pods}
         for name in self._nominator.nominated_nodes():

@@ -26,7 +26,7 @@ from bayplan.queue.heap import Key, PodHeap
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
 
-Lane = tuple[int, int, str]
+_Lane = tuple[int, int, str]
 """Tenant, priority, namespace; these two where they matter."""
 
 
@@ -106,13 +106,13 @@ class TurnQueue:
         self._version = self._turns.version
         self._active = self._turns.active
         self._plain = PodHeap(self._key)
-        self._lanes: dict[str, tuple[Lane, QueuedPod]] = {}
+        self._lanes: dict[str, tuple[_Lane, QueuedPod]] = {}
         self._tenants: dict[int, dict[int, _Level]] = {}
 
     def _oldest_first(self, queued: QueuedPod) -> tuple[float, Any]:
         return _created(queued, 0.0), self._key(queued)
 
-    def _lane(self, queued: QueuedPod) -> tuple[Lane, Key]:
+    def _lane(self, queued: QueuedPod) -> tuple[_Lane, Key]:
         """The Pod's lane, and the order there."""
         pod = queued.pod
         tenant = self._turns.tenant(pod)

@@ -21,7 +21,7 @@ CHECK_SECONDS = 5.0
 PODS = "pods"
 NATIVE = ("cpu", "memory", "ephemeral-storage", PODS)
 
-Excess = Mapping[tuple[str, ...], float]
+ExcessByNode = Mapping[tuple[str, ...], float]
 """By node and resource: how much more is requested than there is, in cores, bytes or counts."""
 
 
@@ -40,7 +40,7 @@ class Overcommit:
         self._nodes = nodes
         self._clock = clock
         self._next = 0.0
-        self.excess: Excess = {}
+        self.excess: ExcessByNode = {}
 
     def check(self) -> None:
         """Compare all nodes, unless the last check was just now; log what begins and ends."""
@@ -56,7 +56,7 @@ class Overcommit:
             facts = dict(zip(("node", "resource"), key, strict=True))
             log.info("Node is no longer overcommitted", **facts)
 
-    def _compare(self) -> Excess:
+    def _compare(self) -> ExcessByNode:
         excess: dict[tuple[str, ...], float] = {}
         names = self._nodes.names
         for resource in (*self._nodes.resources, PODS):

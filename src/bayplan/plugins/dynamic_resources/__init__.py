@@ -47,6 +47,7 @@ from bayplan.framework.interface import (
 from bayplan.framework.points import (
     CarriesOut,
     EnqueueExtensions,
+    ExplainsFilter,
     FilterNodes,
     PostFilter,
     PreBind,
@@ -97,6 +98,7 @@ class DynamicResources(
     PreFilter,
     Selective,
     FilterNodes,
+    ExplainsFilter,
     PostFilter,
     ScoreNodes,
     Reserve,

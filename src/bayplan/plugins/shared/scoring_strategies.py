@@ -28,7 +28,7 @@ from bayplan.plugins.shared.resource_scoring import ColumnsOf, ScoredResource
 Numbers = npt.NDArray[Any]
 """Integers, or floats that are whole numbers."""
 
-Strategy = Callable[[Sequence[ScoredResource], NodeTable], Integers]
+Scorer = Callable[[Sequence[ScoredResource], NodeTable], Integers]
 """``strategy(resources, nodes)``: the score of every node, ``(n,)``."""
 
 _MAX_SHAPE_SCORE = 10
@@ -37,7 +37,7 @@ _EXACT_FLOATS = 2**53
 _EVERY_ROW = slice(None)
 
 
-def strategy(spec: ScoringStrategy) -> Strategy:
+def strategy(spec: ScoringStrategy) -> Scorer:
     """The strategy that the args name."""
     score = _score(spec)
     kept = ColumnsOf(Loads)
