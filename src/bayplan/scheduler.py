@@ -211,7 +211,9 @@ class Scheduler:
             self._apply(message)
         if waiting:
             self.pulse.step()
-        if wait or self._clock() >= self._next_timers:
+        # Each time where a group gets ready to be bound, since a Pod of it may just have gone.
+        getting_ready = self._groups.next_timer() is not None
+        if wait or getting_ready or self._clock() >= self._next_timers:
             self._run_timers()
             self._next_timers = self._clock() + TIMER_SECONDS
 
