@@ -3,6 +3,8 @@
 A PodGroup that a label names, and a group that is inferred from the owner of its Pods, follow
 `LABEL`; a PodGroup of Kubernetes follows `KUBERNETES`, which is what kube-scheduler does. All that
 queues, places or reports on groups reads these fields; nothing asks for the source of a group.
+
+The reasons: docs/decisions/0025-groups-of-every-source.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ In-tree plugins are the modules of `bayplan.plugins`, each named after its plugi
 as an installed package (entry point group ``bayplan.plugins``) or as Python files in a folder, for
 example a mounted ConfigMap. A file is imported at the start and at every reload; every `Plugin`
 subclass that it defines is a plugin, except those whose names begin with ``_``.
+
+The reasons: docs/decisions/0011-plugins-are-files.md.
 """
 
 from __future__ import annotations

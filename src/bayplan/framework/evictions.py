@@ -17,6 +17,8 @@ nothing holds the preemptor back, because no event would wake it.
 
 A new leader knows what the API server shows: that a Pod is terminating and has the condition
 DisruptionTarget (`Pod.is_preempted`). It decides again about evictions that had not been sent.
+
+The reasons: docs/decisions/0027-evictions-are-assumed.md.
 """
 
 from __future__ import annotations

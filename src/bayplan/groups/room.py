@@ -9,6 +9,8 @@ Example: nodes n1 and n2 are full, and a gang of two Pods needs one CPU each.
 gang as ever, undoes the plan, and rolls the trial back: ``{"g-0": "n1", "g-1": "n2"}``. With
 ``trial_without([a, b, c])`` the trial stays open: ``trial.keeps([c])`` puts c back, and asks each
 member on the node of c whether it fits there still.
+
+The reasons: docs/decisions/0026-one-request-for-room.md.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ import msgspec
 import structlog
 
 from bayplan.api.kinds import POD
+from bayplan.api.lists import PartialMetadata
 from bayplan.api.meta import Wire
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
@@ -62,10 +63,6 @@ class PodReader(Protocol):
         """
 
 
-class _Meta(Wire, frozen=True):
-    uid: str = ""
-
-
 class _Status(Wire, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -75,7 +72,7 @@ class _Status(Wire, frozen=True):
 class _Ended(Wire, frozen=True):
     """What is read of a Pod that has ended."""
 
-    metadata: _Meta
+    metadata: PartialMetadata
     status: _Status
 
 

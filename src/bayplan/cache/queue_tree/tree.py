@@ -3,6 +3,8 @@
 A Pod belongs to the leaf of the tree that selects its namespace and its classes (`Structure`). What
 queues use and wait for is in `bayplan.cache.kept_sums`; what each is entitled to, its *share*, in
 `bayplan.cache.queue_tree.shares`. Pods that Kueue admits belong to no queue.
+
+The reasons: docs/decisions/0021-queues-are-sums.md.
 """
 
 from __future__ import annotations
