@@ -206,7 +206,7 @@ class AttachedVolumes:
         if used[volume] == 1:
             self._rows[volume].add(row)
             if volume not in self.attached(row):
-                self._counts.add(volume.driver, row, 1)
+                self._counts[volume.driver][row] += 1
 
     def _no_longer_use(self, row: int, volume: CsiVolume) -> None:
         used = self._used[row]
@@ -215,7 +215,7 @@ class AttachedVolumes:
             _discard(self._used, row, volume)
             _discard(self._rows, volume, row)
             if volume not in self.attached(row):
-                self._counts.add(volume.driver, row, -1)
+                self._counts[volume.driver][row] -= 1
 
     # Objects
 
@@ -273,7 +273,7 @@ class AttachedVolumes:
         for volumes, sign in ((before - after, -1), (after - before, 1)):
             for volume in volumes:
                 if volume not in used:
-                    self._counts.add(volume.driver, row, sign)
+                    self._counts[volume.driver][row] += sign
         if after:
             self._attached[row] = after
         else:

@@ -84,11 +84,11 @@ class CsiNodes(Listener):
             columns.clear(row)
         if csi_node is None:
             return
-        self._facts[_KNOWN, row] = 1
-        self._facts[_LIMITED, row] = int(bool(limits(csi_node)))
+        self._facts[_KNOWN][row] = 1
+        self._facts[_LIMITED][row] = int(bool(limits(csi_node)))
         for installed in csi_node.spec.drivers:
-            self._drivers[installed.name, row] = 1
+            self._drivers[installed.name][row] = 1
         for driver, limit in limits(csi_node).items():
-            self._limits[driver, row] = limit
+            self._limits[driver][row] = limit
         for plugin in migrated_plugins(csi_node):
-            self._migrated[plugin, row] = 1
+            self._migrated[plugin][row] = 1
