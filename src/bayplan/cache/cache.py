@@ -35,6 +35,7 @@ from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import PodListener
 from bayplan.cache.groups import Groups
+from bayplan.cache.index import discard
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import KubernetesGroupMembers
@@ -314,13 +315,10 @@ class Cache:
             for listener in self._listeners:
                 listener.pod_uncounted(pod)
         row = self.nodes.row(pod.node_name)
-        if row is not None:
+        if row is None:
+            discard(self._orphans, pod.node_name, pod.uid)
+        else:
             self.nodes.remove_pod(row, self.nodes.pods[row][pod.uid])
-            return
-        orphans = self._orphans.get(pod.node_name, {})
-        orphans.pop(pod.uid, None)
-        if not orphans:
-            self._orphans.pop(pod.node_name, None)
 
     def _swap(self, old: Pod, pod: Pod) -> None:
         """Count ``pod`` in place of an ``old`` version on the same node."""

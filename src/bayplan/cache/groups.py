@@ -16,6 +16,7 @@ from bayplan.api.meta import Object
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.scheduling import PodGroup
 from bayplan.cache.counted_pods import CountedPods
+from bayplan.cache.index import discard
 from bayplan.cache.inferred_groups import JOB_SET_NAME, REPLICATED_JOB, inferred_key, owner_of
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.pod_groups import Group, label_key, of_pod_group, only_itself
@@ -130,10 +131,8 @@ class Groups:
             self._minimums.pop(key, None)
             if job is new:
                 self._jobs.setdefault(key, {})[job.name] = job
-            elif key in self._jobs:
-                self._jobs[key].pop(job.name, None)
-                if not self._jobs[key]:
-                    del self._jobs[key]
+            else:
+                discard(self._jobs, key, job.name)
 
     # Where the Pods of each group are
 

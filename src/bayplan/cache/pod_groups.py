@@ -17,6 +17,7 @@ from bayplan.api.pod import Pod, PodShape
 from bayplan.api.pod_spec import Resources
 from bayplan.api.scheduling import KubernetesPodGroup, PodGroup
 from bayplan.cache.group_policy import KUBERNETES, LABEL, GroupPolicy
+from bayplan.cache.index import discard
 from bayplan.cache.objects import ObjectStore
 from bayplan.cache.sub_groups import (
     GroupTopology,
@@ -163,12 +164,7 @@ class KubernetesGroupMembers:
 
     def remove(self, pod: Pod) -> None:
         """The Pod is gone."""
-        key = kubernetes_group_key(pod)
-        uids = self._uids.get(key) if key else None
-        if uids is not None:
-            uids.pop(pod.uid, None)
-            if not uids:
-                del self._uids[key]
+        discard(self._uids, kubernetes_group_key(pod), pod.uid)
 
     def count(self, key: str) -> int:
         """How many Pods the group has."""

@@ -25,6 +25,7 @@ from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.cache import Cache
+from bayplan.cache.index import discard
 from bayplan.cache.pod_groups import label_key
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueueListener
@@ -145,11 +146,9 @@ class Watched:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        self._by_namespace[pod.namespace].discard(uid)
+        discard(self._by_namespace, pod.namespace, uid)
         if key := label_key(pod.shape):
-            self._groups[key].discard(uid)
-            if not self._groups[key]:
-                del self._groups[key]
+            discard(self._groups, key, uid)
         self._left(uid)
         self._cache.remove(uid)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from bayplan.api.kinds import (
     PERSISTENT_VOLUME,
@@ -25,6 +24,7 @@ from bayplan.api.kinds import (
 from bayplan.api.pod import Pod, SpecPart
 from bayplan.api.pod_spec import Volume
 from bayplan.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from bayplan.cache.index import discard
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared.claims import claim_class, claim_uses, not_owner
@@ -193,9 +193,9 @@ class AttachedVolumes:
 
     def _release(self, uid: str) -> _Held:
         held = self._held.pop(uid)
-        _discard(self.broken, held.row, uid)
+        discard(self.broken, held.row, uid)
         for key in set(held.claims):
-            _discard(self._users, key, uid)
+            discard(self._users, key, uid)
         for volume in held.volumes:
             self._no_longer_use(held.row, volume)
         return held
@@ -212,8 +212,8 @@ class AttachedVolumes:
         used = self._used[row]
         used[volume] -= 1
         if not used[volume]:
-            _discard(self._used, row, volume)
-            _discard(self._rows, volume, row)
+            discard(self._used, row, volume)
+            discard(self._rows, volume, row)
             if volume not in self.attached(row):
                 self._counts[volume.driver][row] -= 1
 
@@ -223,7 +223,7 @@ class AttachedVolumes:
         self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
     ) -> None:
         if old is not None and old.spec.volume_name:
-            _discard(self._bound, old.spec.volume_name, old.key)
+            discard(self._bound, old.spec.volume_name, old.key)
         if new is not None and new.spec.volume_name:
             self._bound[new.spec.volume_name].add(new.key)
         changed = new or old
@@ -250,8 +250,8 @@ class AttachedVolumes:
         self, old: VolumeAttachment | None, new: VolumeAttachment | None
     ) -> None:
         if old is not None:
-            _discard(self._attachments, old.spec.node_name, old.name)
-            _discard(self._attached_to, _volume_name(old), old.name)
+            discard(self._attachments, old.spec.node_name, old.name)
+            discard(self._attached_to, _volume_name(old), old.name)
             self._count_node_attachments(old.spec.node_name)
         if new is not None:
             self._attachments[new.spec.node_name][new.name] = new
@@ -302,16 +302,3 @@ def inline_volume(volume: Volume) -> CsiVolume:
 
 def _volume_name(attachment: VolumeAttachment) -> str:
     return attachment.spec.source.persistent_volume_name or ""
-
-
-def _discard(index: dict[Any, Any], key: Any, member: Any) -> None:
-    """Remove ``member`` from the set or dict at ``key``, and an empty one from ``index``."""
-    members = index.get(key)
-    if members is None:
-        return
-    if isinstance(members, set):
-        members.discard(member)
-    else:
-        members.pop(member, None)
-    if not members:
-        del index[key]

@@ -24,6 +24,7 @@ from bayplan.api.storage import (
     PersistentVolumeClaim,
     VolumeNodeAffinity,
 )
+from bayplan.cache.index import discard
 from bayplan.cache.objects import ObjectStore
 from bayplan.plugins.shared import reach
 from bayplan.plugins.shared.claims import volume_class
@@ -111,10 +112,7 @@ class Volumes:
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if old is not None and (new is None or _place(old) != _place(new)):
-            names = self._names[_place(old)]
-            del names[old.name]
-            if not names:
-                del self._names[_place(old)]
+            discard(self._names, _place(old), old.name)
         if old is not None and new is None:
             self._reaches.pop(old.name, None)
         if new is not None:
