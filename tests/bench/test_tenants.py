@@ -29,7 +29,7 @@ def test_all_pods_are_placed_and_counted_for_their_tenants(
         "3 ElasticQuotas",
     ]
     assert any("QueueTurns.tried" in line for line in lines)
-    assert any("Quotas._count" in line for line in lines)
+    assert any("Quotas._leaf" in line for line in lines)
     _, fair, elastic = (world.core.world for world in worlds)
     assert [len(list(w.core.world.cache.objects.all(QUEUE))) for w in worlds] == [0, 3, 0]
     assert [len(list(w.core.world.cache.objects.all(ELASTIC_QUOTA))) for w in worlds] == [0, 0, 3]
