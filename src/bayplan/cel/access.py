@@ -115,10 +115,10 @@ def _plain_chain(base: Code, keys: tuple[Code, ...]) -> Code:
         for code in keys:
             key = code(frame)
             if type(key) is str and type(value) is Map:
-                found = value.find(key)
-                if found is MISSING:
+                entry = value.find(key)
+                if entry is MISSING:
                     raise EvaluationError(f"no such key: {key}")
-                value = found
+                value = entry
             else:
                 check_key(key)
                 value = get(value, key)

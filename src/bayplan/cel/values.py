@@ -161,8 +161,8 @@ class Map:
 
     def find(self, key: Value) -> Value:
         """The value of `key`, else the default, else `MISSING`."""
-        found = self.lookup(key)
-        return self.default if found is MISSING else found
+        value = self.lookup(key)
+        return self.default if value is MISSING else value
 
 
 def same_numbers(key: Value) -> Iterator[Value]:

@@ -118,13 +118,13 @@ def _node_selector(
 
 
 def _add_new(
-    known: list[LabelSelectorRequirement], more: Iterable[LabelSelectorRequirement]
+    merged: list[LabelSelectorRequirement], more: Iterable[LabelSelectorRequirement]
 ) -> None:
     """Add the requirements that are not there yet; the order of values makes no difference."""
     for requirement in more:
         if not any(
             (r.key, r.operator) == (requirement.key, requirement.operator)
             and set(r.values) == set(requirement.values)
-            for r in known
+            for r in merged
         ):
-            known.append(requirement)
+            merged.append(requirement)

@@ -129,10 +129,10 @@ def _bookmark(data: msgspec.Raw) -> Event:
     return Event("BOOKMARK", None, meta.resource_version, ends)
 
 
-def _version(found: Any, data: msgspec.Raw) -> str:
-    if found is not None:
+def _version(obj: Any, data: msgspec.Raw) -> str:
+    if obj is not None:
         # A Pod is flat, everything else has its metadata.
-        return str(getattr(found, "metadata", found).resource_version)
+        return str(getattr(obj, "metadata", obj).resource_version)
     try:
         return _decode_partial(data).metadata.resource_version
     except msgspec.DecodeError:

@@ -77,10 +77,10 @@ class VolumeZone(Plugin, PreFilter, UsesVolumes, FilterNodes, EnqueueExtensions)
             return SKIP
         demands: list[RequiredLabel] = []
         for name in pod.claim_names:
-            found = self._demands(pod, name)
-            if isinstance(found, Status):
-                return found
-            demands += found
+            demanded = self._demands(pod, name)
+            if isinstance(demanded, Status):
+                return demanded
+            demands += demanded
         if not demands:
             return SKIP
         state.write(self.name, _Demands(demands))

@@ -47,8 +47,8 @@ class ConfigMapCA:
         if self._clock() < self._again_at:
             return
         try:
-            found = msgspec.json.decode(self._http.get(CONFIG_MAP), type=_ConfigMap)
-            self._pem, self._problem = found.data.get(KEY, "").encode(), ""
+            config_map = msgspec.json.decode(self._http.get(CONFIG_MAP), type=_ConfigMap)
+            self._pem, self._problem = config_map.data.get(KEY, "").encode(), ""
             self._again_at = self._clock() + AGE_SECONDS
         except (ApiError, msgspec.DecodeError) as error:
             if str(error) != self._problem:

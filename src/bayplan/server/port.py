@@ -197,7 +197,7 @@ class _Exchange(BaseHTTPRequestHandler):
             return text(404, "not found")
         if self.command not in page.methods:
             return text(405, f"only {' and '.join(page.methods)}")
-        values = {key: found[-1] for key, found in parse_qs(query, keep_blank_values=True).items()}
+        values = {key: given[-1] for key, given in parse_qs(query, keep_blank_values=True).items()}
         try:
             return page.answer(PageRequest(self.command, path, values, body))
         except Exception as error:

@@ -127,9 +127,9 @@ class QueueTree(KeptSums[Structure]):
         structure = self._sums.structure
         rows = structure.rows_of(namespace, {} if obj is None else obj.labels)
         if len(rows) > 1 and obj is not None:
-            known = {f.regarding for f in self._faults if f.reason == NAMESPACE_TAKEN}
+            reported = {f.regarding for f in self._faults if f.reason == NAMESPACE_TAKEN}
             shared = structure.shared_namespaces([obj])
-            self._faults += tuple(fault for fault in shared if fault.regarding not in known)
+            self._faults += tuple(fault for fault in shared if fault.regarding not in reported)
         return rows
 
     # Limits

@@ -87,13 +87,13 @@ def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
 
 def all_matches(compiled: Any, text: str, count: int) -> list[str]:
     """The first `count` matches of a compiled pattern; all of them for a negative count."""
-    found: list[str] = []
+    matches: list[str] = []
     end_before = -1
     for match in compiled.finditer(printable(text)):
-        if count >= 0 and len(found) >= count:
+        if count >= 0 and len(matches) >= count:
             break
         if match.start() == match.end() == end_before:
             continue  # Go takes no empty match right behind another one
-        found.append(match[0])
+        matches.append(match[0])
         end_before = match.end()
-    return found
+    return matches

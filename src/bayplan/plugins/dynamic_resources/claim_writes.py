@@ -150,8 +150,8 @@ class ClaimWrites:
 
         def current() -> list[ResourceClaim] | None:
             claims = [self._tracker.claim(claim.key) for claim in mine.claims]
-            known = [claim for claim in claims if claim is not None]
-            return known if len(known) == len(claims) else None
+            present = [claim for claim in claims if claim is not None]
+            return present if len(present) == len(claims) else None
 
         handle, started, outcome = self._handle, self._handle.monotonic(), "success"
         try:

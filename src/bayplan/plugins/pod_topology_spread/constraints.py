@@ -209,14 +209,14 @@ class DefaultSelectors:
     def of(self, shape: PodShape) -> SpreadSelector:
         """The selector for Pods of ``shape``; empty where nothing selects them."""
         equal = dict(pair for labels in self._selecting(shape) for pair in labels.items())
-        owner, name = shape.owner
-        kind = _OWNERS.get(owner)
-        found = self._objects.get(kind, f"{shape.namespace}/{name}") if kind else None
-        if kind is REPLICATION_CONTROLLER and found is not None:
-            equal.update(found.spec.selector)
-        elif found is not None and found.spec.selector is not None:
+        of, name = shape.owner
+        kind = _OWNERS.get(of)
+        owner = self._objects.get(kind, f"{shape.namespace}/{name}") if kind else None
+        if kind is REPLICATION_CONTROLLER and owner is not None:
+            equal.update(owner.spec.selector)
+        elif owner is not None and owner.spec.selector is not None:
             with suppress(SelectorError):  # then the owner says nothing, as in kube-scheduler
-                return merged(equal, found.spec.selector)
+                return merged(equal, owner.spec.selector)
         return merged(equal, LabelSelector())
 
     def _selecting(self, shape: PodShape) -> Iterator[dict[str, str]]:

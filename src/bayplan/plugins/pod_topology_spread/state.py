@@ -87,12 +87,16 @@ class SpreadView:
 
     @classmethod
     def hard(
-        cls, shape: PodShape, found: list[SpreadConstraint], counters: DomainCounters, version: int
+        cls,
+        shape: PodShape,
+        constraints: list[SpreadConstraint],
+        counters: DomainCounters,
+        version: int,
     ) -> SpreadView:
         """For filtering: counts by domains of nodes that have all keys."""
-        keys = _keys(found)
-        specs = [c.domains(shape, requires=keys) for c in found]
-        pairs = zip(found, specs, strict=True)
+        keys = _keys(constraints)
+        specs = [c.domains(shape, requires=keys) for c in constraints]
+        pairs = zip(constraints, specs, strict=True)
         spreads = (Spread(c, counters.acquire(c.pods(shape), spec)) for c, spec in pairs)
         return cls(tuple(spreads), version)
 
@@ -100,7 +104,7 @@ class SpreadView:
     def soft(
         cls,
         shape: PodShape,
-        found: list[SpreadConstraint],
+        constraints: list[SpreadConstraint],
         counters: DomainCounters,
         version: int,
         strict: bool,
@@ -109,7 +113,7 @@ class SpreadView:
 
         Without ``strict`` a node that lacks a key counts as if the label were empty.
         """
-        keys = _keys(found) if strict else ()
+        keys = _keys(constraints) if strict else ()
         absent_as = None if strict else ""
 
         def spread(constraint: SpreadConstraint) -> Spread:
@@ -120,7 +124,7 @@ class SpreadView:
             spec = constraint.domains(shape, keys, absent_as)
             return Spread(constraint, counters.acquire(pods, spec), places)
 
-        return cls(tuple(map(spread, found)), version, strict)
+        return cls(tuple(map(spread, constraints)), version, strict)
 
     def release(self, counters: DomainCounters) -> None:
         """Give all counters back."""
