@@ -11,8 +11,11 @@ from bayplan.api.pod import Pod
 from bayplan.framework import QueuedPod as AnyQueuedPod
 from bayplan.framework.cluster_events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from bayplan.framework.status import Status
-from bayplan.queue import HintTable, QueuedPod, QueueSettings, QueueState, SchedulingQueue
-from bayplan.queue.policy import QueuePolicy
+from bayplan.queue.hints import HintTable
+from bayplan.queue.policy import QueuePolicy, QueueSettings
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.states import QueueState
 from bayplan.telemetry.instrument import Instrument
 from bayplan.testing import PodBuilder, make_pod
 

@@ -8,8 +8,8 @@ import pytest
 from tests.queue.support import Bench, pod
 
 from bayplan.engine.faults import PLUGIN_TIMEOUT
-from bayplan.queue import QueueState
 from bayplan.queue.holds import HOLD_SECONDS
+from bayplan.queue.states import QueueState
 from bayplan.testing import PodBuilder
 
 WHY = 'running Filter plugin "Endless": has not returned for 30 s'

@@ -25,8 +25,10 @@ from bayplan.framework.cluster_events import (
     Resource,
 )
 from bayplan.framework.status import Status
-from bayplan.queue import HintTable, QueueSettings, QueueState, SchedulingQueue
-from bayplan.queue.policy import QueuePolicy
+from bayplan.queue.hints import HintTable
+from bayplan.queue.policy import QueuePolicy, QueueSettings
+from bayplan.queue.scheduling_queue import SchedulingQueue
+from bayplan.queue.states import QueueState
 from bayplan.queue.update_events import UNSCHEDULABLE_TIMEOUT
 from bayplan.testing import PodBuilder
 

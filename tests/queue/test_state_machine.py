@@ -15,7 +15,8 @@ from tests.properties import length
 from tests.queue.support import NODE_ADD, NODE_LABEL, POD_DELETE, Bench, on, pod
 
 from bayplan.framework.cluster_events import ClusterEvent, Hint
-from bayplan.queue import QueuedPod, QueueState
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.states import QueueState
 from bayplan.queue.update_events import FORCE_ACTIVATE
 
 EVENTS = [NODE_ADD, NODE_LABEL, POD_DELETE]
