@@ -250,7 +250,7 @@ class Cluster:
         """A token of that ServiceAccount."""
         return self.kubectl("create", "token", account, "--duration=8h", namespace=namespace)
 
-    def kubectl(self, *arguments: str, namespace: str = "") -> str:
+    def kubectl(self, *arguments: str, namespace: str = "", stdin: str | None = None) -> str:
         """Run kubectl as the admin and return what it prints.
 
         Raises:
@@ -259,6 +259,7 @@ class Cluster:
         where = [f"--namespace={namespace}"] if namespace else []
         run = subprocess.run(
             [program("kubectl"), f"--kubeconfig={self.plane.kubeconfig}", *where, *arguments],
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -266,6 +267,11 @@ class Cluster:
         if run.returncode:
             raise RuntimeError(run.stderr.strip())
         return run.stdout.strip()
+
+    def put(self, *objects: Json, namespace: str = "") -> None:
+        """Make or change objects, in the namespace of the Pods unless another one is given."""
+        several = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self.kubectl("apply", "-f", "-", namespace=namespace or self.namespace, stdin=several)
 
     def apply(self, path: Path) -> None:
         """Apply a kustomization; or a file, or all in a folder, in the namespace of the Pods."""

@@ -5,7 +5,7 @@ Each worker of pytest-xdist has a control plane of its own (``-n auto --dist loa
 
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from e2e.cluster import NAME, Bayplan, Cluster
 from e2e.provider import ControlPlane, provide
 from e2e.provider.choose import chosen
 from e2e.provider.programs import OTHER_KUBE_SCHEDULER, is_reference
+from e2e.proxy import Proxy
 
 FIRST = (
     *("test_faults_under_load.py", "test_tenants.py", "test_faults.py", "test_groups.py"),
@@ -193,3 +194,10 @@ def own(breakable: Cluster) -> Iterator[Cluster]:
     """A cluster that the test may break; it is mended afterwards."""
     yield breakable
     breakable.mend()
+
+
+@pytest.fixture
+def proxy(own: Cluster) -> Iterator[Proxy]:
+    """The way to the API server of `own`, which a test may cut."""
+    with closing(Proxy(own.kubeconfig)) as made:
+        yield made

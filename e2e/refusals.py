@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import yaml
-
 from e2e.cluster import SOON, Cluster
 from e2e.provider import wait_until
 
@@ -35,9 +33,7 @@ def refuse_bindings(cluster: Cluster, expression: str, pod: str = "g-1", node: s
             ("ValidatingAdmissionPolicyBinding", binding),
         )
     ]
-    path = cluster.plane.folder / "refusal.yaml"
-    path.write_text(yaml.safe_dump_all(objects))
-    cluster.kubectl("apply", "-f", str(path))
+    cluster.put(*objects)
     wait_until(lambda: _is_refused(cluster, pod, node), SOON, "the policy")
 
 

@@ -78,9 +78,7 @@ def create(cluster: Cluster, kind: str, name: str, **spec: object) -> None:
     version = "bayplan.dev/v1alpha1" if kind == "Queue" else "scheduling.x-k8s.io/v1alpha1"
     metadata = {"name": name}
     document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-    path = cluster.plane.folder / f"{kind}-{name}.yaml"
-    path.write_text(yaml.safe_dump(document))
-    cluster.apply(path)
+    cluster.put(document)
 
 
 def wait_status(cluster: Cluster, kind: str, name: str, **wanted: object) -> Json:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -18,12 +18,6 @@ from e2e.provider.choose import chosen
 from e2e.proxy import Proxy
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def proxy(own: Cluster) -> Iterator[Proxy]:
-    with closing(Proxy(own.kubeconfig)) as made:
-        yield made
 
 
 def not_ready(bayplan: Bayplan) -> str:

@@ -14,7 +14,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -212,12 +212,6 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def load(own: Cluster) -> Load:
     return Load(own)
-
-
-@pytest.fixture
-def proxy(own: Cluster) -> Iterator[Proxy]:
-    with closing(Proxy(own.kubeconfig)) as made:
-        yield made
 
 
 def bindings_asked_for(cluster: Cluster) -> int:

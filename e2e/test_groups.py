@@ -38,7 +38,6 @@ def bayplan(
 
 def create_group(cluster: Cluster, name: str, minimum: int, **annotations: str) -> None:
     """Make a PodGroup; ``annotations`` of bayplan.dev, with underscores."""
-    path = cluster.plane.folder / f"group-{name}.yaml"
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -50,8 +49,7 @@ def create_group(cluster: Cluster, name: str, minimum: int, **annotations: str) 
         },
         "spec": {"minMember": minimum},
     }
-    path.write_text(yaml.safe_dump(group))
-    cluster.apply(path)
+    cluster.put(group)
 
 
 def members(group: str, number: int, first: int = 0, sub_group: str = "") -> list[Json]:
@@ -359,7 +357,7 @@ def indexed_job(name: str, parallelism: int) -> Json:
 
 
 def test_an_indexed_job_is_a_group_where_groups_are_inferred(
-    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+    cluster: Cluster, start: Callable[..., Bayplan]
 ) -> None:
     args = {"inferGroups": ["JobSet", "LeaderWorkerSet", "Job"]}
     profile = {
@@ -370,8 +368,7 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
     bayplan = start(cluster.config(profiles=[profile]))
     cluster.nodes(NodeSpec("g1", cpu="4"))
     for name, parallelism in (("fits", 3), ("big", 4)):
-        (tmp_path / "job.yaml").write_text(yaml.safe_dump(indexed_job(name, parallelism)))
-        cluster.apply(tmp_path / "job.yaml")
+        cluster.put(indexed_job(name, parallelism))
         if name == "fits":
             wait_note(cluster, "fits", "Bound: 3 Pods, of which 3 are needed", kind="Job")
     wait_note(cluster, "big", no_room(cluster, 1, 4), kind="Job")
@@ -390,11 +387,10 @@ def test_an_indexed_job_is_a_group_where_groups_are_inferred(
 
 
 def test_what_a_dead_leader_bound_of_a_group_without_room_for_the_rest_is_given_up(
-    cluster: Cluster, start: Callable[..., Bayplan], tmp_path: Path
+    cluster: Cluster, start: Callable[..., Bayplan]
 ) -> None:
     cluster.nodes(NodeSpec("g1", cpu="2"))
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(indexed_job("part", 3)))
-    cluster.apply(tmp_path / "job.yaml")
+    cluster.put(indexed_job("part", 3))
     wait_until(lambda: len(cluster.pods()) == 3, SOON, "the Pods of the Job")
     before = sorted(cluster.pods())
     for name in before[:2]:

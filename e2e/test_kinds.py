@@ -56,24 +56,16 @@ def block(language: str, about: str) -> str:
 
 
 @pytest.fixture
-def granted(cluster: Cluster, tmp_path: Path) -> Iterator[None]:
+def granted(cluster: Cluster) -> Iterator[None]:
     """The rule of the guide, bound to bayplan's ServiceAccount; no CRD is left behind."""
     role = yaml.safe_load(block("yaml", "name: bayplan-maintenances"))
-    path = tmp_path / "role.yaml"
-    path.write_text(yaml.safe_dump(role))
     name = role["metadata"]["name"]
-    cluster.kubectl("apply", "-f", str(path))
+    cluster.put(role)
     account = f"--serviceaccount={SYSTEM}:{NAME}"
     cluster.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", account)
     yield
     cluster.kubectl("delete", "clusterrole,clusterrolebinding", name)
     cluster.kubectl("delete", "crd", "maintenances.example.com", "--ignore-not-found")
-
-
-def apply(cluster: Cluster, folder: Path, document: object) -> None:
-    path = folder / "object.yaml"
-    path.write_text(yaml.safe_dump(document))
-    cluster.kubectl("apply", "-f", str(path))
 
 
 @pytest.mark.usefixtures("granted")
@@ -96,9 +88,9 @@ def test_a_crd_is_taken_up_when_it_appears_and_forgotten_when_it_goes(
     cluster.wait_bound("before")
 
     # The CRD is installed, and an object made.
-    apply(cluster, tmp_path, CRD)
+    cluster.put(CRD)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "maintenances.example.com")
-    apply(cluster, tmp_path, MAINTENANCE)
+    cluster.put(MAINTENANCE)
     seen = {"kind": "Maintenance", "event": "events"}
     wait_until(
         lambda: bayplan.metric("bayplan_informer_events_total", **seen) > 0,

@@ -9,7 +9,7 @@ import pytest
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
 from e2e.test_groups import LABEL, create_group
-from e2e.test_tenants import CRDS, PROFILE, apply
+from e2e.test_tenants import CRDS, PROFILE
 
 pytestmark = pytest.mark.e2e
 
@@ -47,7 +47,7 @@ TOPOLOGIES: Json = {
 @pytest.fixture
 def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan]:
     """A scheduler with groups and Queues; a Queue for all namespaces that lets nothing in."""
-    apply(cluster, TOPOLOGIES)
+    cluster.put(TOPOLOGIES)
     name = f"crd/{TOPOLOGIES['metadata']['name']}"
     cluster.kubectl("apply", *CRDS)
     cluster.kubectl("wait", "--for=condition=Established", *CRDS, "--timeout=300s")
@@ -55,7 +55,7 @@ def bayplan(cluster: Cluster, start: Callable[..., Bayplan]) -> Iterator[Bayplan
     spec = {"namespaceSelector": {}, "limit": {"cpu": 0}}
     meta = {"name": "none"}
     document = {"apiVersion": "bayplan.dev/v1alpha1", "kind": "Queue", "metadata": meta}
-    apply(cluster, {**document, "spec": spec})
+    cluster.put({**document, "spec": spec})
     yield start(cluster.config(profiles=[PROFILE]))
     cluster.kubectl("delete", "podgroups", "--all", namespace=cluster.namespace)
     cluster.kubectl("delete", "queues", "--all")
@@ -122,7 +122,7 @@ def test_a_gang_that_is_admitted_starts_together_in_a_domain_of_a_topology(
     levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]
     meta = {"name": "e2e"}
     topology = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Topology", "metadata": meta}
-    apply(cluster, {**topology, "spec": {"levels": levels}})
+    cluster.put({**topology, "spec": {"levels": levels}})
     rooms = {"b1-r1": 2, "b1-r2": 1, "b2-r3": 1, "b2-r4": 1}
     for rack, size in rooms.items():
         labels = {"block": rack[:2], "rack": rack}

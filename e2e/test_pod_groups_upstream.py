@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-import yaml
 
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
@@ -47,7 +46,6 @@ def bayplan(workload_cluster: Cluster, request: pytest.FixtureRequest) -> Iterat
 
 def create_gang(cluster: Cluster, name: str, minimum: int, level: str = "") -> None:
     """Make a PodGroup with the policy gang, in one domain of the node label ``level``."""
-    path = cluster.plane.folder / f"gang-{name}.yaml"
     group: Json = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
@@ -56,8 +54,7 @@ def create_gang(cluster: Cluster, name: str, minimum: int, level: str = "") -> N
     }
     if level:
         group["spec"]["schedulingConstraints"] = {"topology": [{"key": level}]}
-    path.write_text(yaml.safe_dump(group))
-    cluster.apply(path)
+    cluster.put(group)
 
 
 def members(group: str, number: int) -> list[Json]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
 from e2e.provider import NodeSpec, wait_until
@@ -47,8 +46,7 @@ def namespaces(shared: Cluster) -> Iterator[list[Json]]:
 @pytest.fixture
 def tenants(cluster: Cluster, namespaces: list[Json]) -> Iterator[Cluster]:
     """The teams' namespaces with their labels; no Queue, group or Pod is left behind."""
-    for one in namespaces:
-        apply(cluster, one)
+    cluster.put(*namespaces)
     for name in TEAMS:
         wait_until(lambda name=name: has_account(cluster, name), SOON, "a ServiceAccount")  # type: ignore[misc]
     yield cluster
@@ -70,20 +68,13 @@ def has_account(cluster: Cluster, namespace: str) -> bool:
     return "serviceaccount/default" in found
 
 
-def apply(cluster: Cluster, obj: Json, namespace: str = "") -> None:
-    """Make or change an object."""
-    path = cluster.plane.folder / f"{obj['kind']}-{obj['metadata']['name']}.yaml"
-    path.write_text(yaml.safe_dump(obj))
-    cluster.kubectl("apply", "-f", str(path), namespace=namespace)
-
-
 def queue(cluster: Cluster, name: str, team: str = "", **spec: Any) -> None:
     """Make or change a Queue."""
     if team:
         spec["namespaceSelector"] = {"matchLabels": {"team": team}}
     meta = {"name": name}
     document = {"apiVersion": "bayplan.dev/v1alpha1", "kind": "Queue", "metadata": meta}
-    apply(cluster, {**document, "spec": spec})
+    cluster.put({**document, "spec": spec})
 
 
 def deploy(cluster: Cluster, namespace: str, replicas: int, cpu: str = "1") -> None:
@@ -98,13 +89,14 @@ def deploy(cluster: Cluster, namespace: str, replicas: int, cpu: str = "1") -> N
     del spec["template"]["spec"]["terminationGracePeriodSeconds"]  # type: ignore[index]
     meta = {"name": "main"}
     document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
-    apply(cluster, document, namespace)
+    cluster.put(document, namespace=namespace)
 
 
 def gang(cluster: Cluster, namespace: str, number: int) -> None:
     """A PodGroup of so many Pods of one CPU, which need each other."""
     group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-    apply(cluster, {**group, "metadata": {"name": "g"}, "spec": {"minMember": number}}, namespace)
+    rest = {"metadata": {"name": "g"}, "spec": {"minMember": number}}
+    cluster.put(group | rest, namespace=namespace)
     create(
         cluster, namespace, *(pod(f"g-{i}", OTHER, {LABEL: "g"}, cpu="1") for i in range(number))
     )
