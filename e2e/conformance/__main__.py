@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with its oracle")
     parser.add_argument("--quotas", action="store_true", help="clusters with ElasticQuotas")
     parser.add_argument("--groups", action="store_true", help="clusters with PodGroups")
+    parser.add_argument("--composites", action="store_true", help="with CompositePodGroups")
     parser.add_argument("--simulate", action="store_true", help="compare simulate as well")
     parser.add_argument("--shrink", action="store_true", help="shrink and keep what fails")
     parser.add_argument(
@@ -53,7 +54,8 @@ def main() -> int:
         size,
         asked.quotas,
         asked.groups,
-        asked.simulate or asked.groups,
+        asked.composites,
+        asked.simulate or asked.groups or asked.composites,
         reach_only=asked.reach,
         shrink=asked.shrink,
     )

@@ -18,6 +18,7 @@ from e2e.conformance.generator import (
     Case,
     Size,
     generate,
+    generate_with_composites,
     generate_with_groups,
     generate_with_quotas,
 )
@@ -38,12 +39,13 @@ class Plan:
     """What a run does with each seed.
 
     With ``quotas``, to a cluster for CapacityScheduling; with ``groups``, to one with PodGroups of
-    Kubernetes.
+    Kubernetes; with ``composites``, to one with CompositePodGroups as well.
     """
 
     size: Size
     quotas: bool = False
     groups: bool = False
+    composites: bool = False
     simulate: bool = False
     reach_only: bool = False
     shrink: bool = False
@@ -100,6 +102,8 @@ class Run:
         make = generate_with_quotas if self._plan.quotas else generate
         if self._plan.groups:
             make = generate_with_groups
+        if self._plan.composites:
+            make = generate_with_composites
         case = make(seed, self._plan.size)
         cluster, config = write_case(case, self._folder)
         complaints = self._oracle.ask("validate", cluster, config, gates=case.gates)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,10 @@ func (c *cluster) admit() {
 	c.admitClaims()
 	c.storeDevices()
 	for _, podGroup := range list[*schedulingv1beta1.PodGroup](c, "PodGroup") {
-		c.admitGroupPriority(podGroup)
+		c.admitGroupPriority(podGroup.Spec.PriorityClassName, &podGroup.Spec.Priority)
+	}
+	for _, group := range list[*schedulingv1alpha3.CompositePodGroup](c, "CompositePodGroup") {
+		c.admitGroupPriority(group.Spec.PriorityClassName, &group.Spec.Priority)
 	}
 	for _, pod := range list[*v1.Pod](c, "Pod") {
 		c.admitRuntimeClass(pod)
@@ -166,14 +170,14 @@ func (c *cluster) admitPriority(pod *v1.Pod) {
 	}
 }
 
-// admitGroupPriority gives a PodGroup its priority, as its Pods get theirs.
-func (c *cluster) admitGroupPriority(podGroup *schedulingv1beta1.PodGroup) {
-	class := c.priorityClass(podGroup.Spec.PriorityClassName)
+// admitGroupPriority gives a group its priority, as its Pods get theirs.
+func (c *cluster) admitGroupPriority(className string, priority **int32) {
+	class := c.priorityClass(className)
 	if class == nil {
 		class = &schedulingv1.PriorityClass{}
 	}
-	if podGroup.Spec.Priority == nil {
-		podGroup.Spec.Priority = ptr.To(class.Value)
+	if *priority == nil {
+		*priority = ptr.To(class.Value)
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -23,7 +25,9 @@ import (
 )
 
 // groupGates are the feature gates that a request may switch on.
-var groupGates = []string{string(features.GenericWorkload), string(features.TopologyAwareWorkloadScheduling)}
+var groupGates = []string{
+	string(features.GenericWorkload), string(features.TopologyAwareWorkloadScheduling), string(features.CompositePodGroup),
+}
 
 // setGates switches on these gates, and off those that it leaves out.
 func setGates(on []string) error {
@@ -43,28 +47,33 @@ func groupKeyOf(pod *v1.Pod) string {
 	return pod.Namespace + "/" + *group.PodGroupName
 }
 
-// groupOutcome is what becomes of a PodGroup: its condition as "status reason: message", and whom it evicts.
+// groupOutcome is what becomes of a PodGroup, or of a CompositePodGroup with its PodGroups: the condition of each by
+// its name, as "status reason: message", and whom it evicts.
 type groupOutcome struct {
-	Name      string   `json:"name"`
-	Condition string   `json:"condition,omitempty"`
-	Victims   []string `json:"victims,omitempty"`
+	Name       string            `json:"name"`
+	Condition  string            `json:"condition,omitempty"`
+	Conditions map[string]string `json:"conditions,omitempty"`
+	Victims    []string          `json:"victims,omitempty"`
 }
 
-// entitiesOf puts a PodGroup in the place of its first Pod.
+// entitiesOf puts a PodGroup, or the CompositePodGroup at the root of it, in the place of its first Pod.
 func (t *trial) entitiesOf(line []*framework.QueuedPodInfo) []framework.QueuedEntityInfo {
 	var entities []framework.QueuedEntityInfo
 	groups := map[string]*framework.QueuedPodGroupInfo{}
 	for _, info := range line {
-		key := groupKeyOf(info.Pod)
-		podGroup := t.podGroup(key)
-		if podGroup == nil {
+		root := t.rootOf(t.podGroup(groupKeyOf(info.Pod)))
+		if root == nil {
 			entities = append(entities, info)
 			continue
 		}
-		entity := groups[key]
+		entity := groups[root.GetKey()]
 		if entity == nil {
-			entity = newEntity(podGroup, info)
-			groups[key] = entity
+			entity = &framework.QueuedPodGroupInfo{
+				PodGroupInfo:   root,
+				QueueingParams: framework.QueueingParams{Timestamp: info.Timestamp},
+				QueuedPodInfos: map[fwk.EntityKey][]*framework.QueuedPodInfo{},
+			}
+			groups[root.GetKey()] = entity
 			entities = append(entities, entity)
 		}
 		entity.AddPod(info)
@@ -72,14 +81,46 @@ func (t *trial) entitiesOf(line []*framework.QueuedPodInfo) []framework.QueuedEn
 	return entities
 }
 
-func newEntity(podGroup *schedulingv1beta1.PodGroup, first *framework.QueuedPodInfo) *framework.QueuedPodGroupInfo {
-	return &framework.QueuedPodGroupInfo{
-		PodGroupInfo: &framework.PodGroupInfo{
-			Namespace: podGroup.Namespace, Name: podGroup.Name, Type: fwk.PodGroupKeyType, PodGroup: podGroup,
-		},
-		QueueingParams: framework.QueueingParams{Timestamp: first.Timestamp},
-		QueuedPodInfos: map[fwk.EntityKey][]*framework.QueuedPodInfo{},
+// rootOf is the tree that the PodGroup is in; nil where a group above it is missing.
+func (t *trial) rootOf(podGroup *schedulingv1beta1.PodGroup) *framework.PodGroupInfo {
+	if podGroup == nil {
+		return nil
 	}
+	parent := podGroup.Spec.ParentCompositePodGroupName
+	if parent == nil || !utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup) {
+		return leafOf(podGroup)
+	}
+	for depth := 0; ; depth++ {
+		above := t.composite(podGroup.Namespace, *parent)
+		if above == nil || depth > schedulingv1alpha3.WorkloadMaxTreeDepth {
+			return nil
+		}
+		if parent = above.Spec.ParentCompositePodGroupName; parent == nil {
+			return t.treeOf(above)
+		}
+	}
+}
+
+func leafOf(podGroup *schedulingv1beta1.PodGroup) *framework.PodGroupInfo {
+	return &framework.PodGroupInfo{Namespace: podGroup.Namespace, Name: podGroup.Name, Type: fwk.PodGroupKeyType, PodGroup: podGroup}
+}
+
+func (t *trial) treeOf(group *schedulingv1alpha3.CompositePodGroup) *framework.PodGroupInfo {
+	tree := &framework.PodGroupInfo{Namespace: group.Namespace, Name: group.Name, Type: fwk.CompositePodGroupKeyType, CompositePodGroup: group}
+	isParent := func(namespace string, parent *string) bool {
+		return namespace == group.Namespace && parent != nil && *parent == group.Name
+	}
+	for _, child := range list[*schedulingv1beta1.PodGroup](t.cluster, "PodGroup") {
+		if isParent(child.Namespace, child.Spec.ParentCompositePodGroupName) {
+			tree.Children = append(tree.Children, leafOf(child))
+		}
+	}
+	for _, child := range list[*schedulingv1alpha3.CompositePodGroup](t.cluster, "CompositePodGroup") {
+		if isParent(child.Namespace, child.Spec.ParentCompositePodGroupName) {
+			tree.Children = append(tree.Children, t.treeOf(child))
+		}
+	}
+	return tree
 }
 
 func (t *trial) podGroup(key string) *schedulingv1beta1.PodGroup {
@@ -89,6 +130,43 @@ func (t *trial) podGroup(key string) *schedulingv1beta1.PodGroup {
 		}
 	}
 	return nil
+}
+
+func (t *trial) composite(namespace, name string) *schedulingv1alpha3.CompositePodGroup {
+	for _, group := range list[*schedulingv1alpha3.CompositePodGroup](t.cluster, "CompositePodGroup") {
+		if group.Namespace == namespace && group.Name == name {
+			return group
+		}
+	}
+	return nil
+}
+
+// leaves are the PodGroups of a tree in the order in which they are tried.
+func leaves(tree *framework.PodGroupInfo) []*framework.PodGroupInfo {
+	if tree.CompositePodGroup == nil {
+		return []*framework.PodGroupInfo{tree}
+	}
+	var found []*framework.PodGroupInfo
+	for _, child := range tree.GetChildGroups() {
+		found = append(found, leaves(child)...)
+	}
+	return found
+}
+
+// members are the Pods of the entity in the order in which they are tried.
+func members(entity *framework.QueuedPodGroupInfo) []*framework.QueuedPodInfo {
+	var infos []*framework.QueuedPodInfo
+	for _, leaf := range leaves(entity.PodGroupInfo) {
+		infos = append(infos, entity.QueuedPodInfos[fwk.PodGroupKey(leaf.Namespace, leaf.Name)]...)
+	}
+	return infos
+}
+
+func uidOf(tree *framework.PodGroupInfo) types.UID {
+	if tree.CompositePodGroup != nil {
+		return tree.CompositePodGroup.UID
+	}
+	return tree.PodGroup.UID
 }
 
 // groupCycle records what the scheduler's own cycle of a PodGroup decides. It stands where Pods are chosen nodes
@@ -102,6 +180,9 @@ type groupCycle struct {
 	chosen  []*v1.Pod
 	mu      sync.Mutex
 	victims []string
+	// reserved are the Pods that count on nodes at the moment, settled those that did when the last one of them came.
+	reserved, settled map[types.UID]bool
+	order             []types.UID
 }
 
 // watchVictims writes down whom the profile's preemption evicts, and keeps it from happening.
@@ -141,6 +222,39 @@ func (f *atPermit) RunPlacementScorePlugins(ctx context.Context, state fwk.PodGr
 	return scores, status
 }
 
+func (f *atPermit) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	status := f.Framework.RunReservePluginsReserve(ctx, state, pod, node)
+	if status.IsSuccess() {
+		f.cycle.reserved[pod.UID] = true
+		f.cycle.settled = maps.Clone(f.cycle.reserved)
+	}
+	return status
+}
+
+func (f *atPermit) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	delete(f.cycle.reserved, pod.UID)
+	f.Framework.RunReservePluginsUnreserve(ctx, state, pod, node)
+}
+
+// RunPodGroupPostFilterPlugins repairs what preemption for a CompositePodGroup is tried with: it has the Pods of groups
+// that failed as well, and the groups in the order of a Go map.
+func (f *atPermit) RunPodGroupPostFilterPlugins(ctx context.Context, state *framework.CycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	repaired := func(ctx context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
+		assignments, status := schedule(ctx)
+		if group.GetCompositePodGroup() != nil {
+			assigned := slices.DeleteFunc(assignments.ProposedAssignments, func(one fwk.ProposedAssignment) bool {
+				return !f.cycle.settled[one.GetPod().UID]
+			})
+			slices.SortFunc(assigned, func(a, b fwk.ProposedAssignment) int {
+				return slices.Index(f.cycle.order, a.GetPod().UID) - slices.Index(f.cycle.order, b.GetPod().UID)
+			})
+			assignments.ProposedAssignments = assigned
+		}
+		return assignments, status
+	}
+	return f.Framework.RunPodGroupPostFilterPlugins(ctx, state, group, repaired)
+}
+
 func (f *atPermit) RunPermitPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) (map[string]time.Duration, *fwk.Status) {
 	placed := f.cycle.placed[pod.UID]
 	placed.Node, placed.Best = &node, f.cycle.best[pod.UID][node]
@@ -150,11 +264,14 @@ func (f *atPermit) RunPermitPlugins(_ context.Context, _ fwk.CycleState, pod *v1
 
 // placeGroup runs the scheduler's cycle for the group, and has the Pods that got nodes count on them.
 func (t *trial) placeGroup(entity *framework.QueuedPodGroupInfo) ([]*placement, error) {
-	cycle := &groupCycle{trial: t, uid: entity.PodGroup.UID, placed: map[types.UID]*placement{}, best: map[types.UID]map[string][]string{}}
+	cycle := &groupCycle{
+		trial: t, uid: uidOf(entity.PodGroupInfo), placed: map[types.UID]*placement{}, best: map[types.UID]map[string][]string{},
+		reserved: map[types.UID]bool{},
+	}
 	var result []*placement
 	var pods []*v1.Pod
 	held := false
-	entity.ForEachPodInfo(func(info *framework.QueuedPodInfo) bool {
+	for _, info := range members(entity) {
 		placed := &placement{Pod: keyOf(info.Pod)}
 		if info.Pod.DeletionTimestamp != nil {
 			placed.Message = fmt.Sprintf("skip schedule deleting pod: %s", placed.Pod)
@@ -163,8 +280,8 @@ func (t *trial) placeGroup(entity *framework.QueuedPodGroupInfo) ([]*placement, 
 		cycle.placed[info.Pod.UID] = placed
 		result = append(result, placed)
 		pods = append(pods, info.Pod)
-		return true
-	})
+		cycle.order = append(cycle.order, info.Pod.UID)
+	}
 	if held {
 		return result, nil
 	}
@@ -230,7 +347,12 @@ func (c *groupCycle) run(entity *framework.QueuedPodGroupInfo) *groupOutcome {
 	}
 	c.client.ClearActions()
 	made.ScheduleOne(c.ctx)
-	outcome := &groupOutcome{Name: keyOf(entity.PodGroup), Condition: c.condition()}
+	outcome := &groupOutcome{Name: entity.Namespace + "/" + entity.Name}
+	if entity.CompositePodGroup == nil {
+		outcome.Condition = c.conditions()[outcome.Name]
+	} else {
+		outcome.Conditions = c.conditions()
+	}
 	c.awaitVictims(outcome)
 	return outcome
 }
@@ -272,9 +394,9 @@ func (c *groupCycle) bestNodes(profile framework.Framework, state fwk.CycleState
 	return v.Best
 }
 
-// condition is what the cycle has written on the PodGroup last.
-func (c *groupCycle) condition() string {
-	said := ""
+// conditions are what the cycle has written on PodGroups last, by their names.
+func (c *groupCycle) conditions() map[string]string {
+	said := map[string]string{}
 	for _, action := range c.client.Actions() {
 		patch, ok := action.(clienttesting.PatchAction)
 		if !ok || action.GetResource().Resource != "podgroups" {
@@ -285,7 +407,8 @@ func (c *groupCycle) condition() string {
 		}
 		must(json.Unmarshal(patch.GetPatch(), &body))
 		for _, condition := range body.Status.Conditions {
-			said = fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message)
+			key := patch.GetNamespace() + "/" + patch.GetName()
+			said[key] = fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message)
 		}
 	}
 	return said

@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,7 @@ var kinds = map[string]kind{
 	"DeviceClass":           {&resourcev1.DeviceClass{}, false},
 	"DeviceTaintRule":       {&resourcev1.DeviceTaintRule{}, false},
 	"PodGroup":              {&schedulingv1beta1.PodGroup{}, true},
+	"CompositePodGroup":     {&schedulingv1alpha3.CompositePodGroup{}, true},
 }
 
 // cluster holds the objects of one file by kind, in the order of the file, and says what was left out.

@@ -70,7 +70,7 @@ func run(args []string) error {
 	flags.StringVar(&asked.Cluster, "f", "", "cluster file: YAML documents or a JSON list")
 	flags.StringVar(&asked.Config, "config", "", "KubeSchedulerConfiguration file")
 	flags.StringVar(&asked.Pod, "pod", "", "namespace/name of the only Pod to explain")
-	flags.StringVar(&asked.Gates, "gates", "", "feature gates to switch on: GenericWorkload,TopologyAwareWorkloadScheduling")
+	flags.StringVar(&asked.Gates, "gates", "", "feature gates to switch on: GenericWorkload,TopologyAwareWorkloadScheduling,CompositePodGroup")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ from e2e.conformance.generator.claims import ClaimMaker
 from e2e.conformance.generator.configs import make_config
 from e2e.conformance.generator.devices import DeviceMaker
 from e2e.conformance.generator.dice import Dice
-from e2e.conformance.generator.groups import add_groups
+from e2e.conformance.generator.groups import add_composites, add_groups
 from e2e.conformance.generator.nodes import add_nodes
 from e2e.conformance.generator.pods import PodMaker
 from e2e.conformance.generator.quotas import CONFIG, QuotaMaker
@@ -21,7 +21,14 @@ from e2e.conformance.generator.storage import StorageMaker
 from e2e.conformance.generator.workloads import add_workloads
 from e2e.conformance.generator.world import World
 
-__all__ = ["Case", "Size", "generate", "generate_with_groups", "generate_with_quotas"]
+__all__ = [
+    "Case",
+    "Size",
+    "generate",
+    "generate_with_composites",
+    "generate_with_groups",
+    "generate_with_quotas",
+]
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,15 @@ def generate_with_groups(seed: int, size: Size) -> Case:
     add_groups(Dice(seed), case.items)
     gates = ["GenericWorkload", *["TopologyAwareWorkloadScheduling"] * (seed % 3 > 0)]
     return Case(f"groups-{seed}", case.items, case.config, ",".join(gates))
+
+
+def generate_with_composites(seed: int, size: Size) -> Case:
+    """The cluster of this seed and size, with PodGroups, most of them in CompositePodGroups."""
+    case, dice = generate(seed, size), Dice(seed)
+    add_groups(dice, case.items)
+    add_composites(dice, case.items)
+    gates = "GenericWorkload,TopologyAwareWorkloadScheduling,CompositePodGroup"
+    return Case(f"composites-{seed}", case.items, case.config, gates)
 
 
 def generate_with_quotas(seed: int, size: Size) -> Case:

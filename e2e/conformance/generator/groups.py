@@ -1,4 +1,7 @@
-"""PodGroups of Kubernetes: Pods that are alike in what a group needs are put into one."""
+"""PodGroups of Kubernetes: Pods that are alike in what a group needs are put into one.
+
+CompositePodGroups likewise: PodGroups that are alike are put into trees of them.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,104 @@ def add_groups(dice: Dice, items: list[dict[str, Any]]) -> None:
                 members = _together(members, level, labels)
             _add_group(dice, items, name, namespace, priority, members, level, lost)
             begin, number = end, number + 1
+
+
+def add_composites(dice: Dice, items: list[dict[str, Any]]) -> None:
+    """Put PodGroups of one namespace and priority into trees of up to four levels."""
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    labels = {i["metadata"]["name"]: i["metadata"]["labels"] for i in items if i["kind"] == "Node"}
+    running: dict[str, set[str]] = defaultdict(set)
+    schedulers: dict[str, str] = {}
+    for pod in items:
+        group = pod["spec"].get("schedulingGroup") if pod["kind"] == "Pod" else None
+        if group is not None:
+            schedulers[group["podGroupName"]] = pod["spec"].get("schedulerName", "")
+            running[group["podGroupName"]] |= {pod["spec"].get("nodeName", "")} - {""}
+    lost = {node for nodes in running.values() for node in nodes} - labels.keys()
+    for item in items:
+        if item["kind"] == "PodGroup" and dice.chance(0.85):
+            name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+            priority = item["spec"].get("priorityClassName", "")
+            alike[namespace, schedulers.get(name, ""), priority].append(item)
+    number = 0
+    for (namespace, _, priority), groups in sorted(alike.items()):
+        while groups:
+            leaves = [groups.pop() for _ in range(min(dice.randint(1, 6), len(groups)))]
+            tree = _tree(dice, number, leaves)
+            number += len(tree)
+            for composite, children in tree:
+                below = _leaves_below(composite, tree)
+                on_nodes = set().union(*(running[leaf] for leaf in below))
+                composite["metadata"]["namespace"] = namespace
+                composite["spec"] |= _composite_spec(dice, len(children), on_nodes, labels)
+                if priority:
+                    composite["spec"]["priorityClassName"] = priority
+                if dice.chance(0.2) and lost.isdisjoint(on_nodes):
+                    composite["spec"]["disruptionMode"] = {"all": {}}
+            # Sometimes one of them is still to be created.
+            missing = dice.randrange(len(tree)) if dice.chance(0.06) else None
+            items += [one for index, (one, _) in enumerate(tree) if index != missing]
+
+
+_Tree = list[tuple[dict[str, Any], list[dict[str, Any]]]]
+
+
+def _tree(dice: Dice, number: int, leaves: list[dict[str, Any]]) -> _Tree:
+    """Up to five CompositePodGroups over these PodGroups, each with its children; the root first."""
+    kind = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup"}
+    tree: _Tree = []
+    depths: list[int] = []
+    for index in range(dice.choice((1, 1, 2, 3, 5))):
+        name = f"composite-{number + index:03}"
+        metadata: dict[str, Any] = {"name": name, "uid": f"uid-{name}", "generation": 1}
+        if dice.chance(0.7):
+            metadata["creationTimestamp"] = dice.moment(2)
+        composite = {**kind, "metadata": metadata, "spec": dict[str, Any]()}
+        depth = 1
+        if tree:
+            above = dice.choice([i for i, depth in enumerate(depths) if depth < 3])
+            depth = depths[above] + 1
+            _put_below(tree[above], composite)
+        tree.append((composite, []))
+        depths.append(depth)
+    for leaf in leaves:
+        if dice.chance(0.7):
+            leaf["metadata"]["creationTimestamp"] = dice.moment(2)
+        _put_below(dice.choice(tree), leaf)
+    return tree
+
+
+def _put_below(
+    parent: tuple[dict[str, Any], list[dict[str, Any]]], child: dict[str, Any]
+) -> None:
+    composite, children = parent
+    child["spec"]["parentCompositePodGroupName"] = composite["metadata"]["name"]
+    children.append(child)
+
+
+def _leaves_below(composite: dict[str, Any], tree: _Tree) -> list[str]:
+    """The names of the PodGroups below a CompositePodGroup."""
+    children = next(children for one, children in tree if one is composite)
+    names = []
+    for child in children:
+        leaf = child["kind"] == "PodGroup"
+        names += [child["metadata"]["name"]] if leaf else _leaves_below(child, tree)
+    return names
+
+
+def _composite_spec(
+    dice: Dice, children: int, on_nodes: set[str], labels: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """A policy, and mostly a level of which the Pods with nodes are in one domain."""
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    if dice.chance(0.6):
+        most = max(children, 1) + dice.chance(0.1)
+        spec = {"schedulingPolicy": {"gang": {"minGroupCount": dice.randint(1, most)}}}
+    if dice.chance(0.5):
+        level = dice.choice(LEVELS)
+        if len({labels.get(node, {}).get(level) for node in on_nodes}) < 2 or dice.chance(0.1):
+            spec["schedulingConstraints"] = {"topology": [{"key": level}]}
+    return spec
 
 
 def _may_be_in_a_group(pod: dict[str, Any]) -> bool:
