@@ -21,7 +21,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
+.PHONY: help venv run test lint docs types unit coverage properties judges e2e load conformance conformance-quota conformance-groups conformance-composites conformance-devices conformance-cel build-controlplane bench bench-page bench-core soak wheel try-wheel sbom lock clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -90,6 +90,9 @@ conformance-quota: $(READY) ## decisions under ElasticQuotas on N=500 random clu
 
 conformance-groups: $(READY) ## PodGroups of Kubernetes on N=200 random clusters from SEED=1 against kube-scheduler's own cycle
 	$(BIN)/python -m e2e.conformance --groups --nodes 3-25 --pods 5-40 --clusters $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
+
+conformance-composites: $(READY) ## CompositePodGroups on N=200 random clusters from SEED=1 against kube-scheduler's own cycle
+	$(BIN)/python -m e2e.conformance --composites --nodes 3-60 --pods 5-90 --clusters $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 conformance-devices: $(READY) ## devices for N=5000 random claims from SEED=1 against kube-scheduler's allocator
 	$(BIN)/python -m e2e.allocations --number $(or $(N),5000) --seed $(or $(SEED),1) $(ARGS)

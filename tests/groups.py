@@ -7,15 +7,15 @@ group in its own way, and is a parameter of a test by `every_source`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from tests.core_harness import Cluster
 from tests.owners import make_job, pods_of_job
 
-from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
-from bayplan.api.scheduling import KubernetesPodGroup, PodGroup
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP, POD_GROUP
+from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup, PodGroup
 from bayplan.cache.pod_groups import POD_GROUP_LABEL
 from bayplan.cache.sub_groups import (
     PREFERRED_TOPOLOGY,
@@ -26,8 +26,10 @@ from bayplan.cache.sub_groups import (
 from bayplan.framework.interface import Plugin
 from bayplan.testing import Builder, Json, NodeBuilder, PodBuilder, make_node, make_object, make_pod
 
+T = TypeVar("T")
+
 GATE = "GenericWorkload=true"
-GATES = f"{GATE},TopologyAwareWorkloadScheduling=true"
+GATES = f"{GATE},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
 
 def groups_profile(**args: Any) -> Json:
@@ -58,6 +60,7 @@ def cluster_of_all(*plugins: type[Plugin]) -> Cluster:
     """A cluster whose scheduler places groups of all sources; evicted Pods stay."""
     cluster = _cluster(plugins, groups_profile(inferGroups=["Job"]), GATES)
     cluster.writer.on_deleted = None
+    cluster.add(*Composite.roots())
     return cluster
 
 
@@ -99,6 +102,20 @@ def kubernetes_group(name: str, **spec: Any) -> Builder[KubernetesPodGroup]:
     """A PodGroup of Kubernetes; ``spec`` in the words of the API."""
     group = make_object(KUBERNETES_POD_GROUP, name).uid(f"uid-of-{name}")
     return group.meta(generation=1).spec(**spec)
+
+
+def composite(
+    name: str, minimum: int = 0, parent: str = "", **spec: Any
+) -> Builder[CompositePodGroup]:
+    """A CompositePodGroup: a gang of so many groups, or with 0 basic."""
+    policy = {"gang": {"minGroupCount": minimum}} if minimum else {"basic": {}}
+    group = make_object(COMPOSITE_POD_GROUP, name).uid(f"uid-of-composite-{name}")
+    return below(group.meta(generation=1).spec(schedulingPolicy=policy, **spec), parent)
+
+
+def below(group: Builder[T], parent: str) -> Builder[T]:
+    """The group with that CompositePodGroup as its parent; as it is where there is none."""
+    return group.spec(parentCompositePodGroupName=parent) if parent else group
 
 
 def members(
@@ -241,6 +258,24 @@ class Kubernetes(Source):
         return conditions(cluster)[-1] == ("g", "True", "Scheduled", "")
 
 
+class Composite(Kubernetes):
+    """PodGroups of Kubernetes, each below two CompositePodGroups."""
+
+    name = "composite"
+
+    @staticmethod
+    def roots() -> list[Builder[CompositePodGroup]]:
+        """What the groups g and h are below: two CompositePodGroups for each priority."""
+        trees = [(f"{name}-{priority}", priority) for name in "gh" for priority in range(6)]
+        roots = [composite(f"root-of-{tree}", 1, priority=priority) for tree, priority in trees]
+        return [*roots, *(composite(f"over-{tree}", parent=f"root-of-{tree}") for tree, _ in trees)]
+
+    def group(
+        self, minimum: int, rack: str = "", priority: int = 0, name: str = "g"
+    ) -> Builder[object]:
+        return below(super().group(minimum, rack, priority, name), f"over-{name}-{priority}")
+
+
 class Inferred(Source):
     """Groups without an object of their own: the Pods of an indexed Job."""
 
@@ -260,5 +295,5 @@ class Inferred(Source):
         return pods_of_job(job, range(first, first + number), cpu)
 
 
-SOURCES = [Label(), Kubernetes(), Inferred()]
+SOURCES = [Label(), Kubernetes(), Composite(), Inferred()]
 every_source = pytest.mark.parametrize("source", SOURCES, ids=str)

@@ -12,9 +12,9 @@ from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.groups import Groups
+from bayplan.cache.kubernetes_groups import KubernetesGroups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from bayplan.engine.what_if import WhatIf
@@ -100,7 +100,7 @@ def make_handle(
         nodes=nodes,
         objects=objects,
         groups=Groups(objects, {}),
-        members=KubernetesGroupMembers({}),
+        kubernetes_groups=KubernetesGroups(ObjectStore(), {}),
         counters=counters if counters is not None else DomainCounters(nodes, objects),
         nominator=nominator,
         waiting=WaitingPods(lambda: 0.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core_harness import Cluster
-from tests.groups import GATES
+from tests.groups import GATES, Composite
 
 from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.queues import Queue
@@ -57,6 +57,7 @@ def cluster_of_tenants() -> Cluster:
     profile["pluginConfig"].append({"name": "Coscheduling", "args": {"inferGroups": ["Job"]}})
     cluster = Cluster(profiles=[profile], feature_gates=GATES)
     cluster.writer.on_deleted = None
+    cluster.add(*Composite.roots())
     return cluster
 
 

@@ -194,7 +194,7 @@ def test_fewer_units_than_the_bound_says_are_never_enough(data: Any) -> None:
     useful = np.ones(len(running), np.bool_)
     budgets = Budgets(cluster.cache.objects)
     cache = cluster.cache
-    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
+    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.kubernetes_groups)
     units = make_units(running, classes, useful, gangs, budgets)
     domains = np.zeros(len(cluster.nodes), np.int64)
     fit = MemberFit(cluster.nodes, needs_of(request), world.wanted, domains, ())

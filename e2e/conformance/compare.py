@@ -6,6 +6,7 @@ of a status means nothing; where kube-scheduler would choose at random, any of i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ Verdict = dict[str, Any]
 _NO_STATE = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 _SPREAD = "cannot determine domain for already scheduled pods: "
 """How the error begins of a group whose Pods are not in one domain. They come from a Go map."""
+_REPEATED = re.compile(r"(, pod group preemption: .*?)\1+$")
+"""What PodGroupPostFilter says of a CompositePodGroup: several of its groups share one status, and
+kube-scheduler appends the text to it once for each of them."""
 _FAULTS = "preemption: [running "
 """How a message of PostFilter begins that lists the errors of several nodes."""
 
@@ -192,6 +196,11 @@ def _alike(what: str, expected: Any, actual: Any) -> bool:
     if what == "message":
         return _says_the_same(expected or "", actual or "")
     if what == "podGroup" and expected and actual:
-        same = _says_the_same(expected.get("condition", ""), actual.get("condition", ""))
-        return same and {**expected, "condition": ""} == {**actual, "condition": ""}
+        theirs, ours = dict(expected), dict(actual)
+        said = {"": theirs.pop("condition", ""), **theirs.pop("conditions", {})}
+        told = {"": ours.pop("condition", ""), **ours.pop("conditions", {})}
+        same = said.keys() == told.keys() and all(
+            _says_the_same(_REPEATED.sub(r"\1", said[name]), told[name]) for name in said
+        )
+        return same and theirs == ours
     return False

@@ -164,12 +164,12 @@ class GroupCycle:
         self, entry: QueuedGroup, framework: Framework, decision: GroupDecision, started: float
     ) -> Bindings:
         """The bindings of the Pods with nodes; all others are tried again, or wait for these."""
-        flight = _Flight(entry, framework, decision, started)
-        barrier = None
-        if decision.together:
-            barrier = Barrier(len(decision.placed), self._clock() + self._patience(entry))
-            self._flights[barrier] = flight
-        bindings = self._bindings(flight, barrier)
+        barriers: dict[str, Barrier] = {}
+        for unit in decision.units():
+            barrier = Barrier(len(unit), self._clock() + self._patience(entry))
+            self._flights[barrier] = _Flight(entry, framework, decision, started)
+            barriers |= dict.fromkeys((one.member.pod.uid for one in unit), barrier)
+        bindings = self._bindings(entry, decision, started, barriers)
         if entry.plugin.policy.collects is Collects.ALWAYS:
             self._queue.group_placed(entry)
         return bindings
@@ -178,20 +178,27 @@ class GroupCycle:
         group = entry.group
         return (group and group.timeout) or entry.plugin.timeout
 
-    def _bindings(self, flight: _Flight, barrier: Barrier | None) -> Bindings:
-        placed = flight.decision.placed
-        popped = self._queue.pop_members(flight.entry, [one.member.pod.uid for one in placed])
-        counts = flight.entry.plugin.policy.collects is Collects.UNTIL_BEGUN
+    def _bindings(
+        self,
+        entry: QueuedGroup,
+        decision: GroupDecision,
+        started_at: float,
+        barriers: Mapping[str, Barrier],
+    ) -> Bindings:
+        placed = decision.placed
+        popped = self._queue.pop_members(entry, [one.member.pod.uid for one in placed])
+        counts = entry.plugin.policy.collects is Collects.UNTIL_BEGUN
         started = []
         for queued, one in zip(popped, placed, strict=True):
             queued.attempts += counts
             member, placement = one.member, one.placement
             binding = Binding(
-                member.pod, member.framework, member.state, member.waits, started=flight.started
+                member.pod, member.framework, member.state, member.waits, started=started_at
             )
             binding.evaluated, binding.feasible = placement.evaluated, placement.feasible
-            binding.barrier = barrier
-            flight.bindings[member.pod.uid] = binding
+            binding.barrier = barriers.get(member.pod.uid)
+            if binding.barrier is not None:
+                self._flights[binding.barrier].bindings[member.pod.uid] = binding
             started.append((queued, binding))
         return started
 

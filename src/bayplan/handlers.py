@@ -9,7 +9,8 @@ Answers to kube-scheduler's ``pkg/scheduler/eventhandlers.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from bayplan.api.kinds import Kind
 from bayplan.api.meta import Object
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
+from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.binding.waiting import WaitingPods
 from bayplan.cache.cache import Cache
 from bayplan.framework.cluster_events import Action, ClusterEvent
@@ -58,10 +60,10 @@ class Handlers:
             if pod.node_name or (name in previous) == (name in profiles):
                 continue
             if name in profiles:
-                self._cache.members.add(pod)
+                self._cache.kubernetes_groups.add(pod)
                 self._queue.add(pod)
             else:
-                self._cache.members.remove(pod)
+                self._cache.kubernetes_groups.remove(pod)
                 self._queue.delete(pod)
 
     def apply(self, message: WatchMessage) -> None:
@@ -124,7 +126,7 @@ class Handlers:
             return
         self.pods[key] = pod
         if pod.pod_group and (pod.node_name or pod.spec.scheduler_name in self._profiles):
-            self._cache.members.add(pod)
+            self._cache.kubernetes_groups.add(pod)
         if pod.node_name:
             self._set_assigned(old, pod)
         elif pod.spec.scheduler_name in self._profiles:
@@ -162,7 +164,7 @@ class Handlers:
             return
         del self.pods[key]
         if pod.pod_group:
-            self._cache.members.remove(pod)
+            self._cache.kubernetes_groups.remove(pod)
         if pod.node_name:
             if self.conflicts is not None:
                 self.conflicts.pod_left(pod, self._profiles)
@@ -204,16 +206,30 @@ class Handlers:
     # Everything else
 
     def _set_object(self, kind: Kind[T], obj: T) -> None:
-        if _unchanged(self._cache.objects.get(kind, obj.key), obj):
+        known = self._cache.objects.get(kind, obj.key)
+        if _unchanged(known, obj):
             return
-        old = self._cache.objects.set(kind, obj)
+        with self._regrouping(known, obj):
+            old = self._cache.objects.set(kind, obj)
         event = _event(kind, Action.ADD if old is None else Action.UPDATE_OTHER)
         self._move(event, old, obj)
 
     def _remove_object(self, kind: Kind[T], key: str) -> None:
-        old = self._cache.objects.remove(kind, key)
+        with self._regrouping(self._cache.objects.get(kind, key), None):
+            old = self._cache.objects.remove(kind, key)
         if old is not None:
             self._move(_event(kind, Action.DELETE), old, None)
+
+    @contextmanager
+    def _regrouping(self, old: Object | None, new: Object | None) -> Iterator[None]:
+        """Within it an object changes; Pods in the queue may belong to another group then."""
+        if not isinstance(old or new, KubernetesPodGroup):
+            yield
+            return
+        groups = [obj if isinstance(obj, KubernetesPodGroup) else None for obj in (old, new)]
+        pods = self._queue.ungroup(self._cache.kubernetes_groups.moved_by(*groups))
+        yield
+        self._queue.regroup(pods)
 
 
 @lru_cache

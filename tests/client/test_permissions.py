@@ -6,10 +6,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from tests.client.permissions import ELECTION, Permissions, cluster_wide
 
 from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
     ELASTIC_QUOTA,
     JOB,
     JOB_SET,
@@ -20,6 +22,7 @@ from bayplan.api.kinds import (
     PRIORITY_CLASS,
     QUEUE,
     TOPOLOGY,
+    Kind,
 )
 from bayplan.config import (
     default_configuration,
@@ -59,19 +62,26 @@ def test_the_role_in_the_namespace_is_what_leader_election_asks_for() -> None:
 def test_the_default_configuration_watches_no_kind_of_others() -> None:
     registry = Registry()
     config = resolve_config(default_configuration("bayplan"), registry.known)
-    others = {POD_GROUP, QUEUE, KUBERNETES_POD_GROUP, TOPOLOGY} | OF_PLUGINS
+    others = {POD_GROUP, QUEUE, KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP, TOPOLOGY} | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 
 def test_the_configuration_of_deploy_watches_pod_groups_and_queues_too() -> None:
     registry = Registry()
     config = load_config(BASE / "config.yaml", registry.known)
-    others = {KUBERNETES_POD_GROUP} | OF_PLUGINS
+    others = {KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP} | OF_PLUGINS
     assert set(registry.kinds(config)) == set(KINDS.values()) - others
 
 
-def test_with_generic_workload_the_pod_groups_of_kubernetes_are_watched_too() -> None:
+ALONE, ALL = "GenericWorkload=true", "TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+
+
+@pytest.mark.parametrize(
+    ("flags", "others"), [([ALONE], {COMPOSITE_POD_GROUP}), ([ALONE, ALL], set())], ids=str
+)
+def test_the_groups_of_kubernetes_are_watched_with_their_gates(
+    flags: list[str], others: set[Kind[Any]]
+) -> None:
     registry = Registry()
-    gates = parse_feature_gates(["GenericWorkload=true"])
-    config = load_config(BASE / "config.yaml", registry.known, gates)
-    assert set(registry.kinds(config)) == set(KINDS.values()) - OF_PLUGINS
+    config = load_config(BASE / "config.yaml", registry.known, parse_feature_gates(flags))
+    assert set(registry.kinds(config)) == set(KINDS.values()) - OF_PLUGINS - others

@@ -94,7 +94,7 @@ def test_all_alpha_spares_gates_that_were_set_themselves() -> None:
     given = "AllAlpha=true,GenericWorkload=true,WorkloadWithJob=false"
     gates = parse_feature_gates([given, *fixed_off])
     assert gates.on("TopologyAwareWorkloadScheduling")
-    assert not gates.on("CompositePodGroup")
+    assert gates.on("CompositePodGroup")
 
 
 def test_the_metric_tells_value_and_stage() -> None:

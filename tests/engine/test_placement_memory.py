@@ -40,9 +40,9 @@ def tries() -> Iterator[list[str]]:
     names: list[str] = []
     on = PlacementSearch._on
 
-    def noted(self: Any, placement: Any) -> Any:
+    def noted(self: Any, node: Any, state: Any, placement: Any) -> Any:
         names.append(placement.name)
-        return on(self, placement)
+        return on(self, node, state, placement)
 
     with patch.object(PlacementSearch, "_on", noted):
         yield names
@@ -53,8 +53,8 @@ def test_tries_keep_no_rows() -> None:
     kept: list[int] = []
     on = PlacementSearch._on
 
-    def noted(self: Any, placement: Any) -> Any:
-        done = on(self, placement)
+    def noted(self: Any, node: Any, state: Any, placement: Any) -> Any:
+        done = on(self, node, state, placement)
         kept.extend(len(p.placement.fit.feasible) + len(p.placement.best) for p in done.placed)
         return done
 

@@ -49,7 +49,7 @@ def units_of(
     cluster.add(*(pod_group(name, minMember=n) for name, n in (minimum or {}).items()))
     cluster.add(*groups)
     cache = cluster.cache
-    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.members)
+    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.kubernetes_groups)
     return make_units(
         running,
         np.array([given.get(one.name, 0) for one in running.pods], np.int64),

@@ -27,7 +27,7 @@ def test_a_group_whose_pods_are_gone_leaves_nothing_behind() -> None:
         cluster.nodes,
         cluster.world.cache.objects,
         cluster.world.cache.groups,
-        cluster.cache.members,
+        cluster.cache.kubernetes_groups,
     )
     gangs.refresh()
     assert gangs._running == {"default/g": {"a": 2, "b": 1}}
@@ -46,7 +46,8 @@ def test_who_is_one_victim_changes_with_pods_of_the_group_on_any_node() -> None:
     cluster.add(gang("g", 2, disruptionMode={"all": {}}))
     one, two = gang_members("g", 2)
     cluster.add(*nodes(2), one.node("n0"))
-    gangs = Gangs(cluster.nodes, cluster.cache.objects, cluster.cache.groups, cluster.cache.members)
+    cache = cluster.cache
+    gangs = Gangs(cluster.nodes, cache.objects, cache.groups, cache.kubernetes_groups)
     gangs.refresh()
     before = gangs.version
     cluster.add(two.node("n1"))

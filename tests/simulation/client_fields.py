@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "src" / "bayplan" / "simulation" / "fields.json"
 CRDS = ("podgroups", "elasticquotas", "queues")
 ROOTS = {
+    "CompositePodGroup": client.V1alpha3CompositePodGroup,
     "CSIDriver": client.V1CSIDriver,
     "CSINode": client.V1CSINode,
     "CSIStorageCapacity": client.V1CSIStorageCapacity,

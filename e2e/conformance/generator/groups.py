@@ -6,6 +6,7 @@ CompositePodGroups likewise: PodGroups that are alike are put into trees of them
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from e2e.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE
@@ -59,6 +60,7 @@ def add_composites(dice: Dice, items: list[dict[str, Any]]) -> None:
             name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
             priority = item["spec"].get("priorityClassName", "")
             alike[namespace, schedulers.get(name, ""), priority].append(item)
+    _start_apart(items)
     number = 0
     for (namespace, _, priority), groups in sorted(alike.items()):
         while groups:
@@ -79,11 +81,27 @@ def add_composites(dice: Dice, items: list[dict[str, Any]]) -> None:
             items += [one for index, (one, _) in enumerate(tree) if index != missing]
 
 
+def _start_apart(items: list[dict[str, Any]]) -> None:
+    """No two Pods have started in one second: kube-scheduler's order of such victims is not stable.
+
+    Whom preemption for a group spares depends on it, and a large tree has many of them.
+    """
+    taken: set[str] = set()
+    for pod in items:
+        start = pod.get("status", {}).get("startTime") if pod["kind"] == "Pod" else None
+        while start in taken:
+            later = datetime.fromisoformat(start) + timedelta(seconds=1)
+            start = later.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if start is not None:
+            taken.add(start)
+            pod["status"]["startTime"] = start
+
+
 _Tree = list[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 def _tree(dice: Dice, number: int, leaves: list[dict[str, Any]]) -> _Tree:
-    """Up to five CompositePodGroups over these PodGroups, each with its children; the root first."""
+    """Up to five CompositePodGroups over these PodGroups, each with its children: root first."""
     kind = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup"}
     tree: _Tree = []
     depths: list[int] = []
@@ -107,9 +125,7 @@ def _tree(dice: Dice, number: int, leaves: list[dict[str, Any]]) -> _Tree:
     return tree
 
 
-def _put_below(
-    parent: tuple[dict[str, Any], list[dict[str, Any]]], child: dict[str, Any]
-) -> None:
+def _put_below(parent: tuple[dict[str, Any], list[dict[str, Any]]], child: dict[str, Any]) -> None:
     composite, children = parent
     child["spec"]["parentCompositePodGroupName"] = composite["metadata"]["name"]
     children.append(child)
@@ -118,7 +134,7 @@ def _put_below(
 def _leaves_below(composite: dict[str, Any], tree: _Tree) -> list[str]:
     """The names of the PodGroups below a CompositePodGroup."""
     children = next(children for one, children in tree if one is composite)
-    names = []
+    names: list[str] = []
     for child in children:
         leaf = child["kind"] == "PodGroup"
         names += [child["metadata"]["name"]] if leaf else _leaves_below(child, tree)
@@ -133,7 +149,7 @@ def _composite_spec(
     if dice.chance(0.6):
         most = max(children, 1) + dice.chance(0.1)
         spec = {"schedulingPolicy": {"gang": {"minGroupCount": dice.randint(1, most)}}}
-    if dice.chance(0.5):
+    if dice.chance(0.4):
         level = dice.choice(LEVELS)
         if len({labels.get(node, {}).get(level) for node in on_nodes}) < 2 or dice.chance(0.1):
             spec["schedulingConstraints"] = {"topology": [{"key": level}]}

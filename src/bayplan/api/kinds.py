@@ -48,6 +48,7 @@ class Kind(Generic[T_co]):
             off). Then the scheduler starts without it, and takes it up when it appears.
         field_selector: which objects are watched; all when empty.
         resource: what cluster events, and so kube-scheduler's metrics, call it.
+        gate: the feature gate without which it is not watched; none when empty.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Kind(Generic[T_co]):
     optional: bool = False
     field_selector: str = ""
     resource: str = ""
+    gate: str = ""
     _root: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -77,13 +79,15 @@ class Kind(Generic[T_co]):
         namespaced: bool,
         optional: bool = False,
         name: str = "",
+        gate: str = "",
     ) -> Kind[T]:
         """A kind whose objects are decoded to ``type_``, a subclass of `bayplan.api.meta.Object`.
 
         Its name is that of the type unless ``name`` says otherwise.
         """
         decode = null_is_absent(msgspec.json.Decoder(type_).decode)
-        return Kind(name or type_.__name__, api_version, plural, namespaced, decode, optional)
+        name = name or type_.__name__
+        return Kind(name, api_version, plural, namespaced, decode, optional, gate=gate)
 
     @staticmethod
     def generic(
@@ -225,6 +229,14 @@ KUBERNETES_POD_GROUP = Kind.of(
     namespaced=True,
     optional=True,
     name="PodGroup",
+)
+COMPOSITE_POD_GROUP = Kind.of(
+    scheduling.CompositePodGroup,
+    "scheduling.k8s.io/v1alpha3",
+    "compositepodgroups",
+    namespaced=True,
+    optional=True,
+    gate="CompositePodGroup",
 )
 TOPOLOGY = Kind.of(
     topology.Topology, "kueue.x-k8s.io/v1beta1", "topologies", namespaced=False, optional=True

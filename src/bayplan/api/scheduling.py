@@ -1,13 +1,17 @@
 """PodGroups and ElasticQuotas: of scheduling.x-k8s.io/v1alpha1, and PodGroups of Kubernetes itself.
 
 `PodGroup` is what the plugin Coscheduling reads. `KubernetesPodGroup`, of
-scheduling.k8s.io/v1beta1, is what GangScheduling reads.
+scheduling.k8s.io/v1beta1, is what GangScheduling reads, and `CompositePodGroup`, of v1alpha3: a
+group of such groups.
 """
 
 from __future__ import annotations
 
 from bayplan.api.meta import Condition, Object, Wire
 from bayplan.api.pod_spec import Resources
+
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+"""The condition of a PodGroup of Kubernetes."""
 
 
 class PodGroupSpec(Wire, frozen=True):
@@ -38,13 +42,14 @@ class ElasticQuota(Object, frozen=True):
 
 
 class GangPolicy(Wire, frozen=True):
-    """All of so many Pods, or none."""
+    """All of so many Pods, or none; of a CompositePodGroup, so many of the groups below it."""
 
     min_count: int = 0
+    min_group_count: int = 0
 
 
 class SchedulingPolicy(Wire, frozen=True):
-    """Gang, or (without one) basic: its Pods are tried together, and each may fail alone."""
+    """Gang, or (without one) basic: what is in it is tried together, and each may fail alone."""
 
     gang: GangPolicy | None = None
 
@@ -72,8 +77,9 @@ class SchedulingConstraints(Wire, frozen=True):
 
 
 class KubernetesPodGroupSpec(Wire, frozen=True):
-    """What a group asks for."""
+    """What a group asks for; both kinds of groups have the same fields."""
 
+    parent_composite_pod_group_name: str = ""
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: DisruptionMode | None = None
@@ -104,6 +110,12 @@ class KubernetesPodGroup(Object, frozen=True):
         return self.spec.scheduling_policy.gang is not None
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether the group was placed once, which is never taken back."""
+        found = (c.status for c in self.status.conditions if c.type == INITIALLY_SCHEDULED)
+        return next(found, "") == "True"
+
+    @property
     def priority(self) -> int:
         """spec.priority; 0 when unset."""
         return self.spec.priority or 0
@@ -119,3 +131,13 @@ class KubernetesPodGroup(Object, frozen=True):
         """Whether preemption takes all of its Pods or none."""
         mode = self.spec.disruption_mode
         return mode is not None and mode.all is not None
+
+
+class CompositePodGroup(KubernetesPodGroup, frozen=True):
+    """A group of PodGroups of Kubernetes, and of such groups: these name it as their parent."""
+
+    @property
+    def minimum(self) -> int:
+        """As many groups below it have to be placed: ``minGroupCount`` of a gang, else 1."""
+        gang = self.spec.scheduling_policy.gang
+        return 1 if gang is None else gang.min_group_count

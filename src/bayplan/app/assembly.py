@@ -251,7 +251,7 @@ def _handle(
         nodes=world.cache.nodes,
         objects=world.cache.objects,
         groups=world.cache.groups,
-        members=world.cache.members,
+        kubernetes_groups=world.cache.kubernetes_groups,
         counters=world.counters,
         nominator=world.nominator,
         waiting=world.waiting,

@@ -36,9 +36,9 @@ from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import PodListener
 from bayplan.cache.groups import Groups
 from bayplan.cache.index import discard
+from bayplan.cache.kubernetes_groups import KubernetesGroups
 from bayplan.cache.node_table import LiveNodeTable
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.requests import pod_requests
 from bayplan.cache.subscription import Subscribers, Subscription
 from bayplan.cache.trial import Before, Trial
@@ -66,7 +66,7 @@ class Cache:
         nodes: the node table.
         objects: all kinds but Pods and Nodes.
         groups: which Pods belong together.
-        members: the Pods of PodGroups of Kubernetes.
+        kubernetes_groups: likewise of PodGroups of Kubernetes, and their Pods.
         forgotten: how many assumed Pods were not bound.
     """
 
@@ -74,7 +74,7 @@ class Cache:
         self.nodes = LiveNodeTable()
         self.objects = ObjectStore()
         self._pods: dict[str, Pod] = {}
-        self.members = KubernetesGroupMembers(self._pods)
+        self.kubernetes_groups = KubernetesGroups(self.objects, self._pods)
         self._assumed: set[str] = set()
         self._evictions: dict[str, _AssumedEviction] = {}
         self.forgotten = 0

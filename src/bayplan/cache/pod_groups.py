@@ -1,32 +1,23 @@
 """PodGroups: the spec of a group of Pods, and the members of each group.
 
-A `Group` is made by an adapter. One is for PodGroup of scheduling.x-k8s.io: a Pod belongs to the
-PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. Another one is for PodGroup of
-Kubernetes itself, which a Pod names in ``spec.schedulingGroup``. `bayplan.cache.groups` has those
-of the label, together with groups for which there is no PodGroup.
+A `Group` is made by an adapter. The one here is for PodGroup of scheduling.x-k8s.io: a Pod belongs
+to the PodGroup of its own namespace that its label `POD_GROUP_LABEL` names. `bayplan.cache.groups`
+has those of the label, together with groups for which there is no PodGroup, and
+`bayplan.cache.kubernetes_groups` those of Kubernetes itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from bayplan.api import quantity
-from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
+from bayplan.api.kinds import POD_GROUP
 from bayplan.api.meta import ObjectReference
-from bayplan.api.pod import Pod, PodShape
+from bayplan.api.pod import PodShape
 from bayplan.api.pod_spec import Resources
-from bayplan.api.scheduling import KubernetesPodGroup, PodGroup
-from bayplan.cache.group_policy import KUBERNETES, LABEL, GroupPolicy
-from bayplan.cache.index import discard
-from bayplan.cache.objects import ObjectStore
-from bayplan.cache.sub_groups import (
-    GroupTopology,
-    Levels,
-    SubGroup,
-    asked_of,
-    least,
-    parts_of,
-)
+from bayplan.api.scheduling import CompositePodGroup, KubernetesPodGroup, PodGroup
+from bayplan.cache.group_policy import LABEL, GroupPolicy
+from bayplan.cache.sub_groups import Levels, SubGroup, asked_of, least, parts_of
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -43,7 +34,9 @@ class Group(SubGroup, frozen=True, kw_only=True):
         fault: what its object says that cannot be; "" for nothing.
         subject: the object that events about the group are about; None for one of its Pods.
         policy: in what it differs from groups of other sources.
-        pod_group: the object, of a PodGroup of Kubernetes.
+        pod_group: the object, of a PodGroup or CompositePodGroup of Kubernetes.
+        children: the groups below a CompositePodGroup, in the order in which they are tried; as
+            many as the minimum of the object have to be placed.
     """
 
     key: str
@@ -55,6 +48,22 @@ class Group(SubGroup, frozen=True, kw_only=True):
     subject: ObjectReference | None = None
     policy: GroupPolicy = LABEL
     pod_group: KubernetesPodGroup | None = None
+    children: tuple[Group, ...] = ()
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether the group is one of groups."""
+        return isinstance(self.pod_group, CompositePodGroup)
+
+    def tree(self) -> Iterator[Group]:
+        """Itself and all groups below it."""
+        yield self
+        for child in self.children:
+            yield from child.tree()
+
+    def leaves(self) -> Iterator[Group]:
+        """The PodGroups of the tree, in the order of the tries."""
+        return (group for group in self.tree() if not group.is_composite)
 
 
 def label_key(shape: PodShape) -> str:
@@ -63,42 +72,15 @@ def label_key(shape: PodShape) -> str:
     return f"{shape.namespace}/{name}" if name else ""
 
 
-def kubernetes_group_key(pod: Pod) -> str:
-    """``namespace/name`` of the group that the spec of ``pod`` names; "" for none."""
-    return f"{pod.namespace}/{pod.pod_group}" if pod.pod_group else ""
-
-
 def only_itself(label: str) -> tuple[str, ...]:
     """The hierarchy of a label that is in no other one."""
     return (label,)
-
-
-def find_kubernetes_group(objects: ObjectStore, key: str) -> KubernetesPodGroup | None:
-    """The PodGroup of Kubernetes called ``key``; None while it does not exist."""
-    return objects.get(KUBERNETES_POD_GROUP, key)
 
 
 def minimum_of(pod_group: PodGroup) -> int:
     """``minMember``, and no less than its sub-groups need; 0 where the PodGroup says nothing."""
     parts, _ = parts_of(pod_group.metadata.annotations, only_itself)
     return max(pod_group.spec.min_member, sum(part.minimum for part in parts))
-
-
-def of_kubernetes_group(pod_group: KubernetesPodGroup) -> Group:
-    """What a PodGroup of Kubernetes asks for."""
-    created = pod_group.metadata.creation_timestamp
-    since = None if created is None else created.timestamp()
-    key = pod_group.topology_key
-    return Group(
-        key=pod_group.key,
-        uid=pod_group.uid,
-        minimum=pod_group.minimum,
-        topology=GroupTopology(required=key, levels=(key,)) if key else None,
-        whole=pod_group.is_one_unit,
-        created=since,
-        policy=KUBERNETES,
-        pod_group=pod_group,
-    )
 
 
 def of_pod_group(pod_group: PodGroup, levels: Levels) -> Group:
@@ -141,36 +123,3 @@ def _amounts(amounts: Resources) -> tuple[dict[str, int], str]:
             if parsed[name] < 0:
                 fault = f"spec.minResources[{name}] is {amount}; it must not be negative"
     return parsed, fault
-
-
-class KubernetesGroupMembers:
-    """The Pods of each PodGroup of Kubernetes; answers to ``podgroupstate.go`` of kube-scheduler.
-
-    A Pod counts from when it is seen until it is gone or has ended: one without a node if a profile
-    of ours is responsible for it, a Pod with a node in any case.
-
-    Args:
-        counted: by uid, the Pods that count on a node; kept up to date by their owner.
-    """
-
-    def __init__(self, counted: Mapping[str, Pod]) -> None:
-        self._counted = counted
-        self._uids: dict[str, dict[str, None]] = {}
-
-    def add(self, pod: Pod) -> None:
-        """The Pod is seen; nothing happens where it has no group."""
-        if key := kubernetes_group_key(pod):
-            self._uids.setdefault(key, {})[pod.uid] = None
-
-    def remove(self, pod: Pod) -> None:
-        """The Pod is gone."""
-        discard(self._uids, kubernetes_group_key(pod), pod.uid)
-
-    def count(self, key: str) -> int:
-        """How many Pods the group has."""
-        return len(self._uids.get(key, ()))
-
-    def scheduled(self, key: str) -> list[Pod]:
-        """Those with a node, assumed ones included."""
-        pods = map(self._counted.get, self._uids.get(key, ()))
-        return [pod for pod in pods if pod is not None]

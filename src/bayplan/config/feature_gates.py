@@ -23,10 +23,11 @@ GENERIC_WORKLOAD = "GenericWorkload"
 """Whether Pods with ``spec.schedulingGroup`` are placed with their PodGroup."""
 TOPOLOGY_AWARE = "TopologyAwareWorkloadScheduling"
 """Whether ``spec.schedulingConstraints`` of a PodGroup is heeded."""
+COMPOSITE_POD_GROUP = "CompositePodGroup"
+"""Whether PodGroups that name a CompositePodGroup are placed with it."""
 
 FIXED = frozenset(
     {
-        "CompositePodGroup",
         "CoordinatedLeaderElection",
         "DRAConsumableCapacity",
         "DRADerivedAttributes",

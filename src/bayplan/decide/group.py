@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from bayplan.api.pod import Pod
 from bayplan.attempt.outcome import Rejection
 from bayplan.cache.group_policy import Words
+from bayplan.cache.kubernetes_groups import pods_of
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault, is_interrupt
@@ -29,7 +30,7 @@ from bayplan.engine.runtime import Framework
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SUCCESS, Code, Status
 from bayplan.groups import words_kubernetes, words_label
-from bayplan.groups.decision import GroupDecision, GroupRejection
+from bayplan.groups.decision import GroupDecision, GroupRejection, completed
 from bayplan.groups.placers import Placers
 from bayplan.groups.room import of_group
 from bayplan.support.text import error_text
@@ -88,10 +89,12 @@ def deciding_group(
 def _decide(
     placers: Placers, framework: Framework, group: Group, pods: Sequence[Pod], *, acting: bool
 ) -> GroupDecision:
+    if group.is_composite:
+        pods = pods_of(group, pods)
     if group.policy.refuses_mixed:
         fault = words_kubernetes.invalid(group, pods, placers.planner.scheduled(group))
         if fault:
-            return GroupDecision(group, tuple(pods), Status.error(fault))
+            return completed(GroupDecision(group, tuple(pods), Status.error(fault)))
         pods = [pod for pod in pods if pod.deleted is None]
         if not pods:
             return GroupDecision(group, (), SUCCESS)
@@ -101,7 +104,7 @@ def _decide(
         decision = _by_error(group, pods, fault)
     if decision is None:
         decision = placers.planner.plan(framework, group, pods, acting=acting)
-    return replace(decision, searched_at=perf_counter())
+    return replace(completed(decision), searched_at=perf_counter())
 
 
 def _not_admitted(
@@ -134,7 +137,6 @@ def _with_room(placers: Placers, framework: Framework, decision: GroupDecision) 
     """Find out whose eviction makes room for a rejected group, and say so. Never raises."""
     if decision.status.code is not Code.UNSCHEDULABLE:
         return decision
-    decision = replace(decision, untried=decision.status)
     request = of_group(placers.planner, framework, decision.group, decision.pods)
     fault, answers = "", list[Room | NoRoom]()
     try:
@@ -170,7 +172,7 @@ def _ask(framework: Framework, request: RoomRequest) -> list[Room | NoRoom]:
 def _broken(decision: GroupDecision, text: str) -> GroupDecision:
     if decision.rejection is not None:
         return _label_room(decision, decision.rejection, NoRoom(text))
-    return replace(decision, status=Status.error(text))
+    return _said(decision, None, Status.error(text))
 
 
 def _label_room(
@@ -185,14 +187,23 @@ def _kubernetes_room(
 ) -> GroupDecision:
     """As ``RunPodGroupPostFilterPlugins`` and ``applyPodGroupPostFilterResult``."""
     texts = []
-    pod_group = decision.group.pod_group
+    pod_group, is_composite = decision.group.pod_group, decision.group.is_composite
     constraints = None if pod_group is None else pod_group.spec.scheduling_constraints
-    if framework.placements is None or constraints is None:
+    if not is_composite and (framework.placements is None or constraints is None):
         texts += [_DEVICES for plugin in framework.plugins.all if plugin.name == "DynamicResources"]
     texts += [f"pod group preemption: {a.sentence}" if a.sentence else "" for a in answers]
     decides = [a for a in answers[-1:] if isinstance(a, Room) or a.final]
     room = next((a for a in decides if isinstance(a, Room)), None)
     text = texts[-1] if decides else ", ".join(text for text in texts if text)
+    return _said(decision, room, text)
+
+
+def _said(decision: GroupDecision, room: Room | None, what: Status | str) -> GroupDecision:
+    """The same with what came of making room, said of each group of the tree."""
     status = decision.status
-    status = Status(status.code, (*status.reasons, text), status.plugin)
-    return replace(decision, status=status, room=room)
+    if isinstance(what, Status):
+        after = what
+    else:
+        after = Status(status.code, (*status.reasons, what), status.plugin)
+    children = tuple(_said(child, room, what) for child in decision.children)
+    return replace(decision, status=after, untried=status, room=room, children=children)

@@ -41,9 +41,17 @@ class PlacementStage:
         self._nodes = nodes
         self.memory = PlacementMemory(nodes)
 
-    def generate(self, state: CycleState, group: PodGroupInfo) -> Sequence[GroupPlacement] | Status:
-        """The placements to try, in order, or why there is none: a rejection or an error."""
-        answer = self._generate(state, group)
+    def generate(
+        self, state: CycleState, group: PodGroupInfo, within: GroupPlacement | None = None
+    ) -> Sequence[GroupPlacement] | Status:
+        """The placements to try, in order, or why there is none: a rejection or an error.
+
+        Args:
+            state: of the attempt of the group.
+            group: the group.
+            within: the placement of the group above it; None where there is no such group.
+        """
+        answer = self._generate(state, group, within or self._everywhere)
         if not isinstance(answer, Status):
             self._plugins.instrument.placements_generated(self._plugins.profile, len(answer))
         return answer
@@ -59,20 +67,26 @@ class PlacementStage:
         result = "feasible" if fits else "infeasible"
         self._plugins.instrument.placement_evaluated(self._plugins.profile, result, seconds)
 
+    @property
+    def _everywhere(self) -> GroupPlacement:
+        return GroupPlacement("", self._nodes.exists, everywhere=True)
+
     def _generate(
-        self, state: CycleState, group: PodGroupInfo
+        self, state: CycleState, group: PodGroupInfo, within: GroupPlacement
     ) -> Sequence[GroupPlacement] | Status:
         generator, point = self._plugins.placement_generate, Point.PLACEMENT_GENERATE
-        everywhere = GroupPlacement("", self._nodes.exists, everywhere=True)
         if generator is None:
-            return [everywhere]
+            return [within]
         method = generator.generate_placements
         answer = self._plugins.call(generator, point, method, state, group, self._nodes)
         if answer is None:
-            return [everywhere]
+            return [within]
         if isinstance(answer, Status):
             return answer.by(generator.name)
         placements = self._plugins.call(generator, point, self._checked, answer)
+        if not within.everywhere:
+            parts = [GroupPlacement(p.name, p.rows & within.rows) for p in placements]
+            placements = [part for part in parts if part.rows.any()]
         return placements or NO_PLACEMENT.by(generator.name)
 
     def _checked(self, answer: object) -> list[GroupPlacement]:

@@ -120,6 +120,8 @@ class Registry:
             for entry in itertools.chain.from_iterable(profile.plugins.values()):
                 cls = self.plugin_class(entry.name)
                 for kind in cls.kinds_for(profile.plugin_args.get(cls.name)):
+                    if kind.gate and not config.gates.on(kind.gate):
+                        continue
                     if kinds.setdefault((kind.api_version, kind.name), kind) is not kind:
                         text = f'plugin "{entry.name}": {kind} is declared a second time, otherwise'
                         raise ConfigError([FieldError(f"profiles[{index}].plugins", text)])

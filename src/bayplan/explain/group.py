@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from bayplan.api.kinds import COMPOSITE_POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import KUBERNETES, Words
-from bayplan.cache.pod_groups import kubernetes_group_key
+from bayplan.cache.kubernetes_groups import pod_group_key
 from bayplan.decide.group import deciding_group
 from bayplan.explain.explanation import gate_status, raised
 from bayplan.framework.room import Room
@@ -52,9 +53,10 @@ class GroupExplainer:
         """
         present = [pod for pod in pods if not pod.terminal]
         members = [pod for pod in present if self._cache.groups.key_of(pod) == key]
-        is_workload = not members
+        is_workload, root = not members, key
         if is_workload:
-            members = [pod for pod in present if kubernetes_group_key(pod) == key]
+            members = self._kubernetes_members(key, present)
+            root = self._cache.kubernetes_groups.key_of(members[0]) if members else key
         if not members:
             return None
         running = {pod.key: pod.node_name for pod in members if pod.node_name}
@@ -62,7 +64,7 @@ class GroupExplainer:
         entries = [
             entry
             for entry in self._groups
-            if entry.key == key and (entry.plugin.policy is KUBERNETES) is is_workload
+            if entry.key in (key, root) and (entry.plugin.policy is KUBERNETES) is is_workload
         ]
         for entry in entries:
             verdict |= self._of_entry(entry)
@@ -70,6 +72,14 @@ class GroupExplainer:
             without = self._workload_without_entry if is_workload else self._without_entry
             verdict |= without(key, members)
         return {name: value for name, value in verdict.items() if value}
+
+    def _kubernetes_members(self, key: str, pods: Iterable[Pod]) -> list[Pod]:
+        """The Pods of the PodGroup, or else of the CompositePodGroup, of that name."""
+        namespace, _, name = key.rpartition("/")
+        composite = f"{namespace}/{COMPOSITE_POD_GROUP.name}/{name}"
+        groups, in_groups = self._cache.kubernetes_groups, [pod for pod in pods if pod.pod_group]
+        members = [pod for pod in in_groups if pod_group_key(pod) == key]
+        return members or [pod for pod in in_groups if groups.key_of(pod) == composite]
 
     def _held(self, pods: Iterable[Pod]) -> dict[str, str]:
         """Why each Pod without a node cannot be placed now."""

@@ -9,8 +9,8 @@ from typing import Protocol
 from bayplan.api.pod import Pod
 from bayplan.cache.counted_pods import CountedPods
 from bayplan.cache.groups import Groups
+from bayplan.cache.kubernetes_groups import KubernetesGroups
 from bayplan.cache.node_table import NodeTable, WhatIfTable
-from bayplan.cache.pod_groups import KubernetesGroupMembers
 from bayplan.cache.queue_tree import QueueTree
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.config.feature_gates import FeatureGates
@@ -163,7 +163,7 @@ class InTreeHandle(Handle):
         pods: the Pods that count on nodes. Scheduling thread only.
         preparing: Pods in PreBind, by uid.
         groups: which other Pods belong together, and what is asked for them.
-        members: the Pods of PodGroups of Kubernetes.
+        kubernetes_groups: likewise of PodGroups of Kubernetes, and their Pods.
         gates: which features there are.
         extenders: webhooks; DefaultPreemption asks them.
         instrument: where preemptions are reported.
@@ -181,7 +181,7 @@ class InTreeHandle(Handle):
     pods: CountedPods
     preparing: Mapping[str, PreparingPod]
     groups: Groups
-    members: KubernetesGroupMembers
+    kubernetes_groups: KubernetesGroups
     gates: FeatureGates
     extenders: PreemptionExtenders
     instrument: Instrument

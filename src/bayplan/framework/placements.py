@@ -2,7 +2,7 @@
 
 The arguments and answers of PlacementGenerate and PlacementScore plugins. How
 these plugins are asked is in `bayplan.engine.placement_stage`, how a placement is tried in
-`bayplan.attempt.kubernetes_group`.
+`bayplan.groups.placement_search`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from bayplan.cache.node_table import BoolArray
 
 
 class PodGroupInfo(msgspec.Struct, frozen=True, eq=False):
-    """A PodGroup of Kubernetes that is about to be placed.
+    """A PodGroup of Kubernetes, or a CompositePodGroup, that is about to be placed.
 
     Attributes:
-        pod_group: the object.
-        pods: those that need nodes, in the order in which they are tried; at least one.
+        pod_group: the object; both have the same properties.
+        pods: those that need nodes, in the order in which they are tried; at least one, unless the
+            group is below a CompositePodGroup.
         scheduled: those that have one, ``pod.node_name``.
     """
 
@@ -32,7 +33,8 @@ class PlacementProgress(msgspec.Struct, frozen=True, eq=False):
     """How far a try of a group on one placement is.
 
     Attributes:
-        scheduled: how many Pods of the group have nodes, in this try or from before.
+        scheduled: how many Pods of the group have nodes, in this try or from before; of a
+            CompositePodGroup, how many groups below it are placed.
         remaining: how many are still to be tried.
     """
 

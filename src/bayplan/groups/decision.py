@@ -6,17 +6,19 @@ nodes, assumed and reserved, while the decision is open or when it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from bayplan.api.pod import Pod
 from bayplan.attempt.commit import Member
 from bayplan.attempt.outcome import Placement, Reason, Rejection
+from bayplan.cache.kubernetes_groups import pods_of
 from bayplan.cache.pod_groups import Group
 from bayplan.framework.effects import Effect
 from bayplan.framework.room import Room
-from bayplan.framework.status import Status
+from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups.domains import Domain
 
 
@@ -71,6 +73,8 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
             one; "" is the group itself.
         room: where there will be room for the Pods, and who is evicted for that.
         searched_at: when the search had ended, as `time.perf_counter` says it; None without one.
+        children: of a CompositePodGroup, the decisions about the groups below it; complete after
+            `completed`.
         effects: what is to be done when the decision is applied, in order.
         keep: has the members stay on their nodes when the ``with`` block ends.
     """
@@ -87,6 +91,7 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
     domains: Mapping[str, Domain] = {}
     room: Room | None = None
     searched_at: float | None = None
+    children: tuple[GroupDecision, ...] = ()
     effects: Sequence[Effect] = ()
     keep: Callable[[], None] = nothing
 
@@ -101,12 +106,24 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
         return [placed.member for placed in self.placed] if self.fits else []
 
     @property
-    def together(self) -> bool:
-        """Whether the members have to be bound all at once."""
+    def stands_as_one(self) -> bool:
+        """Whether the Pods are of use all together only."""
         pod_group = self.group.pod_group
-        if pod_group is None:
-            return True
-        return pod_group.is_gang and not self.begun and len(self.placed) > 1
+        return pod_group is None or (pod_group.is_gang and not self.begun)
+
+    def units(self) -> list[tuple[Placed, ...]]:
+        """The members that have to be bound all at once, or not at all."""
+        if self.stands_as_one:
+            alone = self.group.pod_group is not None and len(self.placed) < 2
+            return [] if alone else [self.placed]
+        return [unit for child in self.children if child.fits for unit in child.units()]
+
+    def leaves(self) -> Iterator[GroupDecision]:
+        """The decisions about groups that have Pods of their own."""
+        if not self.group.is_composite:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
 
     @property
     def rejectors(self) -> frozenset[str]:
@@ -116,7 +133,8 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
         if self.rejection is not None:
             return self.rejection.plugins
         plugins = (rejection.unschedulable_plugins for rejection in self.rejected.values())
-        return frozenset({self.status.plugin}).union(*plugins) - {""}
+        statuses = (leaf.status.plugin for leaf in self.leaves())
+        return frozenset({self.status.plugin}).union(statuses, *plugins) - {""}
 
     @property
     def lacks_nodes(self) -> bool:
@@ -146,3 +164,30 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
         """The Pods that have no node."""
         placed = {member.pod.uid for member in self.members}
         return [pod for pod in self.pods if pod.uid not in placed]
+
+
+def completed(decision: GroupDecision, above: Status = SUCCESS) -> GroupDecision:
+    """With a decision for every group below a CompositePodGroup; others are as they are.
+
+    A group whose parent was not placed is not placed, either: one that was, and one that was not
+    tried, say of themselves what the parent says.
+    """
+    if decision.fits and not above.ok:
+        decision = replace(decision, status=above, placed=(), rejected={}, tried=0)
+    tried = {child.group.key: child for child in decision.children}
+    children = tuple(
+        completed(tried.get(group.key) or _untried(decision, group), decision.status)
+        for group in decision.group.children
+    )
+    return replace(decision, children=children) if children else decision
+
+
+def _untried(parent: GroupDecision, group: Group) -> GroupDecision:
+    """The decision about a group below ``parent`` that was not tried."""
+    pods = tuple(pods_of(group, parent.pods))
+    rejected = (
+        {}
+        if parent.children
+        else {pod.uid: parent.rejected[pod.uid] for pod in pods if pod.uid in parent.rejected}
+    )
+    return GroupDecision(group, pods, parent.status, rejected=rejected, tried=len(rejected))

@@ -21,15 +21,17 @@ from msgspec.structs import replace
 from bayplan.api.pod import Pod
 from bayplan.api.quantity import shown
 from bayplan.attempt.commit import Commit
+from bayplan.attempt.outcome import Rejection
 from bayplan.attempt.selection import NodeChooser
 from bayplan.cache.cache import Cache
 from bayplan.cache.group_policy import Search
+from bayplan.cache.kubernetes_groups import pods_of
 from bayplan.cache.pod_groups import Group
 from bayplan.engine.runtime import Framework
 from bayplan.framework.placements import PodGroupInfo
 from bayplan.framework.status import SUCCESS, Status
 from bayplan.groups import domains, words_label
-from bayplan.groups.decision import GroupDecision
+from bayplan.groups.decision import GroupDecision, Placed
 from bayplan.groups.fill import Fill
 from bayplan.groups.level_search import LevelSearch
 from bayplan.groups.placement_search import UNSCHEDULABLE, PlacementSearch
@@ -74,12 +76,17 @@ class Planner:
     def scheduled(self, group: Group) -> list[Pod]:
         """The Pods of the group with nodes, as far as the minimum includes such Pods."""
         if group.policy.search is Search.PLACEMENTS:
-            return self.cache.members.scheduled(group.key)
+            return self.cache.kubernetes_groups.scheduled(group)
         return []
 
     def needed(self, group: Group) -> int:
         """As many more Pods have to get nodes at once; at least one."""
-        return max(group.minimum - len(self.scheduled(group)), 1)
+        return max(self._lacking(group), 1)
+
+    def _lacking(self, group: Group) -> int:
+        if not group.is_composite or group.pod_group is None:
+            return max(group.minimum - len(self.scheduled(group)), 0)
+        return sum(sorted(map(self._lacking, group.children))[: group.pod_group.minimum])
 
     # By levels
 
@@ -122,11 +129,14 @@ class Planner:
     def _on_placements(
         self, framework: Framework, fill: Fill, group: Group, pods: Sequence[Pod]
     ) -> GroupDecision:
-        assert group.pod_group is not None, "only groups of Kubernetes have placements"
-        info = PodGroupInfo(group.pod_group, tuple(pods), tuple(self.scheduled(group)))
-        remembers = not self.cache.in_trial
-        search = PlacementSearch(framework, self.selector, fill, group, info, remembers=remembers)
-        decision = search.run()
+        def info_of(part: Group) -> PodGroupInfo:
+            assert part.pod_group is not None, "only groups of Kubernetes have placements"
+            of_part = tuple(pods) if part is group else tuple(pods_of(part, pods))
+            return PodGroupInfo(part.pod_group, of_part, tuple(self.scheduled(part)))
+
+        remembers = not self.cache.in_trial and not group.is_composite
+        search = PlacementSearch(framework, self.selector, fill, info_of, remembers=remembers)
+        decision = search.run(group)
         return self._permitted(fill, decision) if decision.fits else decision
 
     def _permitted(self, fill: Fill, decision: GroupDecision) -> GroupDecision:
@@ -134,17 +144,42 @@ class Planner:
 
         A gang fails as a whole as long as none of its Pods has a node.
         """
-        pod_group = decision.group.pod_group
-        together = pod_group is not None and pod_group.is_gang and not decision.begun
+        if decision.stands_as_one:
+            for one in decision.placed:
+                refusal = self.commit.permit([one.member])
+                if refusal is not None:
+                    for other in decision.placed:
+                        fill.give_back(other)
+                    return _refused(decision, one.member.pod.uid, refusal)
+            return decision
+        if decision.children:
+            asked = tuple(self._permitted(fill, c) if c.fits else c for c in decision.children)
+            placed = tuple(one for child in asked if child.fits for one in child.placed)
+            return replace(decision, children=asked, placed=placed, status=_if_any(placed))
         rejected = dict(decision.rejected)
         for one in decision.placed:
             refusal = self.commit.permit([one.member])
-            if refusal is None:
-                continue
-            rejected[one.member.pod.uid] = refusal
-            if together:
-                fill.undo()
-                status = Status.unschedulable(UNSCHEDULABLE, refusal.message)
-                return replace(decision, status=status, rejected=rejected)
-            fill.give_back(one)
-        return replace(decision, placed=tuple(fill.placed), rejected=rejected)
+            if refusal is not None:
+                rejected[one.member.pod.uid] = refusal
+                fill.give_back(one)
+        placed = tuple(one for one in decision.placed if one.member.pod.uid not in rejected)
+        return replace(decision, placed=placed, rejected=rejected, status=_if_any(placed))
+
+
+def _if_any(placed: Sequence[Placed]) -> Status:
+    """A group that is placed without any Pod would be tried again at once, for ever."""
+    return SUCCESS if placed else Status.unschedulable(UNSCHEDULABLE)
+
+
+def _refused(decision: GroupDecision, uid: str, refusal: Rejection) -> GroupDecision:
+    """Nothing of the group counts, since Permit has refused this Pod of it."""
+    children = tuple(
+        _refused(child, uid, refusal) if uid in {pod.uid for pod in child.pods} else child
+        for child in decision.children
+    )
+    return replace(
+        decision,
+        status=Status.unschedulable(UNSCHEDULABLE, refusal.message),
+        rejected={**decision.rejected, uid: refusal},
+        children=children,
+    )

@@ -18,16 +18,17 @@ _LOWER_PRIORITY = "PreemptLowerPriority"
 
 def failures(decision: GroupDecision) -> Iterator[tuple[Pod, Rejection]]:
     """Why each Pod that is not to be bound comes back."""
-    placed = {one.member.pod.uid for one in decision.placed}
-    for index, pod in enumerate(decision.pods):
-        own = decision.rejected.get(pod.uid)
-        failure = _failure(decision, own, is_placed=pod.uid in placed, tried=index < decision.tried)
-        if failure is None:
-            continue
-        node_name = None if decision.room is None else decision.room.nodes.get(pod.uid)
-        if node_name is not None and failure.reason is not Reason.SCHEDULER_ERROR:
-            failure = replace(failure, nominated=node_name)
-        yield pod, failure
+    for leaf in decision.leaves():
+        placed = {one.member.pod.uid for one in leaf.placed}
+        for index, pod in enumerate(leaf.pods):
+            own = leaf.rejected.get(pod.uid)
+            failure = _failure(leaf, own, is_placed=pod.uid in placed, tried=index < leaf.tried)
+            if failure is None:
+                continue
+            node_name = None if leaf.room is None else leaf.room.nodes.get(pod.uid)
+            if node_name is not None and failure.reason is not Reason.SCHEDULER_ERROR:
+                failure = replace(failure, nominated=node_name)
+            yield pod, failure
 
 
 def _failure(
@@ -74,6 +75,15 @@ def reason_of(status: Status) -> str:
 def condition_text(status: Status) -> str:
     """The condition as one line: status, reason and message."""
     return f"{bool(status.ok)} {reason_of(status)}: {status.message}"
+
+
+def conditions(decision: GroupDecision) -> dict[str, str]:
+    """By PodGroup of a tree, the condition; of a PodGroup placed before nothing is said."""
+    return {
+        leaf.group.key: condition_text(leaf.status)
+        for leaf in decision.leaves()
+        if leaf.group.pod_group and not leaf.group.pod_group.is_scheduled
+    }
 
 
 def invalid(group: Group, pods: Sequence[Pod], scheduled: Sequence[Pod]) -> str:

@@ -47,7 +47,6 @@ from bayplan.api.kinds import KUBERNETES_POD_GROUP, POD_GROUP
 from bayplan.api.meta import ObjectReference
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import IntArray, NodeTable
-from bayplan.cache.pod_groups import kubernetes_group_key
 from bayplan.cache.queue_tree import NO_QUEUE
 from bayplan.config.args import BackfillArgs
 from bayplan.config.scalars import parse_duration
@@ -174,7 +173,8 @@ class Backfill(Plugin, PreFilter, FilterNodes, PodGroupPostFilter, EnqueueExtens
             return ()
         self._end_those_over()
         now, duration = self._in_tree.now(), duration_of(pod)
-        groups = self._in_tree.groups.key_of(pod), kubernetes_group_key(pod)
+        kubernetes_groups = self._in_tree.kubernetes_groups
+        groups = self._in_tree.groups.key_of(pod), kubernetes_groups.key_of(pod)
         return [
             reservation
             for reservation in self._reservations.values()

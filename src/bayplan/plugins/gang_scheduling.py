@@ -1,9 +1,10 @@
 """GangScheduling: Pods of one PodGroup of Kubernetes are placed together, as kube-scheduler does.
 
-The plugin switches such groups on, and says when a group can be tried. A group is one entry of the
-queue (`bayplan.queue.groups`) with one cycle for all members (`bayplan.group_cycle`), which get
-nodes before any of them is bound; so the plugin needs no Permit, where kube-scheduler makes members
-wait for each other.
+So are those of a tree of CompositePodGroups (`bayplan.cache.kubernetes_groups`). The plugin
+switches such groups on, and says when a group can be tried. A group is one entry of the queue
+(`bayplan.queue.groups`) with one cycle for all members (`bayplan.group_cycle`), which get nodes
+before any of them is bound; so the plugin needs no Permit, where kube-scheduler makes members wait
+for each other.
 """
 
 from __future__ import annotations
@@ -11,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from bayplan.api.kinds import KUBERNETES_POD_GROUP
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP
 from bayplan.api.pod import Pod
 from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.group_policy import KUBERNETES, GroupPolicy
-from bayplan.cache.pod_groups import (
-    Group,
-    find_kubernetes_group,
-    kubernetes_group_key,
-    of_kubernetes_group,
-)
+from bayplan.cache.pod_groups import Group
+from bayplan.config import feature_gates
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -44,7 +41,7 @@ PATIENCE = 300.0
 class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, EnqueueExtensions):
     """Places the Pods of a PodGroup together."""
 
-    kinds = (KUBERNETES_POD_GROUP,)
+    kinds = (KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP)
     policy: ClassVar[GroupPolicy] = KUBERNETES
     inferred: Collection[str] = ()
     timeout = PATIENCE
@@ -52,32 +49,41 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
 
     def __init__(self, args: Any, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
-        self._objects = handle.objects
-        self._members = handle.members
+        self._groups = handle.kubernetes_groups
+        self._groups.composites = handle.gates.on(feature_gates.COMPOSITE_POD_GROUP)
         handle.services.add_group_source(self)
 
     def key_of(self, pod: Pod) -> str:
         """See `bayplan.framework.groups.GroupSource`."""
-        return kubernetes_group_key(pod)
+        return self._groups.key_of(pod)
 
     def find(self, key: str) -> Group | None:
         """See `bayplan.framework.groups.GroupSource`."""
-        pod_group = find_kubernetes_group(self._objects, key)
-        return None if pod_group is None else of_kubernetes_group(pod_group)
+        return self._groups.find(key)
 
     def missing(
         self, key: str, _waiting: Mapping[str, int], _scheduled: Mapping[str, int]
     ) -> Status | None:
         """The missing PodGroup, or the missing Pods; Pods with nodes count as present."""
-        pod_group = find_kubernetes_group(self._objects, key)
-        if pod_group is None:
-            name = key.partition("/")[2]
+        group, name = self._groups.find(key), key.rpartition("/")[2]
+        if group is None:
             text = f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
+            if self._groups.composites:
+                text = f"failed to build hierarchy snapshot: {self._groups.gap(key)}"
             return Status.unresolvable(text)
-        if pod_group.is_gang and self._members.count(key) < pod_group.minimum:
-            text = "waiting for minCount pods from a gang to appear in scheduling queue"
-            return Status.unresolvable(text)
-        return None
+        if self._is_ready(group):
+            return None
+        text = "waiting for minCount pods from a gang to appear in scheduling queue"
+        if group.is_composite:
+            text = f'waiting for composite pod group "{name}" tree to meet quorum'
+        return Status.unresolvable(text)
+
+    def _is_ready(self, group: Group) -> bool:
+        """Whether the group has enough Pods, or enough groups that are ready."""
+        assert group.pod_group is not None
+        if group.is_composite:
+            return sum(map(self._is_ready, group.children)) >= group.pod_group.minimum
+        return self._groups.count(group.key) >= group.minimum
 
     def placement_feasible(
         self, state: CycleState, group: PodGroupInfo, progress: PlacementProgress
@@ -98,42 +104,44 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Whether the Pod's group can be tried; the queue asks `missing`, for the whole group."""
-        key = kubernetes_group_key(pod)
+        key = self._groups.key_of(pod)
         return self.missing(key, {}, {}) if key else None
 
     def events_to_register(self) -> list[EventRegistration]:
-        """What an incomplete group waits for: more Pods, its PodGroup, a lower minCount."""
-        siblings = HintIndex(_index_keys, lambda _old, new: _index_keys(new))
-        groups = HintIndex(_index_keys, lambda _old, new: (new.key,))
-        come = ClusterEvent(KUBERNETES_POD_GROUP, Action.ADD)
+        """What an incomplete group waits for: more Pods, a group of its tree, a lower minCount."""
+        siblings = HintIndex(self._of_pod, lambda _old, new: self._of_pod(new))
+        groups = HintIndex(self._of_pod, lambda _old, new: (self._groups.root_above(new),))
         changed = ClusterEvent(KUBERNETES_POD_GROUP, Action.UPDATE_OTHER)
         return [
             *(
-                EventRegistration(ClusterEvent(pods, Action.ADD), _is_sibling, siblings)
+                EventRegistration(ClusterEvent(pods, Action.ADD), self._is_sibling, siblings)
                 for pods in (Resource.UNSCHEDULED_POD, Resource.ASSIGNED_POD)
             ),
-            EventRegistration(come, _has_come, groups),
-            EventRegistration(changed, _asks_less, groups),
+            *(
+                EventRegistration(ClusterEvent(kind, Action.ADD), self._has_come, groups)
+                for kind in (KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP)
+            ),
+            EventRegistration(changed, self._asks_less, groups),
         ]
 
+    def _of_pod(self, pod: Pod) -> tuple[str]:
+        """The group of the Pod; "" for none."""
+        return (self._groups.key_of(pod),)
 
-def _index_keys(pod: Pod) -> tuple[str]:
-    """The PodGroup of the Pod, which never changes; "" for none."""
-    return (kubernetes_group_key(pod),)
+    def _is_sibling(self, pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:
+        mine = new is not None and self._groups.key_of(new) == self._groups.key_of(pod)
+        return Hint.QUEUE if mine else Hint.SKIP
 
+    def _has_come(
+        self, pod: Pod, _old: KubernetesPodGroup | None, new: KubernetesPodGroup | None
+    ) -> Hint:
+        mine = new is not None and self._groups.root_above(new) == self._groups.key_of(pod)
+        return Hint.QUEUE if mine else Hint.SKIP
 
-def _is_sibling(pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:
-    mine = new is not None and kubernetes_group_key(new) == kubernetes_group_key(pod)
-    return Hint.QUEUE if mine else Hint.SKIP
-
-
-def _has_come(pod: Pod, _old: KubernetesPodGroup | None, new: KubernetesPodGroup | None) -> Hint:
-    mine = new is not None and new.key == kubernetes_group_key(pod)
-    return Hint.QUEUE if mine else Hint.SKIP
-
-
-def _asks_less(pod: Pod, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None) -> Hint:
-    if old is None or new is None or new.key != kubernetes_group_key(pod):
-        return Hint.SKIP
-    less = old.is_gang and new.is_gang and new.minimum < old.minimum
-    return Hint.QUEUE if less else Hint.SKIP
+    def _asks_less(
+        self, pod: Pod, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None
+    ) -> Hint:
+        if old is None or new is None or self._groups.root_above(new) != self._groups.key_of(pod):
+            return Hint.SKIP
+        less = old.is_gang and new.is_gang and new.minimum < old.minimum
+        return Hint.QUEUE if less else Hint.SKIP

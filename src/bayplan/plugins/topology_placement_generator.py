@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import KUBERNETES_POD_GROUP, NODE
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KUBERNETES_POD_GROUP, NODE
 from bayplan.api.node import Node
 from bayplan.api.pod import Pod
 from bayplan.cache.node_table import NodeTable
-from bayplan.cache.pod_groups import find_kubernetes_group, kubernetes_group_key
 from bayplan.framework.cluster_events import (
     Action,
     ClusterEvent,
@@ -34,11 +33,11 @@ from bayplan.framework.status import Status
 class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
     """One placement for each value of the label that the group names."""
 
-    kinds = (KUBERNETES_POD_GROUP,)
+    kinds = (KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP)
 
     def __init__(self, args: Any, handle: InTreeHandle) -> None:
         super().__init__(args, handle)
-        self._objects = handle.objects
+        self._groups = handle.kubernetes_groups
 
     def generate_placements(
         self, state: CycleState, group: PodGroupInfo, nodes: NodeTable
@@ -67,15 +66,16 @@ class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
         placements = [GroupPlacement(column.values[c], column.codes == c) for c in present]
         return sorted(placements, key=lambda placement: placement.name)
 
-    def _key(self, pod: Pod) -> str:
-        pod_group = find_kubernetes_group(self._objects, kubernetes_group_key(pod))
-        return "" if pod_group is None else pod_group.topology_key
-
     def _domain_changed(self, pod: Pod, old: Node | None, new: Node) -> Hint:
-        key = self._key(pod)
-        value = new.metadata.labels.get(key)
-        same = old is not None and old.metadata.labels.get(key) == value
-        return Hint.SKIP if value is None or same else Hint.QUEUE
+        group = self._groups.find(self._groups.key_of(pod))
+        keys = {part.required_level for part in group.tree()} if group is not None else set()
+        labels, before = new.metadata.labels, {} if old is None else old.metadata.labels
+        changed = any(key in labels and labels[key] != before.get(key) for key in keys)
+        return Hint.QUEUE if changed else Hint.SKIP
+
+    def _sibling_left(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
+        mine = self._groups.key_of(old) == self._groups.key_of(pod)
+        return Hint.QUEUE if new is None and mine else Hint.SKIP
 
     def events_to_register(self) -> list[EventRegistration]:
         """A node added to a domain; a Pod of the group deleted from its node."""
@@ -83,14 +83,9 @@ class TopologyPlacementGenerator(Plugin, PlacementGenerate, EnqueueExtensions):
         left = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
         return [
             EventRegistration(node, self._domain_changed),
-            EventRegistration(left, _sibling_left),
+            EventRegistration(left, self._sibling_left),
         ]
 
 
 def _undetermined(why: str) -> Status:
     return Status.error(f"cannot determine domain for already scheduled pods: {why}")
-
-
-def _sibling_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
-    mine = kubernetes_group_key(old) == kubernetes_group_key(pod)
-    return Hint.QUEUE if new is None and mine else Hint.SKIP

@@ -22,22 +22,24 @@ from itertools import chain
 
 import numpy as np
 
-from bayplan.api.kinds import JOB, JOB_SET, KUBERNETES_POD_GROUP, LEADER_WORKER_SET, POD_GROUP
+from bayplan.api.kinds import (
+    COMPOSITE_POD_GROUP,
+    JOB,
+    JOB_SET,
+    KUBERNETES_POD_GROUP,
+    LEADER_WORKER_SET,
+    POD_GROUP,
+)
 from bayplan.api.pod import Pod, PodShape
-from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.groups import Groups
+from bayplan.cache.kubernetes_groups import KubernetesGroups
 from bayplan.cache.node_table import IntArray, LiveNodeTable
 from bayplan.cache.node_table.pod_table import start
 from bayplan.cache.objects import ObjectStore
-from bayplan.cache.pod_groups import (
-    Group,
-    KubernetesGroupMembers,
-    find_kubernetes_group,
-    kubernetes_group_key,
-    of_kubernetes_group,
-)
+from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.framework.in_tree_handle import InTreeHandle
+from bayplan.preemption.ranking import in_a_group
 from bayplan.preemption.running_pods import RunningPods
 
 
@@ -53,33 +55,23 @@ class Gangs:
         nodes: LiveNodeTable,
         objects: ObjectStore,
         groups: Groups,
-        members: KubernetesGroupMembers,
+        kubernetes_groups: KubernetesGroups,
     ) -> None:
         self.version = 0
         self._nodes, self._objects = nodes, objects
-        self._groups, self._members = groups, members
+        self._groups, self._of_kubernetes = groups, kubernetes_groups
         self._inferred = groups.version
-        self._of_kubernetes: dict[str, Group | None] = {}
-        """By key, until the PodGroup changes: each Pod asks for its group."""
         self._running: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By group and sub-group, how many Pods run."""
         self._by_row: dict[int, Counter[tuple[str, str]]] = {}
         self._journals = nodes.pod_journal, nodes.start_journal
         self._positions: list[int] = []
-        for kind in (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET):
+        kinds = (POD_GROUP, JOB, JOB_SET, LEADER_WORKER_SET)
+        for kind in (*kinds, KUBERNETES_POD_GROUP, COMPOSITE_POD_GROUP):
             objects.on_change(kind, self._changed)
-        objects.on_change(KUBERNETES_POD_GROUP, self._pod_group_changed)
 
     def _changed(self, _old: object, _new: object) -> None:
         self.version += 1
-
-    def _pod_group_changed(
-        self, old: KubernetesPodGroup | None, new: KubernetesPodGroup | None
-    ) -> None:
-        self.version += 1
-        for pod_group in (old, new):
-            if pod_group is not None:
-                self._of_kubernetes.pop(pod_group.key, None)
 
     # Which Pods are in which group
 
@@ -96,7 +88,7 @@ class Gangs:
     def group_of(self, pod: Pod) -> Group | None:
         """The group whose Pods ``pod`` goes with; None for a Pod that may go alone."""
         if pod.pod_group and self.any_of_kubernetes:
-            return self._of_pod_group(kubernetes_group_key(pod))
+            return self._of_pod_group(pod)
         return self._of_shape(pod.shape)
 
     def _of_shape(self, shape: PodShape) -> Group | None:
@@ -104,14 +96,17 @@ class Gangs:
         key = self._groups.key_of_shape(shape) if self._groups.any else ""
         return self._groups.find(key) if key else None
 
-    def _of_pod_group(self, key: str) -> Group | None:
-        """A PodGroup of Kubernetes; None for a basic one, whose Pods need no others."""
-        if key not in self._of_kubernetes:
-            pod_group = find_kubernetes_group(self._objects, key)
-            alone = pod_group is None or not (pod_group.is_gang or pod_group.is_one_unit)
-            group = None if pod_group is None or alone else of_kubernetes_group(pod_group)
-            self._of_kubernetes[key] = group
-        return self._of_kubernetes[key]
+    def _of_pod_group(self, pod: Pod) -> Group | None:
+        """The highest group of mode "all", else the gang; None for a Pod that needs no others.
+
+        How many gangs a CompositePodGroup needs is not looked at: its gangs go one by one.
+        """
+        whole = self._of_kubernetes.whole(pod)
+        if whole is not None:
+            return whole
+        group = self._of_kubernetes.leaf(pod)
+        is_gang = group is not None and group.pod_group is not None and group.pod_group.is_gang
+        return group if is_gang else None
 
     def groups_of(self, running: RunningPods) -> tuple[list[Group], IntArray]:
         """The groups of running Pods; ``(p,)`` the index of each Pod's group, negative for none."""
@@ -137,9 +132,14 @@ class Gangs:
         group = self.group_of(pod) if pod.pod_group and self.any_of_kubernetes else None
         return group if group is not None and group.whole else None
 
+    def rank(self, pod: Pod) -> int:
+        """2 for a Pod that goes with a CompositePodGroup, 1 for others in a group of Kubernetes."""
+        group = self.whole(pod)
+        return 2 if group is not None and group.is_composite else in_a_group(pod)
+
     def members(self, group: Group) -> tuple[Pod, ...]:
         """The running Pods of a group of Kubernetes."""
-        return tuple(self._members.scheduled(group.key))
+        return tuple(self._of_kubernetes.scheduled(group))
 
     # Groups of the label, for one Pod that preempts
 
@@ -214,4 +214,4 @@ class Gangs:
 def gangs_of(handle: InTreeHandle) -> Gangs:
     """The gangs of the cluster, which all profiles share."""
     objects = handle.objects
-    return objects.shared(Gangs, handle.nodes, objects, handle.groups, handle.members)
+    return objects.shared(Gangs, handle.nodes, objects, handle.groups, handle.kubernetes_groups)

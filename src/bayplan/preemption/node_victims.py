@@ -135,7 +135,7 @@ class VictimSearch:
     def _world(self, row: int) -> _World:
         evictable = self._evictable(self._full.pods[row].values())
         leaving = self._evictions.leaving(chain.from_iterable(evictable))
-        ordered = by_importance(evictable, leaving)
+        ordered = by_importance(evictable, leaving, self._gangs.rank)
         pods = list(chain.from_iterable(ordered))
         protected, needed = self._budgets.violations(pods), self._gangs.needed(pods)
         node_name = self._full.names[row] or ""

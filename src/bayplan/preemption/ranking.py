@@ -10,7 +10,7 @@ and to evict it again costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,10 +68,17 @@ def most_important_first(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for (pod,) in by_importance((pod,) for pod in pods)]
 
 
+def in_a_group(pod: Pod) -> int:
+    """The rank of a Pod that goes alone: 1 in a PodGroup of Kubernetes, else 0."""
+    return bool(pod.pod_group)
+
+
 def by_importance(
-    victims: Iterable[tuple[Pod, ...]], leaving: Collection[str] = ()
+    victims: Iterable[tuple[Pod, ...]],
+    leaving: Collection[str] = (),
+    rank: Callable[[Pod], int] = in_a_group,
 ) -> list[tuple[Pod, ...]]:
-    """Higher priority first, then members of a PodGroup of Kubernetes, larger, longer running.
+    """Higher priority first, then a higher rank, larger, longer running.
 
     A Pod that has not started counts as started when it is looked at, so of such Pods the one that
     came to the node first is the more important one. Pods that are leaving come last.
@@ -79,11 +86,12 @@ def by_importance(
     Args:
         victims: Pods that go together, in the order in which the first of them came to the node.
         leaving: uids of Pods whose eviction is decided already.
+        rank: of the group that a Pod goes with; see `bayplan.preemption.gangs.Gangs.rank`.
     """
 
-    def key(pods: tuple[Pod, ...]) -> tuple[bool, int, bool, int, int]:
+    def key(pods: tuple[Pod, ...]) -> tuple[bool, int, int, int, int]:
         leaves = bool(leaving) and all(pod.uid in leaving for pod in pods)
-        return leaves, -pods[0].priority, not pods[0].pod_group, -len(pods), min(map(start, pods))
+        return leaves, -pods[0].priority, -rank(pods[0]), -len(pods), min(map(start, pods))
 
     return sorted(victims, key=key)
 

@@ -22,9 +22,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from bayplan.api.pod import Pod
-from bayplan.api.scheduling import KubernetesPodGroup
 from bayplan.cache.node_table.pod_table import start
-from bayplan.cache.pod_groups import Group, find_kubernetes_group, kubernetes_group_key
+from bayplan.cache.pod_groups import Group
 from bayplan.cache.sub_groups import Surplus, sub_group_of
 from bayplan.config.points import Point
 from bayplan.engine.faults import AttemptFault
@@ -44,14 +43,14 @@ class _Unit:
     """Pods that stay or go together.
 
     Attributes:
-        is_group: a Pod that has a group is one, too.
+        rank: 2 for a CompositePodGroup; 1 for another group, or a Pod that has one; 0 for a Pod.
         is_whole: all Pods of a group of Kubernetes.
         gang: the group of the label that these are all running Pods of; None for others.
     """
 
     priority: int
     pods: tuple[Pod, ...]
-    is_group: bool
+    rank: int
     is_whole: bool = False
     gang: Group | None = None
 
@@ -60,9 +59,9 @@ class _Unit:
         return sum(pod.uid in uids for pod in self.pods)
 
     @property
-    def importance(self) -> tuple[int, bool, int, int]:
+    def importance(self) -> tuple[int, int, int, int]:
         """Less important ones have higher keys."""
-        return -self.priority, not self.is_group, -len(self.pods), min(map(start, self.pods))
+        return -self.priority, -self.rank, -len(self.pods), min(map(start, self.pods))
 
 
 class Reprieve:
@@ -76,7 +75,7 @@ class Reprieve:
 
     def __init__(self, handle: InTreeHandle, plugin: str) -> None:
         self._plugin = plugin
-        self._nodes, self._objects, self._members = handle.nodes, handle.objects, handle.members
+        self._nodes, self._groups = handle.nodes, handle.kubernetes_groups
         self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
         self._evictions = handle.evictions
@@ -85,8 +84,7 @@ class Reprieve:
         """See `Strategy`."""
         if not leaving.is_preempted:
             return False
-        group = self._group_of(leaving)
-        return (leaving if group is None else group).priority < preemptor.priority
+        return self._priority(leaving) < preemptor.priority
 
     def find(self, request: RoomRequest) -> Room | NoRoom:
         """See `Strategy`.
@@ -131,26 +129,27 @@ class Reprieve:
         any_groups = self._gangs.any
         for info in self._nodes:
             for pod in info.pods:
-                group = self._group_of(pod)
-                gang = self._gangs.group_of(pod) if any_groups and group is None else None
+                above = self._groups.above(pod)
+                gang = self._gangs.group_of(pod) if any_groups and not above else None
                 if gang is not None:
                     gangs.setdefault(gang.uid, (gang, []))[1].append(pod)
                     continue
-                own = pod.priority if group is None else group.priority
+                own = self._priority(pod)
                 if own >= priority:
                     continue
-                if group is None or not group.is_one_unit:
-                    yield _Unit(own, (pod,), is_group=bool(pod.pod_group))
-                elif group.key not in seen:
-                    seen.add(group.key)
-                    members = tuple(self._members.scheduled(group.key))
-                    yield _Unit(own, members, is_group=True, is_whole=True)
+                whole = self._groups.whole(pod) if above else None
+                if whole is None:
+                    yield _Unit(own, (pod,), rank=bool(pod.pod_group))
+                elif whole.key not in seen:
+                    seen.add(whole.key)
+                    members = tuple(self._groups.scheduled(whole))
+                    yield _Unit(own, members, rank=1 + whole.is_composite, is_whole=True)
         for gang, pods in gangs.values():
             yield from _units_of(gang, pods, priority)
 
-    def _group_of(self, pod: Pod) -> KubernetesPodGroup | None:
-        key = kubernetes_group_key(pod)
-        return find_kubernetes_group(self._objects, key) if key else None
+    def _priority(self, pod: Pod) -> int:
+        """The priority of the highest group above the Pod, if there is a group."""
+        return next((group.priority for group in reversed(self._groups.above(pod))), pod.priority)
 
 
 def _going(trial: RoomTrial, unit: _Unit) -> _Unit:
@@ -172,14 +171,14 @@ def _units_of(group: Group, pods: Sequence[Pod], priority: int) -> Iterator[_Uni
     lower = [pod for pod in most_important_first(pods) if pod.priority < priority]
     for pod in lower:
         if pod.deleted is not None:
-            yield _Unit(pod.priority, (pod,), is_group=False)
+            yield _Unit(pod.priority, (pod,), rank=0)
     staying = [pod for pod in lower if pod.deleted is None]
     running = Counter(sub_group_of(pod.shape) for pod in pods if pod.deleted is None)
     if staying and len(staying) == running.total():
-        yield _Unit(staying[0].priority, tuple(staying), is_group=True, gang=group)
+        yield _Unit(staying[0].priority, tuple(staying), rank=1, gang=group)
         return
     # Members that may not go keep the minimum
     surplus = Surplus(group, running)
     for pod in reversed(staying):
         if surplus.take(sub_group_of(pod.shape)):
-            yield _Unit(pod.priority, (pod,), is_group=False)
+            yield _Unit(pod.priority, (pod,), rank=0)

@@ -124,7 +124,8 @@ class QueuedGroups:
             assert plugin is not None
             always = plugin.policy.collects is Collects.ALWAYS
             scheduled = dict if always else partial(self._scheduled, key)
-            entry = QueuedGroup(key, queued.pod, plugin, now, scheduled)
+            since = queued.timestamp if always else now
+            entry = QueuedGroup(key, queued.pod, plugin, since, scheduled)
             entry.held = self._held.get(entry.uid, {})
             if queued.consecutive_errors_count:
                 entry.continue_backoff(queued)

@@ -527,6 +527,27 @@ class SchedulingQueue:
                 states.move(queued, QueueState.GROUPED, event)
                 self.groups.add_member(queued, self._clock())
 
+    def ungroup(self, uids: Iterable[str]) -> list[QueuedPod]:
+        """Take Pods out of their groups, before a change of the groups.
+
+        Returns:
+            Those that wait with a group, or hold one back; they are for `regroup`.
+        """
+        pods = [q for uid in uids if (q := self._states.pods.get(uid)) is not None]
+        pods = [q for q in pods if q.state in (QueueState.GROUPED, QueueState.GATED)]
+        for queued in pods:
+            self._leave_group(queued)
+        return pods
+
+    def regroup(self, pods: Iterable[QueuedPod]) -> None:
+        """Put Pods in their groups after a change of the groups."""
+        event = update_events.UNSCHEDULED_POD_ADD.label
+        for queued in pods:
+            if queued.state is QueueState.GATED:
+                self._gate_group(queued)
+            else:
+                self._let_in(queued, QueueState.ACTIVE, event)
+
     def _gate_group(self, queued: QueuedPod) -> None:
         """The Pod is gated; gate its group if the policy says so."""
         status = Status.unresolvable(queued.gating_reason).by(queued.gating_plugin)

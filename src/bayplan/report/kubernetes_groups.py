@@ -8,25 +8,23 @@ from True. Reasons and messages are those of ``updatePodGroupCondition`` in kube
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import structlog
 
 from bayplan.support import logs
 from bayplan.api.meta import Condition
-from bayplan.api.scheduling import KubernetesPodGroup
+from bayplan.api.scheduling import INITIALLY_SCHEDULED
 from bayplan.attempt.outcome import Reason
 from bayplan.engine.runtime import Framework
-from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
-from bayplan.groups.words_kubernetes import failures, reason_of
+from bayplan.groups.words_kubernetes import condition_text, failures, reason_of
 from bayplan.queue.nominator import Nominator
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.report.pods import Report, StatusWriter
 from bayplan.telemetry.instrument import Instrument
 
 log = structlog.get_logger("groups")
-
-INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
 class KubernetesGroupReport:
@@ -75,11 +73,13 @@ class KubernetesGroupReport:
             if rejection.nominated is not None:
                 self._nominator.nominate(pod, rejection.nominated)
             self._report.failed(pod, framework.name, rejection)
-        if decision.group.pod_group is not None:
-            self._publish(entry, decision.group.pod_group, decision.status)
+        lines = entry.last_report.split("\n")
+        entry.last_report = "\n".join(self._publish(leaf, lines) for leaf in decision.leaves())
 
-    def _publish(self, entry: QueuedGroup, pod_group: KubernetesPodGroup, status: Status) -> None:
-        """Write the condition, unless it says so already."""
+    def _publish(self, decision: GroupDecision, told: Sequence[str]) -> str:
+        """Write the condition unless one of the lines of ``told`` says so; returns that line."""
+        pod_group, status = decision.group.pod_group, decision.status
+        assert pod_group is not None
         condition = Condition(
             type=INITIALLY_SCHEDULED,
             status="True" if status.ok else "False",
@@ -87,13 +87,12 @@ class KubernetesGroupReport:
             message=status.message,
             observed_generation=pod_group.metadata.generation,
         )
-        existing = next((c for c in pod_group.status.conditions if c.type == condition.type), None)
-        if existing is not None and existing.status == "True":
-            return
-        text = f"{condition.status} {condition.reason} {condition.message}"
-        if entry.last_report != text:
-            entry.last_report = text
+        if pod_group.is_scheduled:
+            return ""
+        text = f"{pod_group.name}: {condition_text(status)}"
+        if text not in told:
             self._statuses.patch_group(pod_group, condition)
+        return text
 
 
 def _result(decision: GroupDecision) -> str:

@@ -88,7 +88,7 @@ class PodAdmission:
         _merge_label_keys(pod)
 
     def admit_group(self, pod_group: Entry) -> None:
-        """Give a PodGroup of Kubernetes its priority, by the same rules as a Pod."""
+        """Give a group of Kubernetes its priority, by the same rules as a Pod."""
         priority = self._class_of(pod_group) or {}
         pod_group.spec.setdefault("priority", priority.get("value", 0))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, KUBERNETES_POD_GROUP, NODE, POD, Kind
+from bayplan.api.kinds import COMPOSITE_POD_GROUP, KINDS, KUBERNETES_POD_GROUP, NODE, POD, Kind
 from bayplan.api.pod import Pod
 from bayplan.simulation.admission import (
     Objects,
@@ -205,7 +205,7 @@ def _admit(objects: Objects, notes: Notes) -> None:
         set_defaults(entry)
     admit_claims(objects)
     admission = PodAdmission(objects, notes)
-    for pod_group in objects[KUBERNETES_POD_GROUP]:
-        admission.admit_group(pod_group)
+    for group in (*objects[KUBERNETES_POD_GROUP], *objects[COMPOSITE_POD_GROUP]):
+        admission.admit_group(group)
     for pod in objects[POD]:
         admission.admit(pod)

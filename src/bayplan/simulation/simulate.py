@@ -20,6 +20,7 @@ from bayplan.app.assembly import Core
 from bayplan.attempt.commit import Member
 from bayplan.attempt.outcome import Placement, Rejection
 from bayplan.cache.group_policy import Collects, Words
+from bayplan.cache.kubernetes_groups import pods_of
 from bayplan.cache.pod_groups import Group
 from bayplan.config.points import Point
 from bayplan.decide.deciding import Decision, deciding
@@ -29,7 +30,7 @@ from bayplan.engine.runtime import Framework
 from bayplan.explain.explanation import diagnose_fault, eviction, gate_status, raised
 from bayplan.framework.status import Status
 from bayplan.groups.decision import GroupDecision
-from bayplan.groups.words_kubernetes import condition_text, failures
+from bayplan.groups.words_kubernetes import condition_text, conditions, failures
 from bayplan.queue.heap import PodHeap
 from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import QueuedPod
@@ -139,7 +140,9 @@ class _Simulation:
         pods = self._pods(entry)
         waits, group = self._why_it_waits(entry, pods), entry.group
         if waits is not None or group is None:
-            return [self._held(entry, m.pod, waits or "") for m in entry.members.values()], []
+            if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
+                pods = [member.pod for member in entry.members.values()]
+            return [self._held(entry, pod, waits or "") for pod in pods], []
         framework = self._core.profiles[entry.profile]
         decision = self._decide_group(framework, group, pods)
         victims = decision.room.victims if decision.room is not None else ()
@@ -171,7 +174,9 @@ class _Simulation:
     def _pods(self, entry: QueuedGroup) -> list[Pod]:
         if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
             return entry.pods
-        return [member.pod for member in sorted(entry.members.values(), key=entry.plugin.order)]
+        pods = [m.pod for m in sorted(entry.members.values(), key=entry.plugin.order)]
+        group = entry.group
+        return pods_of(group, pods) if group is not None and group.is_composite else pods
 
     def _why_it_waits(self, entry: QueuedGroup, pods: list[Pod]) -> str | None:
         """Why the group cannot be tried; None where it can."""
@@ -191,9 +196,14 @@ class _Simulation:
         ``first`` is the decision before anybody was taken away.
         """
         results = {pod.uid: self._held(entry, pod, "") for pod in pods}
+        obj = decision.group.pod_group
+        outcome: Result = {"name": entry.key if obj is None else obj.key}
         if not decision.pods:
-            return [{**result, "podGroup": {"name": entry.key}} for result in results.values()]
-        outcome: Result = {"name": entry.key, "condition": condition_text(decision.status)}
+            return [{**result, "podGroup": outcome} for result in results.values()]
+        if decision.group.is_composite:
+            outcome["conditions"] = conditions(decision)
+        else:
+            outcome["condition"] = condition_text(decision.status)
         victims = first.room.victims if first.room is not None else ()
         if evicted := sorted(pod.key for pod in victims if pod.deleted is None):
             outcome["victims"] = evicted
