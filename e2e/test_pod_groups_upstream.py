@@ -21,16 +21,17 @@ pytestmark = [
 
 GATE = "--feature-gates=GenericWorkload=true"
 GATES = f"{GATE},TopologyAwareWorkloadScheduling=true"
+TREES = f"{GATES},CompositePodGroup=true"
 QUIET = 5.0
 """Seconds in which a binding that is sent again at once would be refused hundreds of times."""
-SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 
 
 @pytest.fixture(scope="module")
 def workload_cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """A control plane that serves PodGroups."""
+    """A control plane that serves PodGroups and CompositePodGroups."""
     with ExitStack() as stack:
-        yield new_cluster(stack, GATES, SERVED)
+        yield new_cluster(stack, TREES, SERVED)
 
 
 @pytest.fixture(params=[GATE])
@@ -44,7 +45,9 @@ def bayplan(workload_cluster: Cluster, request: pytest.FixtureRequest) -> Iterat
     cluster.clear()
 
 
-def create_gang(cluster: Cluster, name: str, minimum: int, level: str = "") -> None:
+def create_gang(
+    cluster: Cluster, name: str, minimum: int, level: str = "", parent: str = ""
+) -> None:
     """Make a PodGroup with the policy gang, in one domain of the node label ``level``."""
     group: Json = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -54,6 +57,21 @@ def create_gang(cluster: Cluster, name: str, minimum: int, level: str = "") -> N
     }
     if level:
         group["spec"]["schedulingConstraints"] = {"topology": [{"key": level}]}
+    if parent:
+        reference = {"workloadName": "tree", "templateName": name}
+        group["spec"] |= {"parentCompositePodGroupName": parent, "workloadRef": reference}
+    cluster.put(group)
+
+
+def create_composite(cluster: Cluster, name: str, minimum: int, level: str) -> None:
+    """Make a CompositePodGroup that needs so many groups in one domain of ``level``."""
+    spec: Json = {
+        "workloadRef": {"workloadName": "tree", "templateName": name},
+        "schedulingPolicy": {"gang": {"minGroupCount": minimum}},
+        "schedulingConstraints": {"topology": [{"key": level}]},
+    }
+    version, meta = "scheduling.k8s.io/v1alpha3", {"name": name}
+    group = {"apiVersion": version, "kind": "CompositePodGroup", "metadata": meta, "spec": spec}
     cluster.put(group)
 
 
@@ -169,6 +187,35 @@ def test_a_gang_with_a_topology_constraint_is_kept_in_one_domain(
     names = [each["metadata"]["name"] for each in wide]
     cluster.wait_bound(*names)
     assert {racks[cluster.node_of(name)] for name in names} == {"r2"}
+    wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
+
+
+@pytest.mark.parametrize("bayplan", [TREES], indirect=True)
+def test_a_tree_of_groups_is_bound_in_one_domain_when_all_of_it_is_there(
+    workload_cluster: Cluster, bayplan: Bayplan
+) -> None:
+    cluster, zone, rack = workload_cluster, "example.com/zone", "example.com/rack"
+    # The zone z1 has as many places, but no two racks of two.
+    places = {"c1": ("z1", "r1", "3"), "c2": ("z1", "r2", "1")}
+    places |= {"c3": ("z2", "r3", "2"), "c4": ("z2", "r4", "2")}
+    cluster.nodes(
+        *(NodeSpec(n, cpu=cpu, labels={zone: z, rack: r}) for n, (z, r, cpu) in places.items())
+    )
+    names = [cluster.create(*members(ring, 2)) for ring in ("ring-a", "ring-b")]
+    create_gang(cluster, "ring-a", 2, rack, parent="tree")
+    create_gang(cluster, "ring-b", 2, rack, parent="tree")
+    time.sleep(QUIET / 2)
+    assert not any(cluster.node_of(name) for ring in names for name in ring)
+
+    create_composite(cluster, "tree", 2, zone)
+    cluster.wait_bound(*(name for ring in names for name in ring))
+    racks = [{places[cluster.node_of(name)][1] for name in ring} for ring in names]
+    assert racks in ([{"r3"}, {"r4"}], [{"r4"}, {"r3"}])
+
+    def said() -> set[tuple[str, ...]]:
+        return {condition(cluster, ring)[:2] for ring in ("ring-a", "ring-b")}
+
+    wait_until(lambda: said() == {("True", "Scheduled")}, SOON, "conditions")
     wait_until(bayplan.holds_what_the_api_server_has, SOON, "no difference to the API server")
 
 

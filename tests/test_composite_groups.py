@@ -367,3 +367,12 @@ def test_what_a_pod_is_worth_is_what_its_root_says() -> None:
     cluster.run()
     assert cluster.writer.deleted == []
     assert "No preemption victims found" in conditions(cluster)[-1][3]
+
+
+def test_a_group_that_is_placed_already_counts_for_its_tree() -> None:
+    root, a, b = two_gangs(2)
+    cluster = trees(*nodes(1), root, a, b, *(pod.node("n0") for pod in gang_members("a", 2)))
+    cluster.add(*gang_members("b", 2))
+    cluster.run()
+    assert names_of(cluster, "b") == {"b-0", "b-1"}
+    assert {status for _, status, _, _ in conditions(cluster)} == {"True"}

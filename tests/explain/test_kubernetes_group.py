@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.core_harness import Cluster
-from tests.groups import basic, conditions, gang, gang_members, nodes, racks, workload_cluster
+from tests.groups import (
+    GATES,
+    basic,
+    below,
+    composite,
+    conditions,
+    gang,
+    gang_members,
+    nodes,
+    racks,
+    workload_cluster,
+)
 
 from bayplan.explain.group import GroupExplainer
 from bayplan.testing import PodBuilder, make_pod
@@ -140,3 +152,19 @@ def test_nominated_pods_of_a_gang_stay_nominated() -> None:
     cluster.add(*nodes(1), second, first.nominated("n0"))
     assert len(explained(cluster, first, second)["plan"]) == 2
     assert cluster.nominated(first) == ["n0"]
+
+
+@pytest.mark.parametrize("name", ["t", "a"])
+def test_a_tree_is_explained_by_the_name_of_its_root_or_of_a_group(name: str) -> None:
+    zone, rack = ({"topology": [{"key": key}]} for key in ("zone", "rack"))
+    cluster = workload_cluster(gates=GATES)
+    cluster.add(composite("t", 2, schedulingConstraints=zone), *racks(1, 2, 2, 2))
+    cluster.add(*(below(gang(n, 2, schedulingConstraints=rack), "t") for n in "ab"))
+    pods = [*gang_members("a", 2), *gang_members("b", 2)]
+    cluster.add(*pods)
+    verdict = explained(cluster, *pods, group=name)
+    assert len(verdict["plan"]) == 4
+    assert verdict["domain"] == {"level": "zone", "value": "z1"}
+    racks_of = [verdict["subGroups"][f"default/{n}"]["value"] for n in "ab"]
+    assert sorted(racks_of) == ["r2", "r3"]
+    assert cluster.nodes.pod_count.sum() == 0

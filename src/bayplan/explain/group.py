@@ -64,7 +64,7 @@ class GroupExplainer:
         entries = [
             entry
             for entry in self._groups
-            if entry.key in (key, root) and (entry.plugin.policy is KUBERNETES) is is_workload
+            if entry.key == root and (entry.plugin.policy is KUBERNETES) is is_workload
         ]
         for entry in entries:
             verdict |= self._of_entry(entry)

@@ -155,7 +155,7 @@ class Planner:
         if decision.children:
             asked = tuple(self._permitted(fill, c) if c.fits else c for c in decision.children)
             placed = tuple(one for child in asked if child.fits for one in child.placed)
-            return replace(decision, children=asked, placed=placed, status=_if_any(placed))
+            return replace(_left_with(decision, placed), children=asked)
         rejected = dict(decision.rejected)
         for one in decision.placed:
             refusal = self.commit.permit([one.member])
@@ -163,12 +163,17 @@ class Planner:
                 rejected[one.member.pod.uid] = refusal
                 fill.give_back(one)
         placed = tuple(one for one in decision.placed if one.member.pod.uid not in rejected)
-        return replace(decision, placed=placed, rejected=rejected, status=_if_any(placed))
+        return replace(_left_with(decision, placed), rejected=rejected)
 
 
-def _if_any(placed: Sequence[Placed]) -> Status:
-    """A group that is placed without any Pod would be tried again at once, for ever."""
-    return SUCCESS if placed else Status.unschedulable(UNSCHEDULABLE)
+def _left_with(decision: GroupDecision, placed: tuple[Placed, ...]) -> GroupDecision:
+    """The decision if only these Pods keep their nodes.
+
+    A group that loses all of them is not placed: it would be tried again at once, for ever.
+    """
+    if decision.placed and not placed:
+        decision = replace(decision, status=Status.unschedulable(UNSCHEDULABLE))
+    return replace(decision, placed=placed)
 
 
 def _refused(decision: GroupDecision, uid: str, refusal: Rejection) -> GroupDecision:
