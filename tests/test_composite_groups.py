@@ -10,6 +10,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.core_harness import Cluster
 from tests.groups import (
     GATE,
@@ -26,6 +28,7 @@ from tests.groups import (
     racks_of,
     workload_cluster,
 )
+from tests.properties import length
 from tests.scripted import scripted
 
 from bayplan.framework import CycleState, Plugin, Pod, Status
@@ -376,3 +379,53 @@ def test_a_group_that_is_placed_already_counts_for_its_tree() -> None:
     cluster.run()
     assert names_of(cluster, "b") == {"b-0", "b-1"}
     assert {status for _, status, _, _ in conditions(cluster)} == {"True"}
+
+
+FOREST = {
+    "t": composite("t", 2),
+    "m": composite("m", parent="t"),
+    "a": below(gang("a", 2), "t"),
+    "b": below(gang("b", 2), "m"),
+    "c": gang("c", 2),
+}
+"""Two trees: a and b below t, c alone."""
+
+
+@length(30)
+@given(st.data())
+def test_pods_wait_with_the_group_that_they_belong_to_whatever_comes_and_goes(data: Any) -> None:
+    cluster = trees()
+    first = [pod for group in "abc" for pod in gang_members(group, 1, first=80)]
+    cluster.add(*first)
+    shown, pods = set[str](), {pod.obj().name: pod for pod in first}
+    for _ in range(data.draw(st.integers(1, 25))):
+        action = data.draw(st.sampled_from(["object", "object", "pod", "gate", "delete", "try"]))
+        if action == "object":
+            name = data.draw(st.sampled_from(sorted(FOREST)))
+            (cluster.remove if name in shown else cluster.add)(FOREST[name].new_version())
+            shown ^= {name}
+        elif action == "pod":
+            group = data.draw(st.sampled_from("abc"))
+            (pod,) = gang_members(group, 1, first=len(pods))
+            gates = data.draw(st.sampled_from([[], [], [{"name": "quota"}]]))
+            pods[pod.obj().name] = pod.spec(schedulingGates=gates)
+            cluster.add(pod)
+        elif action == "gate" and pods:
+            cluster.add(pods[data.draw(st.sampled_from(sorted(pods)))].spec(schedulingGates=[]))
+        elif action == "delete" and pods:
+            cluster.remove(pods.pop(data.draw(st.sampled_from(sorted(pods)))))
+        elif action == "try":
+            cluster.run()
+            cluster.wait(11)
+        for entry in cluster.queue.groups:
+            keys = {cluster.queue.groups.group_of(m.pod)[1] for m in entry.members.values()}
+            assert keys == {entry.key}
+    cluster.add(*(FOREST[name] for name in FOREST.keys() - shown))
+    cluster.add(*(pod.spec(schedulingGates=[]) for pod in pods.values()))
+    more = [pod for group in "abc" for pod in gang_members(group, 2, first=90)]
+    cluster.add(*more, *nodes(3, cpu="20"))
+    for _ in range(3):
+        cluster.run()
+        cluster.wait(11)
+    assert len(cluster.bound) == len(pods) + len(more)
+    assert cluster.is_at_rest()
