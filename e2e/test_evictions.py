@@ -99,10 +99,15 @@ def bare_nodes(cluster: Cluster, number: int) -> list[str]:
 
 
 def slow(name: str, scheduler: str, **more: Any) -> Json:
-    """A Pod of 1 CPU that may take long to end, on a node whatever becomes of the node."""
-    tolerations = [{"operator": "Exists"}]
+    """A Pod of 1 CPU that may take long to end, on a node of ours whatever becomes of the node."""
     return pod(
-        name, scheduler, cpu="1", terminationGracePeriodSeconds=30, tolerations=tolerations, **more
+        name,
+        scheduler,
+        cpu="1",
+        terminationGracePeriodSeconds=30,
+        tolerations=[{"operator": "Exists"}],
+        nodeSelector={OURS: ""},  # nodes of others are cordoned, which it tolerates, too
+        **more,
     )
 
 

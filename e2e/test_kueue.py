@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from e2e.cluster import OTHER, SOON, Bayplan, Cluster, Json, pod
+from e2e.messages import as_if_alone
 from e2e.provider import NodeSpec, wait_until
 from e2e.test_groups import LABEL, create_group
 from e2e.test_tenants import CRDS, PROFILE
@@ -112,7 +113,9 @@ def test_a_pod_that_is_released_and_does_not_fit_says_so_as_for_kube_scheduler(
     cluster.create(pod("large", OTHER, MANAGED, cpu="2", schedulingGates=GATES))
     release(cluster, "large", flavor="spot")
     wait_until(lambda: condition(cluster, "large")[0] == "Unschedulable", SOON, "a verdict")
-    assert condition(cluster, "large")[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    expected = "0/1 nodes are available: 1 Insufficient cpu."
+    message = condition(cluster, "large")[1]
+    assert as_if_alone(message, expected, cluster.others).startswith(expected), message
 
 
 @pytest.mark.usefixtures("bayplan")
