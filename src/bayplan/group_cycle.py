@@ -228,7 +228,9 @@ class GroupCycle:
         del flight.bindings[binding.pod.uid]
         if status.ok:
             flight.bound += 1
-            self._queue.group_member_bound(binding.pod)
+            # The watch may have shown before this answer that the Pod has changed, or is gone.
+            if (pod := self._cache.pod(binding.pod.uid)) is not None:
+                self._queue.group_member_bound(pod)
         elif not flight.failure:
             flight.failure = f"{binding.pod.key}: {status.message}"
             flight.rejector = status.plugin if status.rejected and not binding.permitted else ""

@@ -133,14 +133,7 @@ class Handlers:
             self._set_pending(old, pod)
 
     def _set_assigned(self, old: Pod | None, pod: Pod) -> None:
-        counted = self._cache.add(pod)
-        if (
-            counted is not None
-            and counted.shape is not pod.shape  # one comparison for nearly all
-            and counted.labels != pod.labels
-        ):
-            # Its group has changed while it was being bound, or after that.
-            self._queue.groups.pod_unbound(counted)
+        pod = self._cache.add(pod)
         if old is not None and not old.node_name and old.spec.scheduler_name in self._profiles:
             self._queue.delete(old, bound=True)
         if old is not None and old.node_name:

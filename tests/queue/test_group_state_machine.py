@@ -8,7 +8,9 @@ with what was shown to it; in the end all is let in, and nobody waits who has ro
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from tests.live_cluster import cpu_of
@@ -282,3 +284,67 @@ def test_a_pod_that_is_deleted_after_a_reload_does_not_come_back_with_its_group(
     world.settle()
     assert left not in {pod.name for pod in world.queue.waiting_pods()}
     assert world.cluster.is_at_rest()
+
+
+def gone(world: GroupsCluster, name: str) -> None:
+    """The Pod is deleted, and its kubelet has ended it."""
+    world.api.delete(name)
+    world.api.end(name)
+
+
+def terminating(world: GroupsCluster, name: str) -> None:
+    """The Pod is being deleted."""
+    world.api.delete(name)
+
+
+def relabelled(world: GroupsCluster, name: str) -> None:
+    """The Pod is of another group from now on."""
+    world.api.update(world.api.pods[name].label(POD_GROUP_LABEL, "lb"))
+
+
+@pytest.mark.parametrize("leave", [gone, terminating, relabelled])
+@pytest.mark.parametrize(("group", "key"), [("la", "default/la"), ("ja", "default/Job/ja")])
+def test_a_group_has_not_begun_once_its_pod_has_left_before_the_answer_to_its_binding(
+    group: str, key: str, leave: Callable[[GroupsCluster, str], None]
+) -> None:
+    """The watch is ahead of the answer."""
+    world = GroupsCluster()
+    world.set_node("n0")
+    world.set_group(group, 1)
+    name = world.come(group)
+    world.show(1)
+    world.schedule()
+    world.api.store()
+    world.show(1)
+    assert world.queue.groups.has_begun(key)
+    leave(world, name)
+    world.show(2)
+    assert not world.queue.groups.has_begun(key)
+    world.answer()
+    assert not world.queue.groups.has_begun(key)
+
+
+@pytest.mark.parametrize("is_bound", [True, False], ids=["bound", "being bound"])
+def test_a_group_has_not_begun_whose_pod_changes_before_its_eviction_is_seen(
+    *, is_bound: bool
+) -> None:
+    """New labels of the Pod, or its binding, are shown while its deletion is under way."""
+    world = GroupsCluster()
+    world.set_node("n0")
+    world.set_group("la", 1)
+    name = world.come("la")
+    world.show(1)
+    world.schedule()
+    if is_bound:
+        world.arrive()
+    world.come("", cpu=4, priority=2)
+    world.show(1)
+    world.schedule()
+    if not is_bound:
+        world.api.store()
+    world.api.update(world.api.pods[name].label("app", "changed"))
+    world.show(2)
+    cache, uid = world.cluster.cache, world.api.pods[name].obj().uid
+    assert not cache.is_assumed(uid)
+    assert cache.is_eviction_assumed(uid)
+    assert not world.queue.groups.has_begun("default/la")

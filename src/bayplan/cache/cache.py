@@ -162,11 +162,11 @@ class Cache:
         self.forgotten += 1
         return self.remove(uid)
 
-    def add(self, pod: Pod) -> Pod | None:
+    def add(self, pod: Pod) -> Pod:
         """``pod`` is seen with a node: confirm the assumed one, replace an older one, or add it.
 
         Returns:
-            The version that counted until now, where there was one.
+            The Pod as it counts from now on, which is terminating where its eviction is assumed.
         """
         self._refuse_in_trial()
         eviction = self._evictions.get(pod.uid)
@@ -177,10 +177,11 @@ class Cache:
             else:
                 del self._evictions[pod.uid]
         self._assumed.discard(pod.uid)
-        return self._set(pod)
+        self._set(pod)
+        return pod
 
-    def _set(self, pod: Pod) -> Pod | None:
-        """Count ``pod``, in place of an older version, which is returned."""
+    def _set(self, pod: Pod) -> None:
+        """Count ``pod``, in place of an older version."""
         old = self._pods.get(pod.uid)
         if old is None:
             self._count(pod)
@@ -190,7 +191,6 @@ class Cache:
         else:
             self._swap(old, pod)
         self._pods[pod.uid] = pod
-        return old
 
     def remove(self, uid: str) -> Pod | None:
         """The Pod is gone from the API server, or as if it were, in a trial."""

@@ -19,6 +19,7 @@ from functools import partial
 
 from bayplan.api.pod import Pod
 from bayplan.cache.group_policy import Collects
+from bayplan.cache.index import discard
 from bayplan.cache.sub_groups import sub_group_of
 from bayplan.framework.groups import GroupSource
 from bayplan.framework.status import Status
@@ -43,6 +44,8 @@ class QueuedGroups:
         self._by_key: dict[str, list[QueuedGroup]] = {}
         self._bound: dict[str, dict[str, set[str]]] = {}
         """By group and sub-group, the uids of Pods with a node."""
+        self._counted: dict[str, tuple[str, str]] = {}
+        """By uid, where a Pod is in `_bound`."""
         self._held: dict[str, dict[str, Status]] = {}
 
     def adopt(self, plugins: Mapping[str, Sequence[GroupSource]]) -> None:
@@ -197,31 +200,30 @@ class QueuedGroups:
 
         An assumed Pod has its node once its binding has ended well, which it has if it was counted.
         """
-        counted = set().union(*(uids for parts in self._bound.values() for uids in parts.values()))
+        counted = set(self._counted)
         self._bound.clear()
+        self._counted.clear()
         for pod in pods:
             if not assumed(pod.uid) or pod.uid in counted:
                 self.pod_bound(pod)
 
     def pod_bound(self, pod: Pod) -> str:
-        """The Pod has a node; returns the key of its group, "" for none."""
+        """The Pod has a node, or another group than before; returns the group's key, "" for none.
+
+        ``pod`` is as it counts in the cache: one that is terminating is about to leave its node.
+        """
+        self.pod_unbound(pod)
         key = self._key_of(pod)
-        if key:
-            if pod.deleted is None:
-                parts = self._bound.setdefault(key, {})
-                parts.setdefault(sub_group_of(pod.shape), set()).add(pod.uid)
-            else:
-                self.pod_unbound(pod)
+        if key and pod.deleted is None:
+            name = sub_group_of(pod.shape)
+            self._bound.setdefault(key, {}).setdefault(name, set()).add(pod.uid)
+            self._counted[pod.uid] = key, name
         return key
 
     def pod_unbound(self, pod: Pod) -> None:
         """The Pod has left its node, or is about to."""
-        key = self._key_of(pod)
-        parts = self._bound.get(key, {}) if key else {}
-        uids = parts.get(name := sub_group_of(pod.shape))
-        if uids is not None:
-            uids.discard(pod.uid)
-            if not uids:
-                del parts[name]
-                if not parts:
-                    del self._bound[key]
+        if pod.uid in self._counted:
+            key, name = self._counted.pop(pod.uid)
+            discard(parts := self._bound[key], name, pod.uid)
+            if not parts:
+                del self._bound[key]

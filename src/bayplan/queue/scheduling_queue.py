@@ -337,7 +337,6 @@ class SchedulingQueue:
     def assigned_pod_updated(self, old: Pod, new: Pod) -> None:
         """A Pod that has a node has changed."""
         if old.deleted is not new.deleted or old.labels is not new.labels:
-            self.groups.pod_unbound(old)
             self.group_member_bound(new)
         for event in update_events.pod_update_events(old, new):
             self.move_all(event, old, new)
