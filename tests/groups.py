@@ -262,6 +262,7 @@ class Composite(Kubernetes):
     """PodGroups of Kubernetes, each below two CompositePodGroups."""
 
     name = "composite"
+    key = "default/CompositePodGroup/root-of-g-0"
 
     @staticmethod
     def roots() -> list[Builder[CompositePodGroup]]:

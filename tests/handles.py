@@ -100,7 +100,7 @@ def make_handle(
         nodes=nodes,
         objects=objects,
         groups=Groups(objects, {}),
-        kubernetes_groups=KubernetesGroups(ObjectStore(), {}),
+        kubernetes_groups=KubernetesGroups(objects, {}),
         counters=counters if counters is not None else DomainCounters(nodes, objects),
         nominator=nominator,
         waiting=WaitingPods(lambda: 0.0),
