@@ -93,7 +93,7 @@ def make_handle(
     """The handle of the profile ``test``."""
     nodes = nodes if nodes is not None else LiveNodeTable()
     objects = objects if objects is not None else ObjectStore()
-    instrument, nominator = Instrument(), Nominator()
+    instrument, nominator, services = Instrument(), Nominator(), Services()
     events: Any = NoEvents()
     queue = SchedulingQueue(lambda: 0.0)
     return InTreeHandle(
@@ -112,7 +112,7 @@ def make_handle(
         instrument=instrument,
         queues=QueueTree(Cache(), queue),
         queued=queue,
-        what_if=WhatIf(nominator),
+        what_if=WhatIf(nominator, services),
         exhaustive=False,
         room_request=_no_request,
         writer=writer,
@@ -123,5 +123,5 @@ def make_handle(
         monotonic=lambda: 0.0,
         activate=lambda _: None,
         evictions=Evictions(Cache()),
-        services=Services(),
+        services=services,
     )

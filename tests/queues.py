@@ -88,8 +88,13 @@ def demand(cluster: Cluster, name: str, resource: str = "cpu") -> int:
     return _of(cluster, name, resource, "demand")
 
 
+def share(cluster: Cluster, name: str, resource: str = "cpu") -> int:
+    """What the queue is entitled to."""
+    return _of(cluster, name, resource, "share")
+
+
 def _of(cluster: Cluster, name: str, resource: str, column: str) -> int:
-    sums = cluster.world.queues.sums
+    sums = cluster.world.queues.refresh_shares()
     names = [queue.name for queue in sums.structure.queues]
     amounts = getattr(sums, column)
     return int(amounts[names.index(name), sums.structure.resources.index(resource)])

@@ -11,6 +11,7 @@ from tests.core_harness import Cluster
 from bayplan.api.pod import Pod
 from bayplan.engine.what_if import WhatIf
 from bayplan.framework.cycle_state import CycleState
+from bayplan.framework.services import Services
 from bayplan.testing import PodBuilder, make_node, make_pod
 
 NODES = 4
@@ -76,7 +77,7 @@ class Rig:
 
     def fresh(self) -> WhatIf:
         """One that has kept nothing."""
-        what_if = WhatIf(self.nominator)
+        what_if = WhatIf(self.nominator, Services())
         what_if.adopt(self.cluster.framework.plugins, self.kept.stages)
         return what_if
 

@@ -42,9 +42,8 @@ def ask(*answers: Any, instrument: Instrument | None = None) -> tuple[Any, list[
         scripted(f"P{i}", post_filter=answer)(None, handle) for i, answer in enumerate(answers)
     ]
     enabled = {Point.POST_FILTER: [(plugin, 0) for plugin in plugins]}
-    framework = Framework(
-        "test", enabled, handle, WhatIf(handle.nominator), instrument or Instrument()
-    )
+    what_if = WhatIf(handle.nominator, handle.services)
+    framework = Framework("test", enabled, handle, what_if, instrument or Instrument())
     diagnosis = Diagnosis(nodes, CycleState(), POD)
     diagnosis.override(np.flatnonzero(nodes.exists), NO.by("F"))
     asked = framework.plugins.post_filter
@@ -94,7 +93,7 @@ def test_the_duration_is_reported_with_the_outcome() -> None:
 
 def test_a_profiles_what_if_has_its_filters_once_the_framework_is_made() -> None:
     handle = make_handle()
-    what_if = WhatIf(handle.nominator)
+    what_if = WhatIf(handle.nominator, handle.services)
     assert not what_if.stages
     mine = scripted("Mine", filter=None)(None, handle)
     framework = Framework("test", {Point.FILTER: [(mine, 0)]}, handle, what_if, Instrument())

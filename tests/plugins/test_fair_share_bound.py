@@ -15,7 +15,10 @@ A, B, C = range(3)
 
 
 def bound(
-    running: list[tuple[PodBuilder, int]], most: dict[int, int], yields: tuple[str, ...] = ()
+    running: list[tuple[PodBuilder, int]],
+    most: dict[int, int],
+    yields: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
 ) -> Bound:
     """For a Pod of 3 CPUs on nodes of 4: these Pods, and their queues, which may give so much."""
     cluster = Cluster()
@@ -33,6 +36,7 @@ def bound(
         np.array([of[one.name] for one in pods.pods]),
         {"cpu": np.array(by_spec)},
         np.array([one.name in yields for one in pods.pods]),
+        np.array([one.name in kept for one in pods.pods]),
         {"cpu": np.array([most.get(queue, -1) for queue in (A, B, C)])},
     )
 
@@ -57,6 +61,13 @@ def test_from_each_queue_comes_what_it_has_there_or_may_give() -> None:
 def test_pods_that_are_larger_than_what_their_queue_may_give_do_not_count() -> None:
     told = bound(EXAMPLE, {A: 1999, B: 1000, C: 1000})
     assert told.bounded["cpu"][:2].tolist() == [0, 4000]
+
+
+def test_pods_that_their_queue_keeps_do_not_count_however_much_it_may_give() -> None:
+    found = bound(EXAMPLE, {A: 9000, B: 1000, C: 1000}, kept=("a-2", "c"))
+    assert found.bounded["cpu"][:2].tolist() == [2000, 3000]
+    assert found.whole["cpu"][:2].tolist() == [4000, 4000]
+    assert found.in_the_way() == {A}
 
 
 def test_queues_that_give_nothing_keep_what_they_have() -> None:

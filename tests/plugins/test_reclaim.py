@@ -113,7 +113,7 @@ def test_pods_that_would_be_more_than_a_queue_may_give_together_stay() -> None:
 @pytest.mark.parametrize(
     ("cpu", "said"),
     [
-        pytest.param("4", "would be undone by queue b", id="a queue may not give that much"),
+        pytest.param("4", "within what is guaranteed to it", id="a queue may not give that much"),
         pytest.param("6", "evicting others would not make room", id="who yields is too little"),
     ],
 )

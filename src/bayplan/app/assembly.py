@@ -218,8 +218,11 @@ def _make_framework(
     def room_request(state: CycleState, pod: Pod) -> RoomRequest:
         return of_pod(placers.planner, framework, pod, state)
 
-    what_if = WhatIf(world.nominator)
-    handle = _handle(profile.scheduler_name, config.gates, world, ports, what_if, room_request)
+    services = Services()
+    what_if = WhatIf(world.nominator, services)
+    handle = _handle(
+        profile.scheduler_name, config.gates, world, ports, what_if, room_request, services
+    )
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = config.settings.percentage_of_nodes_to_score
@@ -243,6 +246,7 @@ def _handle(
     ports: Ports,
     what_if: WhatIf,
     room_request: AsksForRoom,
+    services: Services,
 ) -> InTreeHandle:
     def activate(pods: Iterable[Pod]) -> None:
         ports.inbox.post(ActivatePods(tuple(pods)))
@@ -267,7 +271,7 @@ def _handle(
         exhaustive=ports.exhaustive,
         room_request=room_request,
         evictions=world.evictions,
-        services=Services(),
+        services=services,
         writer=ports.writer,
         logger=plugin_logger("", profile),
         metrics=PluginMetrics(ports.instrument, ""),

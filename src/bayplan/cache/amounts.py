@@ -122,9 +122,10 @@ class Charge(Generic[S]):
         amounts: the same by resource, as the Pod names them.
         used, demand: what a Pod adds, of the leaf and its ancestors.
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
+        can_run: whether such a Pod is ever placed, as far as limits and the largest node say.
     """
 
-    __slots__ = ("amounts", "demand", "most", "requests", "row", "sums", "used")
+    __slots__ = ("amounts", "can_run", "demand", "most", "requests", "row", "sums", "used")
 
     def __init__(
         self, sums: Sums[S], row: int, requests: Amounts, amounts: Mapping[str, int]
@@ -143,6 +144,7 @@ class Charge(Generic[S]):
             (sums.used_rows[link], column, most - requests[column])
             for link, column, most in structure.limits_on(row, requests, amounts)
         ]
+        self.can_run = True
 
     @property
     def is_within_limits(self) -> bool:

@@ -16,7 +16,8 @@ scratch.
 - Without tenants nobody listens, and nothing is counted.
 - A Pod that is in the queue and counts on a node (assumed, being bound) is demand once. So demand
   stays as it is when a Pod is assumed, and when it is bound.
-- Pods with scheduling gates are no demand: they ask for nothing yet.
+- Pods with scheduling gates are no demand: they ask for nothing yet. Nor are those that can never
+  run (`Charge.can_run`): nobody is to give way to them, or to get less for them.
 - Scheduling thread only, except `KeptSums.latest`.
 
 Sums know no rules. What rows are, whose a Pod is, what it is charged and when it is leaving is for
@@ -43,10 +44,11 @@ _VECTORS_KEPT = 4096
 
 
 class Waiting(NamedTuple):
-    """A Pod that waits for a node."""
+    """A waiting Pod; `demand` is empty where limits or nodes never allow such a Pod."""
 
     pod: Pod
     charge: Charge[Any]
+    demand: Terms
 
 
 class KeptSums(ABC, Generic[S]):
@@ -101,6 +103,10 @@ class KeptSums(ABC, Generic[S]):
     @abstractmethod
     def _is_leaving(self, pod: Pod) -> bool:
         """Whether ``pod``, which is terminating, counts as leaving."""
+
+    def _can_run(self, charge: Charge[S]) -> bool:
+        """Whether Pods like this are ever placed; asked once, until all is counted anew."""
+        return all(most >= 0 for _, _, most in charge.most)
 
     def _tenant_changed(self, old: Any, new: Any) -> None:
         if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
@@ -203,6 +209,7 @@ class KeptSums(ABC, Generic[S]):
             if len(self._charges) >= _VECTORS_KEPT:
                 self._charges.clear()
             charge = Charge(self._sums, row, self.requests(pod), amounts)
+            charge.can_run = self._can_run(charge)
             self._charges[row, id(amounts)] = charge
         return charge
 
@@ -232,7 +239,8 @@ class KeptSums(ABC, Generic[S]):
         waiting = self._waiting.get(pod.uid)
         if waiting is not None:
             waits = waiting.pod
-            if waits.shape is pod.shape and waits.status is pod.status and pod.deleted is None:
+            alike = waits.shape is pod.shape and waits.status is pod.status
+            if alike and waiting.demand and pod.deleted is None:
                 # Of an assumed copy all is the same, and it is demand already.
                 for sums, column, amount in waiting.charge.used:
                     sums[column] += sign * amount
@@ -247,7 +255,7 @@ class KeptSums(ABC, Generic[S]):
                 add_amounts(self._sums.leaving_rows, links, charge.requests, sign)
         if waiting is not None:
             # It was demand as it waits, and is demand as it counts.
-            _add(waiting.charge.demand, -sign)
+            _add(waiting.demand, -sign)
 
     def pod_waits(self, pod: Pod) -> None:
         """See `bayplan.cache.queued_pods.QueueListener`."""
@@ -256,15 +264,17 @@ class KeptSums(ABC, Generic[S]):
         self.pod_left(pod.uid)
         if pod.spec.scheduling_gates or (charge := self._charge(pod)) is None:
             return
-        self._waiting[pod.uid] = Waiting(pod, charge)
+        waiting = self._waiting[pod.uid] = Waiting(
+            pod, charge, charge.demand if charge.can_run else ()
+        )
         if self._pods.pod(pod.uid) is None:
-            _add(charge.demand, 1)
+            _add(waiting.demand, 1)
 
     def pod_left(self, uid: str) -> None:
         """See `bayplan.cache.queued_pods.QueueListener`."""
         waiting = self._waiting.pop(uid, None)
         if waiting is not None and self._pods.pod(uid) is None:
-            _add(waiting.charge.demand, -1)
+            _add(waiting.demand, -1)
 
     # Counting from scratch
 

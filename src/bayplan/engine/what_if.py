@@ -42,6 +42,8 @@ from bayplan.engine.stages import Caller, FilterStage
 from bayplan.framework.cycle_state import CycleState
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.points import MovesElsewhere, PodMoves
+from bayplan.framework.services import Services
+from bayplan.framework.turns import Turns, keeps_room
 
 Move = Callable[[CycleState, Pod, Pod, NodeTable, int], None]
 """`PodMoves.add_pod` or its like: state, preemptor, the other Pod, table, row."""
@@ -90,11 +92,11 @@ class _CachedNominees:
 class WhatIf:
     """One profile's Filter plugins over changed tables."""
 
-    def __init__(self, nominator: PodNominator) -> None:
-        self._nominator = nominator
+    def __init__(self, nominator: PodNominator, services: Services) -> None:
+        self._nominator, self._services = nominator, services
         self._call: Caller
         self._stateful: list[PodMoves] = []
-        self._cached: dict[int, _CachedNominees] = {}
+        self._cached: dict[object, _CachedNominees] = {}
         self.stages: Sequence[FilterStage] = ()
         """The profile's Filter plugins; empty until they are made."""
 
@@ -239,13 +241,16 @@ class WhatIf:
         return added.rows, diagnosis
 
     def _cached_nominees(self, pod: Pod, nodes: LiveNodeTable) -> _Nominees | None:
-        """The nominees for a Pod that is not nominated itself; depends on the priority alone."""
-        kept = self._cached.get(pod.priority)
+        """The nominees for a Pod without a nomination, kept by priority and tenant."""
+        turns = self._turns
+        tenant = None if turns is None else (turns.tenant(pod), turns.version)
+        key = pod.priority, tenant
+        kept = self._cached.get(key)
         if kept is None or not self._is_current(kept, nodes):
             if len(self._cached) >= MOST_PRIORITIES:
                 self._cached.clear()
             nominees = self.nominees(pod, nodes)
-            kept = self._cached[pod.priority] = _CachedNominees(
+            kept = self._cached[key] = _CachedNominees(
                 _add_nominees(nodes, nominees),
                 frozenset(nominees),
                 nodes,
@@ -273,13 +278,19 @@ class WhatIf:
 
     def nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """See `AsksWhatIf`."""
-        nominated_pods, uid, priority = self._nominator.nominated_pods, pod.uid, pod.priority
+        nominated_pods, turns = self._nominator.nominated_pods, self._turns
         nominees = {}
         for row, name in self._nominated_rows(nodes):
-            pods = [p for p in nominated_pods(name) if p.priority >= priority and p.uid != uid]
+            others = [other for other in nominated_pods(name) if other.uid != pod.uid]
+            pods = [other for other in others if keeps_room(other, pod, turns)]
             if pods:
                 nominees[row] = pods
         return nominees
+
+    @property
+    def _turns(self) -> Turns | None:
+        turns = self._services.turns
+        return turns if turns is not None and turns.active else None
 
     def _nominated_rows(self, nodes: NodeTable) -> list[tuple[int, str]]:
         """Rows of ``nodes`` that Pods are nominated to, with their names."""

@@ -63,6 +63,17 @@ class Ranking(Generic[K]):
         return len(self._ranks)
 
 
+def keeps_room(nominated: Pod, other: Pod, turns: Turns | None) -> bool:
+    """Whether room that is made for a nominated Pod is kept from another one.
+
+    A higher priority takes it. But priorities of different tenants are not compared: room that one
+    tenant is entitled to is not for another one.
+    """
+    if nominated.priority >= other.priority:
+        return True
+    return turns is not None and turns.active and turns.are_rivals(nominated, other)
+
+
 class Turns(Protocol):
     """Decides from which tenant the next Pod comes.
 
@@ -87,14 +98,17 @@ class Turns(Protocol):
     def tenant(self, pod: Pod, /) -> int:
         """Whose Pod it is."""
 
+    def are_rivals(self, one: Pod, other: Pod, /) -> bool:
+        """Whether ``other`` may not take what ``one`` is entitled to, whatever the priorities."""
+
     def order(self, tenant: int, /) -> Order | None:
         """Whose turn it is within a tenant; None where QueueSort alone says so."""
 
     def restart(self) -> None:
         """Start over: no tenant has Pods any more, and `tenant` may give other answers."""
 
-    def enters(self, tenant: int, /) -> None:
-        """The tenant has Pods to be tried from now on."""
+    def enters(self, tenant: int, first: Pod, /) -> None:
+        """The tenant has Pods to be tried from now on; ``first`` is the one that is next."""
 
     def leaves(self, tenant: int, /) -> None:
         """It has none any more."""
@@ -102,8 +116,8 @@ class Turns(Protocol):
     def next_tenant(self) -> int:
         """The tenant whose turn it is, among tenants with Pods."""
 
-    def tried(self, tenant: int, pods: int, /) -> None:
-        """So many Pods of the tenant are being tried."""
+    def tried(self, tenant: int, pods: int, first: Pod | None, /) -> None:
+        """So many Pods of the tenant are being tried; then ``first`` is next, None for no more."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -125,6 +126,55 @@ def make_units(
         {key: unit_of[indices].tolist() for key, indices in partition.surplus.items()},
         {int(unit_of[index]): key for index, key in partition.rest.items()},
     )
+
+
+class YieldOrder:
+    """The order of eviction among Pods of one tenant, with gangs as units.
+
+    As the order of units of one class, among all Pods; each answer costs something only if asked.
+
+    Args:
+        running: all Pods.
+        useful: (p,) see `make_units`.
+        gangs: the groups of the Pods.
+        budgets: the PodDisruptionBudgets.
+    """
+
+    def __init__(
+        self, running: RunningPods, useful: BoolArray, gangs: Gangs, budgets: Budgets
+    ) -> None:
+        self._running, self._useful, self._gangs, self._budgets = running, useful, gangs, budgets
+
+    @cached_property
+    def _of_gangs(self) -> tuple[IntArray, IntArray]:
+        running = self._running
+        units, kinds = np.arange(len(running)), np.full(len(running), ALONE)
+        if self._gangs.any:
+            staying = np.flatnonzero(~running.leaving)
+            staying = staying[np.lexsort((-running.starts[staying], running.priorities[staying]))]
+            partition = _Partition(len(staying))
+            partition.split(staying, running, self._gangs)
+            kinds[staying] = partition.kinds
+            units[staying] = staying[partition.unit]
+        return units, kinds
+
+    @property
+    def units(self) -> IntArray:
+        """(p,) one number for all Pods of a unit."""
+        return self._of_gangs[0]
+
+    def sorted(self, candidates: IntArray) -> IntArray:
+        """``candidates`` in the order of eviction."""
+        running = self._running
+        starts, priorities = running.starts[candidates], running.priorities[candidates]
+        order = np.lexsort((-starts, priorities))
+        candidates, starts, priorities = candidates[order], starts[order], priorities[order]
+        violations = _violations([running.pods[i] for i in candidates.tolist()], self._budgets)
+        kinds = self._of_gangs[1][candidates]
+        useless = ~self._useful[candidates]
+        keys = (-starts, kinds, priorities, violations, useless)
+        ordered: IntArray = candidates[np.lexsort(keys)]
+        return ordered
 
 
 class _Partition:

@@ -19,6 +19,7 @@ from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.framework.status import Status
 from bayplan.preemption.capacity import Ceiling, MemberFit
+from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.running_pods import RunningPods
 
 NOT_ENOUGH = NoRoom("evicting others would not make room")
@@ -54,9 +55,11 @@ class Yields(Protocol):
         """Whether any Pod may yield; a quick look that saves dry runs and columns of all Pods."""
 
     def judge(
-        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, order: YieldOrder
     ) -> Yielding | NoRoom:
         """The Pods of ``running`` that may yield; `NoRoom` if, by bounds, no search finds room.
+
+        ``order`` is that of `Units` within one class.
 
         The bounds must never rule out what a search, also among `Yielding.wider`, would find.
         """
@@ -102,7 +105,9 @@ class LowerPriority:
         """Whether there is a Pod of lower priority."""
         return self._counters.any_below(preemptor.priority)
 
-    def judge(self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit) -> Yielding:
+    def judge(
+        self, preemptor: Preemptor, running: RunningPods, _fit: MemberFit, _order: YieldOrder
+    ) -> Yielding:
         """Pods of lower priority, all in one class."""
         return Yielding(np.where(running.priorities < preemptor.priority, 0, -1), _described)
 

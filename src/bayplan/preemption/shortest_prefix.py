@@ -53,9 +53,10 @@ from bayplan.api.pod import Pod
 from bayplan.framework.in_tree_handle import InTreeHandle
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom, Room, RoomRequest
+from bayplan.framework.turns import keeps_room
 from bayplan.preemption.budgets import Budgets
 from bayplan.preemption.capacity import FreedCapacity, MemberFit, OnRow, needs_of
-from bayplan.preemption.eviction_units import make_units
+from bayplan.preemption.eviction_units import YieldOrder, make_units
 from bayplan.preemption.gangs import gangs_of
 from bayplan.preemption.proof import Proof
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding, Yields
@@ -74,6 +75,7 @@ class ShortestPrefix:
     def __init__(self, handle: InTreeHandle, rule: Yields) -> None:
         self._rule = rule
         self._nodes, self._nominator = handle.nodes, handle.nominator
+        self._services = handle.services
         self._gangs = gangs_of(handle)
         self._budgets = handle.objects.shared(Budgets, handle.objects)
 
@@ -87,7 +89,9 @@ class ShortestPrefix:
             return NoRoom()
         # 1. Who may yield
         running, fit = RunningPods(self._nodes), self._fit(request)
-        yielding = self._rule.judge(request.preemptor, running, fit)
+        useful = np.logical_or.reduce([need.rows for need in fit.needs])[running.rows]
+        order = YieldOrder(running, useful, self._gangs, self._budgets)
+        yielding = self._rule.judge(request.preemptor, running, fit, order)
         if isinstance(yielding, NoRoom):
             return yielding
         room = self._find_among(request, yielding, running, fit)
@@ -134,11 +138,12 @@ class ShortestPrefix:
     def _held(self, preemptor: Preemptor) -> Iterator[OnRow]:
         """Nominated Pods whose room is not for the preemptor."""
         own = {pod.uid for pod in preemptor.pods}
+        lowest = min(preemptor.pods, key=lambda pod: pod.priority)
         for name in self._nominator.nominated_nodes():
             row = self._nodes.row(name)
             if row is not None:
                 for pod in self._nominator.nominated_pods(name):
-                    if pod.priority >= preemptor.priority and pod.uid not in own:
+                    if pod.uid not in own and keeps_room(pod, lowest, self._services.turns):
                         yield row, pod
 
 

@@ -144,7 +144,7 @@ class TurnQueue:
         levels = self._tenants.get(tenant)
         if levels is None:
             levels = self._tenants[tenant] = {}
-            self._turns.enters(tenant)
+            self._turns.enters(tenant, queued.pod)
         level = levels.get(priority)
         if level is None:
             level = levels[priority] = _Level()
@@ -190,7 +190,8 @@ class TurnQueue:
         level = levels[priority]
         queued, pods = level.pop()
         del self._lanes[queued.uid]
-        turns.tried(tenant, pods)
+        left = [p for p, some in levels.items() if some.heaps]
+        turns.tried(tenant, pods, levels[max(left)].first().pod if left else None)
         if not level.heaps:
             self._remove(tenant, priority)
         return queued

@@ -55,8 +55,9 @@ class Tree:
             column(self.guaranteed),
             np.array(self.weight),
             np.array(self.priority),
+            np.array([False]),
         )
-        return [int(value) for value in found[:, 0]]
+        return [int(value) for value in found.whole[:, 0]]
 
 
 def column(values: list[int]) -> IntArray:
@@ -88,7 +89,7 @@ def flat(
 @pytest.mark.parametrize(
     ("tree", "shares"),
     [
-        pytest.param(flat(12, [2, 9, 9], [1, 1, 2]), [2, 3, 6], id="by weight, none above demand"),
+        pytest.param(flat(12, [2, 9, 9], [1, 1, 2]), [2, 3, 7], id="by weight, none above demand"),
         pytest.param(flat(12, [2, 3, 4]), [2, 3, 4], id="room for all"),
         pytest.param(flat(12, [9, 9], guaranteed=[8, 0]), [9, 3], id="guaranteed first"),
         pytest.param(flat(12, [9, 9], guaranteed=[10, 0]), [9, 3], id="guaranteed but not asked"),
@@ -97,6 +98,14 @@ def flat(
         pytest.param(flat(12, [9, 9], [0, 1]), [3, 9], id="weight 0 takes what is left"),
         pytest.param(flat(12, [9, 9], [0, 0]), [6, 6], id="weights 0 share alike"),
         pytest.param(flat(12, [9, 9], limit=[2, 99]), [2, 9], id="no more than the limit"),
+        pytest.param(flat(81, [81] * 4), [21, 20, 20, 20], id="the rest by name"),
+        pytest.param(flat(1, [1, 1], [1, 2]), [0, 1], id="one device by weight"),
+        pytest.param(flat(1, [1, 1], guaranteed=[0, 1]), [0, 1], id="one device by guarantee"),
+        pytest.param(flat(1, [1, 1], priority=[0, 1]), [0, 1], id="one device by priority"),
+        pytest.param(
+            flat(3, [2, 2], guaranteed=[2, 2], priority=[0, 1]), [1, 2], id="a cut by priority"
+        ),
+        pytest.param(flat(3, [2, 2], [1, 2], guaranteed=[2, 2]), [1, 2], id="a cut by weight"),
         pytest.param(
             Tree(
                 12,
@@ -138,17 +147,13 @@ def children(tree: Tree, parent: int) -> list[int]:
 
 
 @given(trees())
-def test_siblings_share_no_more_than_there_is_and_leave_only_what_rounding_leaves(
-    tree: Tree,
-) -> None:
+def test_siblings_share_all_that_somebody_needs_and_no_more_than_there_is(tree: Tree) -> None:
     shares, need = tree.shares, tree.need
     for parent in range(-1, len(tree.parent)):
         below = children(tree, parent)
         room = tree.capacity if parent < 0 else shares[parent]
-        together = sum(shares[row] for row in below)
-        assert together <= room
-        if any(shares[row] < need[row] for row in below):
-            assert room - together <= 4 * len(below)
+        needed = sum(need[row] for row in below)
+        assert sum(shares[row] for row in below) == min(room, needed)
 
 
 @given(trees())
@@ -186,7 +191,8 @@ def test_who_gets_less_than_it_wants_stands_at_one_level(
     asked: list[tuple[int, int]], room: int
 ) -> None:
     want, weight = (np.array(values) for values in zip(*asked, strict=True))
-    shares = fill(np.array([room]), want, weight, np.zeros(len(want), np.int64))
+    of_one = np.zeros(len(want), np.int64)
+    shares, _ = fill(np.array([room]), want, weight, of_one, np.arange(len(want)))
     levels = (shares / weight)[shares < want]
     assert not len(levels) or levels.max() - levels.min() <= 1
     assert (
@@ -207,6 +213,8 @@ def test_a_thousand_queues_take_a_few_milliseconds() -> None:
     started = process_time()
     for _ in range(5):
         need = needs(parent, levels, demand, limit)
-        fair_shares(np.full(r, 10**14), parent, levels, need, guaranteed, weight, priority)
+        fair_shares(
+            np.full(r, 10**14), parent, levels, need, guaranteed, weight, priority, np.ones(r, bool)
+        )
     milliseconds = (process_time() - started) * 1000 / 5
     assert milliseconds < 100

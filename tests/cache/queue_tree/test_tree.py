@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.core_harness import Cluster
 from tests.properties import length
-from tests.queues import demand, name_space, pod, queue, queue_cluster, used
+from tests.queues import demand, name_space, pod, queue, queue_cluster, share, used
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
@@ -30,11 +30,33 @@ def cluster_with(*queues: object) -> Cluster:
 
 def test_a_pod_is_demand_while_it_waits_and_used_once_it_is_assumed() -> None:
     cluster = cluster_with(queue("all"), queue("a", "x", parent="all"))
-    cluster.add(pod("p", "x", "3"), pod("big", "x", "9"))
-    assert (used(cluster, "a"), demand(cluster, "a")) == (0, 12000)
+    cluster.add(pod("p", "x", "3"), pod("big", "x", "6"))
+    assert (used(cluster, "a"), demand(cluster, "a")) == (0, 9000)
     cluster.run()
-    assert (used(cluster, "a"), demand(cluster, "a")) == (3000, 12000)
-    assert (used(cluster, "all"), demand(cluster, "all")) == (3000, 12000)
+    assert (used(cluster, "a"), demand(cluster, "a")) == (3000, 9000)
+    assert (used(cluster, "all"), demand(cluster, "all")) == (3000, 9000)
+
+
+def test_a_pod_that_is_larger_than_each_node_is_no_demand_until_there_is_a_larger_one() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y", weight=1))
+    cluster.add(pod("p", "x", "3"), pod("big", "x", "9"), *(pod(f"b{i}", "y") for i in range(8)))
+    assert (demand(cluster, "a"), share(cluster, "a"), share(cluster, "b")) == (3000, 3000, 5000)
+    cluster.add(make_node("m").capacity(cpu="9", memory="64Gi", pods=110))
+    assert (share(cluster, "a"), demand(cluster, "a")) == (9000, 12000)
+    assert cluster.world.queues.recount() == {}
+
+
+def test_a_pod_above_a_limit_is_no_demand_until_the_limit_is_higher() -> None:
+    cluster = cluster_with(queue("all", limit={"cpu": 4}), queue("a", "x", parent="all"))
+    cluster.add(pod("p", "x", "3"), pod("big", "x", "5"))
+    assert (demand(cluster, "a"), demand(cluster, "all")) == (3000, 3000)
+    cluster.add(queue("all", limit={"cpu": 5}))
+    assert (demand(cluster, "a"), demand(cluster, "all")) == (8000, 8000)
+    cluster.run()
+    assert (used(cluster, "a"), demand(cluster, "a")) == (3000, 8000)
+    cluster.add(queue("all", limit={"cpu": 4}))
+    assert (used(cluster, "a"), demand(cluster, "a")) == (3000, 3000)
+    assert cluster.world.queues.recount() == {}
 
 
 def test_gated_pods_and_those_of_kueue_ask_for_nothing() -> None:
@@ -102,6 +124,7 @@ def test_a_queue_names_other_classes() -> None:
 
 def test_a_resource_that_no_queue_names_gets_a_column_when_a_pod_asks_for_it() -> None:
     cluster = cluster_with(queue("a", "x"))
+    cluster.add(make_node("gpus").capacity({"example.com/gpu": "2"}, cpu="1", pods=110))
     cluster.add(pod("p", "x").req(cpu="1", **{"example.com/gpu": "2"}))
     assert demand(cluster, "a", "example.com/gpu") == 2
 
@@ -109,7 +132,7 @@ def test_a_resource_that_no_queue_names_gets_a_column_when_a_pod_asks_for_it() -
 def test_shares_follow_demand_capacity_and_queues_and_else_stay() -> None:
     cluster = cluster_with(queue("a", "x"), queue("b", "y"))
     tree = cluster.world.queues
-    cluster.add(pod("p", "x", "20"))
+    cluster.add(*(pod(f"p{i}", "x", "4") for i in range(5)))
 
     def shares() -> list[int]:
         sums = tree.refresh_shares()
@@ -119,7 +142,7 @@ def test_shares_follow_demand_capacity_and_queues_and_else_stay() -> None:
 
     assert shares() == [8000, 0]
     assert tree.refresh_shares().share is tree.refresh_shares().share
-    cluster.add(pod("q", "y", "20"))
+    cluster.add(*(pod(f"q{i}", "y", "4") for i in range(5)))
     assert shares() == [4000, 4000]
     cluster.add(make_node("more").capacity(cpu="4", memory="64Gi", pods=110))
     assert shares() == [6000, 6000]
@@ -168,7 +191,8 @@ def test_what_is_evicted_is_used_and_leaving_until_it_is_gone_or_stays() -> None
 
 def test_sums_of_absurd_requests_stop_at_the_largest_number() -> None:
     cluster = cluster_with(queue("a", "x"))
-    cluster.add(*(pod(name, "x").req(memory="8Ei") for name in "abc"))
+    cluster.add(make_node("large").capacity(cpu="8", memory="7Ei", pods=110))
+    cluster.add(*(pod(name, "x").req(memory="7Ei") for name in "abc"))
     assert demand(cluster, "a", "memory") == UNLIMITED
     cluster.run()
 

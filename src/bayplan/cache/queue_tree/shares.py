@@ -12,7 +12,11 @@ demand, or its limit where that is less. The children of one parent divide the p
 "By weight" is water-filling: each child gets ``weight * level``, but no more than it needs, with
 the highest level for which there is room. An example with room 12, weights 1, 1, 2 and needs
 2, 9, 9: at level 2 the first one has all that it needs; the other 10 are divided 1:2. The level
-becomes 10/3, the shares are 2, 3 and 6 (rounded down; the rest of 1 stays idle).
+becomes 10/3, the shares 2, 3 1/3 and 6 2/3.
+
+Shares are whole: rounded down, and of what is left each child gets one unit in the order of the
+largest remainder, the highest priority, the highest weight, the name. In the example the third one
+gets it: 2, 3 and 7. So nothing that somebody needs is nobody's, not even the last device.
 
 With the children sorted by ``need / weight``, those that get all they need come first. Whether the
 k-th does is seen from running sums: all before it have what they need, and it and all after it
@@ -22,11 +26,12 @@ stand at its level. So one sort and two running sums answer for all parents at o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table import BoolArray, IntArray
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,6 +55,67 @@ def needs(
     return need
 
 
+def needed_guarantees(
+    parent: IntArray, levels: Sequence[IntArray], guaranteed: IntArray, need: IntArray
+) -> IntArray:
+    """(q, r) what of the guarantees is needed by whom they are for; arguments as in `fair_shares`.
+
+    What a child does not need of its guarantee is not guaranteed to its siblings.
+    """
+    needed = np.minimum(guaranteed, need)
+    for rows in reversed(levels):
+        children = rows[parent[rows] >= 0]
+        of_children, their_need = np.zeros((2, *need.shape), np.int64)
+        np.add.at(of_children, parent[children], guaranteed[children])
+        np.add.at(their_need, parent[children], needed[children])
+        above = np.unique(parent[children])
+        own = np.maximum(guaranteed[above] - of_children[above], 0)
+        needed[above] = np.minimum(needed[above], own + their_need[above])
+    return needed
+
+
+class Shares(NamedTuple):
+    """What queues are entitled to.
+
+    Attributes:
+        whole: (q, r) the shares: children never have more than their parent, roots never more than
+            there is, and no queue has more than it needs.
+        exact: (q, r) the same before rounding, where a resource is no count of devices. Equal
+            queues have equal ones.
+        guaranteed: (q, r) what of `whole` is guaranteed; less than the Queue says where it needs
+            less, or where more is guaranteed than there is.
+        contended: (q, r) whether the queue and its siblings need more than they have together.
+    """
+
+    whole: IntArray
+    exact: FloatArray
+    guaranteed: IntArray
+    contended: BoolArray
+
+    @classmethod
+    def none(cls, *shape: int) -> Shares:
+        """No shares, of so many queues and resources."""
+        amounts = np.zeros(shape or (0, 0), np.int64)
+        return cls(amounts, amounts.astype(np.float64), amounts.copy(), amounts.astype(np.bool_))
+
+    def saturation(self, used: IntArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """(n,) the largest ``used / share`` of a contended resource; infinite without a share.
+
+        Args:
+            used: (n, r)
+            rows: (n,) the queues.
+        """
+        return self.ratios(used, rows).max(axis=-1, initial=0.0)  # type: ignore[no-any-return]
+
+    def ratios(self, used: IntArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """(n, r) ``used / share`` of each resource, 0 where it is not contended."""
+        share = self.exact[rows]
+        counts = self.contended[rows] & (used > 0)
+        without = np.where(counts, np.inf, 0.0)
+        ratios: FloatArray = np.divide(used, share, out=without, where=counts & (share > 0))
+        return ratios
+
+
 def fair_shares(
     capacity: IntArray,
     parent: IntArray,
@@ -58,7 +124,8 @@ def fair_shares(
     guaranteed: IntArray,
     weight: IntArray,
     priority: IntArray,
-) -> IntArray:
+    divisible: BoolArray,
+) -> Shares:
     """The share of every queue; see the module's docstring.
 
     Args:
@@ -69,26 +136,26 @@ def fair_shares(
         guaranteed: (q, r).
         weight: (q,) not negative.
         priority: (q,).
-
-    Returns:
-        (q, r) whole units: children never have more than their parent, roots never more than
-        ``capacity``, and no queue has more than it needs.
+        divisible: (r,) whether one unit is too little to matter: cores, bytes.
     """
-    share = np.zeros_like(need)
+    shares = Shares.none(*need.shape)
     r = len(capacity)
     for rows in levels:
         # Siblings are one group for each resource.
-        group = (parent[rows, None] + 1) * r + np.arange(r)
-        shares = _divide(
-            np.concatenate([capacity, share.ravel()]),
-            group.ravel(),
+        group = ((parent[rows, None] + 1) * r + np.arange(r)).ravel()
+        room = np.concatenate([capacity, shares.whole.ravel()])
+        columns = _divide(
+            room,
+            group,
             need[rows].ravel(),
             guaranteed[rows].ravel(),
             np.repeat(weight[rows], r),
             np.repeat(priority[rows], r),
         )
-        share[rows] = shares.reshape(len(rows), r)
-    return share
+        for column, found in zip(shares, columns, strict=True):
+            column[rows] = found.reshape(len(rows), r)
+    shares.exact[:, ~divisible] = shares.whole[:, ~divisible]
+    return shares
 
 
 def _divide(
@@ -98,19 +165,26 @@ def _divide(
     guaranteed: IntArray,
     weight: IntArray,
     priority: IntArray,
-) -> IntArray:
+) -> Shares:
     """The shares of siblings; ``room[group]`` is what the siblings of a group have together."""
     share = np.minimum(guaranteed, need)
+    exact = share.astype(np.float64)
     over = _sums(share, group, room) > room
     if over.any():
         cut = over[group] & (share > 0)
-        share[cut] = fill(room, share[cut], guaranteed[cut], group[cut])
+        first = np.lexsort((-weight[cut], -priority[cut]))
+        share[cut], exact[cut] = fill(room, share[cut], guaranteed[cut], group[cut], first)
+    kept = share.copy()
     for turn, turn_weight in _turns(weight, priority):
         want = need[turn] - share[turn]
         if want.any():
             rest = room - _sums(share, group, room)
-            share[turn] += fill(rest, want, turn_weight, group[turn])
-    return share
+            first = np.argsort(-turn_weight, kind="stable")
+            more, more_exact = fill(rest, want, turn_weight, group[turn], first)
+            share[turn] += more
+            exact[turn] += more_exact
+    needed = np.bincount(group, need, len(room))  # floats: amounts may be absurd
+    return Shares(share, exact, kept, (needed > room)[group])
 
 
 def _turns(weight: IntArray, priority: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -128,30 +202,62 @@ def _sums(amounts: IntArray, group: IntArray, room: IntArray) -> IntArray:
     return sums
 
 
-def fill(room: IntArray, want: IntArray, weight: IntArray, group: IntArray) -> IntArray:
-    """Water-filling within each group: (n,) whole units, at most ``want`` each.
+def fill(
+    room: IntArray, want: IntArray, weight: IntArray, group: IntArray, first: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Water-filling within each group: (n,) whole units, at most ``want`` each; and not rounded.
 
     Args:
         room: (g,) what each group divides.
         want: (n,).
         weight: (n,) above 0.
         group: (n,) an index into ``room``.
+        first: (n,) indices in the order in which equal remainders get a unit.
     """
     order = np.lexsort((want / weight, group))
     wants, weights, groups = want[order], weight[order], group[order]
-    first = np.searchsorted(groups, groups)
-    before = _before(wants, first)
+    begin = np.searchsorted(groups, groups)
+    before = _before(wants, begin)
     total = np.bincount(groups, weights, len(room))
-    standing = total[groups] - _before(weights, first)
+    standing = total[groups] - _before(weights, begin)
     # Multiplied out: a division would round.
     full = wants * standing <= (room[groups] - before) * weights
     satisfied = np.bincount(groups[full], wants[full], len(room))
     thirsty = np.bincount(groups[~full], weights[~full], len(room))
     level = (room - satisfied) / np.maximum(thirsty, 1)
-    shares = np.empty_like(want)
-    flowing = np.floor(level[groups] * weights).astype(np.int64)
-    shares[order] = np.where(full, wants, np.clip(flowing, 0, wants))
-    return shares
+    shares = want.copy()
+    below = np.sort(order[~full])
+    flowing = level[group[below]] * weight[below]
+    shares[below] = np.clip(np.floor(flowing), 0, want[below])
+    exact = shares.astype(np.float64)
+    exact[below] = flowing
+    _hand_out(shares, room - _sums(shares, group, room), group, below, flowing, first)
+    return shares, exact
+
+
+def _hand_out(
+    shares: IntArray,
+    left: IntArray,
+    group: IntArray,
+    below: IntArray,
+    flowing: FloatArray,
+    first: IntArray,
+) -> None:
+    """Add one unit each to as many ``below`` as ``left[group]`` says.
+
+    Less than nothing is left where a product of floats was rounded up to a whole number; then the
+    smallest remainders give one back.
+    """
+    rank = np.empty(len(shares), np.int64)
+    rank[first] = np.arange(len(first))
+    remainder = np.round(flowing - shares[below], 6)
+    order = np.lexsort((rank[below], -remainder, group[below]))
+    ordered = below[order]
+    groups = group[ordered]
+    begin, end = np.searchsorted(groups, groups), np.searchsorted(groups, groups, "right")
+    position = np.arange(len(ordered))
+    shares[ordered[position - begin < left[groups]]] += 1
+    shares[ordered[end - 1 - position < -left[groups]]] -= 1
 
 
 def _before(amounts: IntArray, first: IntArray) -> FloatArray:

@@ -30,10 +30,11 @@ from bayplan.api.queues import Queue
 from bayplan.api.selectors import Labels, Predicate, SelectorError, label_selector
 from bayplan.api.workloads import Namespace
 from bayplan.cache.amounts import UNLIMITED, Amounts, Limit
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table import BoolArray, IntArray
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
+DIVISIBLE = (*ALWAYS_COUNTED, "ephemeral-storage", "hugepages-")
 NAMESPACE_TAKEN = "NamespaceTaken"
 
 
@@ -50,6 +51,7 @@ class Structure:
         limits: of each row, all limits of its chain.
         leaves: the rows without children.
         own: whether a row stands for the Pods of a queue that has children.
+        divisible: (r,) whether one unit is too little to matter: cores and bytes are, no devices.
         guaranteed, limit: (q, r), `UNLIMITED` where there is no limit.
         conditions: of each row, the spec that says of which classes Pods are; None for any.
         weight, priority: (q,).
@@ -104,6 +106,10 @@ class Structure:
         """
         return [limit for limit in self.limits[leaf] if requests[limit.column]]
 
+    def is_below(self, row: int) -> BoolArray:
+        """(q,) whether each row is part of the queue at ``row``, or that queue itself."""
+        return np.array([row in links for links in self.links])
+
     # Which queue is whose part
 
     def _parent(self, name: str, by_name: Mapping[str, Queue]) -> str:
@@ -146,6 +152,7 @@ class Structure:
         names = (name for s in specs for amounts in (s.guaranteed, s.limit) for name in amounts)
         self.resources = tuple(dict.fromkeys((*ALWAYS_COUNTED, *sorted(names), *resources)))
         shape = len(self.queues), len(self.resources)
+        self.divisible = np.array([name.startswith(DIVISIBLE) for name in self.resources])
         self.guaranteed: IntArray = np.zeros(shape, np.int64)
         self.limit: IntArray = np.full(shape, UNLIMITED, np.int64)
         named = np.zeros(shape, np.bool_)

@@ -19,11 +19,11 @@ from bayplan.api.kinds import NAMESPACE, QUEUE
 from bayplan.api.meta import ObjectFault
 from bayplan.api.pod import Pod, PodShape
 from bayplan.api.workloads import Namespace
-from bayplan.cache.amounts import NO_ROW, Amounts, Rows, Sums
+from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
 from bayplan.cache.node_table import IntArray
-from bayplan.cache.queue_tree.shares import fair_shares, needs
+from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
 from bayplan.cache.requests import pod_requests
@@ -60,6 +60,14 @@ class Excess(NamedTuple):
         return f"{self.limit_name} is {limit}: {used} used{others}, {requested} requested"
 
 
+class _Room(NamedTuple):
+    """(r,) what all nodes have together, and the most that one has of each resource."""
+
+    seen: tuple[object, int] | None
+    together: IntArray
+    largest: IntArray
+
+
 class QueueTree(KeptSums[Structure]):
     """See the module's docstring."""
 
@@ -69,9 +77,11 @@ class QueueTree(KeptSums[Structure]):
         self._nodes = cache.nodes
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
-        self._capacity: tuple[object, IntArray] = (None, np.zeros(0, np.int64))
-        self._divided = self._capacity[1], np.zeros((0, 0), np.int64)
+        nothing = np.zeros(0, np.int64)
+        self._room = _Room(None, nothing, nothing)
+        self._divided = nothing, np.zeros((0, 0), np.int64)
         """The capacity and the demand that shares were made of last."""
+        self._shares = Shares.none()
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
 
@@ -117,6 +127,12 @@ class QueueTree(KeptSums[Structure]):
 
     def _is_leaving(self, _pod: Pod) -> bool:
         return True
+
+    def _can_run(self, charge: Charge[Structure]) -> bool:
+        largest = self._find_room().largest.tolist()
+        return super()._can_run(charge) and all(
+            amount <= most for amount, most in zip(charge.requests, largest, strict=True)
+        )
 
     def namespaces(self, row: int) -> list[str]:
         """The namespaces that have had Pods and are selected by the leaf at ``row``."""
@@ -165,26 +181,44 @@ class QueueTree(KeptSums[Structure]):
 
     def capacity(self) -> IntArray:
         """(r,) what all nodes have; summed up again when a node has changed."""
-        nodes, sums = self._nodes, self.sums
+        while True:
+            sums = self.sums
+            together = self._find_room().together
+            if sums is self.sums:
+                return together
+
+    def _find_room(self) -> _Room:
+        """The room as of now; where another largest node changes who can run, sums are stale."""
+        nodes, sums, before = self._nodes, self._sums, self._room
         seen = sums, nodes.node_journal.position
-        if self._capacity[0] != seen:
+        if before.seen != seen:
             exists = nodes.exists
             amounts = [
-                nodes.allowed_pods if name == "pods" else nodes.allocatable(name)
+                (nodes.allowed_pods if name == "pods" else nodes.allocatable(name))[exists]
                 for name in sums.structure.resources
             ]
-            capacity = np.array([int(amount[exists].sum()) for amount in amounts], np.int64)
-            self._capacity = seen, capacity
-        return self._capacity[1]
+            together = np.array([int(amount.sum()) for amount in amounts], np.int64)
+            largest = np.array([int(amount.max(initial=0)) for amount in amounts], np.int64)
+            self._room = _Room(seen, together, largest)
+            if not np.array_equal(before.largest, largest) and any(
+                charge.can_run != self._can_run(charge) for charge in self._charges.values()
+            ):
+                self._outdate()
+        return self._room
+
+    def shares(self) -> Shares:
+        """What queues are entitled to as of now."""
+        self.refresh_shares()
+        return self._shares
 
     def refresh_shares(self) -> Sums[Structure]:
         """The columns with shares as of now; a few milliseconds for a thousand queues.
 
         Where nothing has changed that they follow from, they stay as they are.
         """
+        capacity = self.capacity()
         sums = self.sums
         structure = sums.structure
-        capacity = self.capacity()
         leaves = structure.leaves
         demand = np.zeros_like(sums.share)
         demand[leaves] = sums.demand[leaves]
@@ -192,15 +226,17 @@ class QueueTree(KeptSums[Structure]):
         if divided is capacity and np.array_equal(between, demand):
             return sums
         need = needs(structure.parent, structure.levels, demand, structure.limit)
-        sums.share = fair_shares(
+        self._shares = fair_shares(
             capacity,
             structure.parent,
             structure.levels,
             need,
-            structure.guaranteed,
+            needed_guarantees(structure.parent, structure.levels, structure.guaranteed, need),
             structure.weight,
             structure.priority,
+            structure.divisible,
         )
+        sums.share = self._shares.whole
         self._divided = capacity, demand
         return sums
 

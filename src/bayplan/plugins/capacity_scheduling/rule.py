@@ -32,6 +32,7 @@ from bayplan.framework.status import Status
 from bayplan.plugins.capacity_scheduling.admission import Admission, Need
 from bayplan.plugins.capacity_scheduling.quotas import Quotas
 from bayplan.preemption.capacity import MemberFit
+from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.ranking import most_important_first
 from bayplan.preemption.rule import LowerPriority, Yielding
 from bayplan.preemption.running_pods import RunningPods
@@ -103,13 +104,15 @@ class QuotaRule(LowerPriority):
         rows, sums = self._quotas.structure, self._quotas.sums
         return any(rows.is_above_minimum(row, sums.used_rows[row]) for row in rows.row_of.values())
 
-    def judge(self, preemptor: Preemptor, running: RunningPods, fit: MemberFit) -> Yielding:
+    def judge(
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, order: YieldOrder
+    ) -> Yielding:
         """See `Yields`."""
         admission = self.admission(preemptor.pods, preemptor.minimum)
         leaves = np.array([self._quotas.leaf(pod) for pod in running.examples], np.int64)
         if admission is None or admission.above_minimum:
             row = NO_ROW if admission is None else admission.row
-            lower = super().judge(preemptor, running, fit).classes
+            lower = super().judge(preemptor, running, fit, order).classes
             return Yielding(np.where(leaves[running.codes] == row, lower, -1), _described)
         borrowers = {pod.uid for pod in self._borrowers(admission.row, running.pods)}
         yields = np.array([pod.uid in borrowers for pod in running.pods], np.bool_)

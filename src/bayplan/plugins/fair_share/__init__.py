@@ -47,10 +47,11 @@ from bayplan.framework.points import (
 from bayplan.framework.preemptor import SINGLE
 from bayplan.framework.room import NoRoom, Room, RoomRequest
 from bayplan.framework.status import SKIP, Code, Status
-from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused
+from bayplan.plugins.fair_share.effects import Held, PassOn, Reclaimed, Refused, TryAgain
 from bayplan.plugins.fair_share.held import HeldPods
 from bayplan.plugins.fair_share.promised import Promised
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
+from bayplan.plugins.fair_share.refusals import Refusals
 from bayplan.plugins.fair_share.turns import QueueTurns
 from bayplan.preemption.group import GroupPreemption
 from bayplan.preemption.shortest_prefix import ShortestPrefix
@@ -88,6 +89,9 @@ class FairShare(
         self._queues, self._objects = handle.queues, handle.objects
         self._promised = Promised(handle.queues, handle.nominator, handle.nodes)
         self._held = HeldPods(handle.queues, self._promised)
+        self._refusals = Refusals(handle.queues, handle.nodes)
+        self._now = handle.now
+        handle.services.chores.append(self._wake)
         self._verdicts: dict[PodShape, _Verdict] = {}
         self._nodes, self._activate = handle.nodes, handle.activate
         self._nominator = handle.nominator
@@ -163,7 +167,7 @@ class FairShare(
         answer = self._answer(state, pod) if possible else NoRoom()
         if isinstance(answer, NoRoom):
             if not over_limit:
-                state.effects.append(PassOn(self.name, pod))
+                state.effects.append(PassOn(self.name, pod, self._rule.due))
             reasons = (f"reclaim: {answer.sentence}",) if answer.sentence else ()
             return PostFilterResult(Status.unresolvable(*reasons), "")
         if not answer.sentence:
@@ -206,7 +210,8 @@ class FairShare(
         several = NoRoom("its Pods belong to several queues", final=True)
         answer = self._take(request) if len(rows) == 1 else several
         if isinstance(answer, NoRoom):
-            request.effects.append(PassOn(self.name, request.preemptor.pods[0]))
+            first = request.preemptor.pods[0]
+            request.effects.append(PassOn(self.name, first, self._rule.due))
         return answer
 
     def _take(self, request: RoomRequest) -> Room | NoRoom:
@@ -215,7 +220,8 @@ class FairShare(
             refusals = ", ".join(self._rule.refusals.values())
             return NoRoom(answer.sentence or refusals, final=True)
         for (queue, rule), pods in self._rule.by_rule(answer.victims).items():
-            request.effects.append(Reclaimed(self.name, queue, rule, pods))
+            first = request.preemptor.pods[0]
+            request.effects.append(Reclaimed(self.name, queue, rule, pods, first))
         return answer
 
     def carry_out(self, effect: Effect) -> None:
@@ -224,14 +230,24 @@ class FairShare(
             case Held():
                 (self._held.add if effect.is_held else self._held.discard)(effect.pod)
             case PassOn():
+                self._refusals.add(effect.pod, effect.due)
                 if (other := self._held.next_after(effect.pod)) is not None:
                     self._activate([other])
+            case TryAgain():
+                self._activate(effect.pods)
             case Refused():
                 if len(self._verdicts) >= _VERDICTS_KEPT:
                     self._verdicts.clear()
                 self._verdicts[effect.shape] = _Verdict(effect.answer, self._seen(), effect.until)
             case Reclaimed():
                 self._instrument.reclaimed(effect.queue, effect.rule, effect.pods)
+                if others := self._refusals.after(effect.preemptor):
+                    self._activate(others)
+
+    def _wake(self) -> Sequence[Effect]:
+        """Who may be entitled to room by what has changed since it was refused."""
+        pods = self._refusals.round(self._now()) if self._queues.active else ()
+        return [TryAgain(self.name, pods)] if pods else []
 
     def events_to_register(self) -> list[EventRegistration]:
         """Events for a Pod held back by a limit: Pods of its tree leave, or the limits change."""

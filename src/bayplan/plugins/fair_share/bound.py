@@ -8,7 +8,7 @@ is too little on every node, no search finds room. It says nothing where it is e
 An example: a Pod needs 3; on n1 queue A has Pods of 2 and 2, on n2 A has 1, B has 1 and C has 1. A
 may give 2, B and C 1 each. n1 gets 2 at most, n2 gets 3: only n2 could do.
 
-- Pods that are larger than what their queue may give do not yield, so they do not count.
+- Pods that their queue keeps do not count, nor do those that are larger than what it may give.
 - Who is leaving, or yields by priority, is not bounded.
 - A resource that no queue counts is not bounded. Nor is a node where the Pods take something else
   than others of their shape, as a Pod does while it is resized.
@@ -34,11 +34,12 @@ class Bound:
         queues: (p,) of each; -1 for none.
         requests: (p,) of each, by resource.
         yields: (p,) whether it may yield whatever its queue may give.
+        kept: (p,) whether it may not, however much its queue may give.
         most: (q,) what a queue may give, by resource; less than nothing where it is not a giver.
 
     Attributes:
         bounded: (n,) what is free at most, by resource.
-        whole: the same if queues could give all that they have.
+        whole: the same if queues could give all that they have, and kept nothing.
     """
 
     def __init__(
@@ -48,13 +49,16 @@ class Bound:
         queues: IntArray,
         requests: Mapping[str, IntArray],
         yields: BoolArray,
+        kept: BoolArray,
         most: Mapping[str, IntArray],
     ) -> None:
         self._fit, n = fit, len(fit.domains)
         is_giver = np.logical_and.reduce([amounts >= 0 for amounts in most.values()])
         giving = np.flatnonzero((queues >= 0) & is_giver[queues] & ~yields)
         of, rows = queues[giving], running.rows[giving]
-        small = np.logical_and.reduce([requests[name][giving] <= most[name][of] for name in most])
+        small = ~kept[giving]
+        for name in most:
+            small &= requests[name][giving] <= most[name][of]
         # A pair is a queue and a node where it has Pods.
         pairs, pair = np.unique(rows * len(is_giver) + of, return_inverse=True)
         self._rows, self._queues = np.divmod(pairs, len(is_giver))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bayplan.api.pod import Pod, PodShape
 from bayplan.framework.effects import Effect
 from bayplan.framework.room import NoRoom
@@ -22,11 +24,25 @@ class Held(Effect, frozen=True, eq=False):
 class PassOn(Effect, frozen=True, eq=False):
     """Let a held Pod of the same queue try in place of one that fits on no node.
 
+    That one is remembered, to be woken when it is entitled to room.
+
     Attributes:
         pod: the one that fits nowhere, or the first Pod of such a group.
+        due: when a potential victim will have run for long enough, in seconds since the epoch.
     """
 
     pod: Pod
+    due: float
+
+
+class TryAgain(Effect, frozen=True, eq=False):
+    """Wake Pods that may be entitled to room now.
+
+    Attributes:
+        pods: which.
+    """
+
+    pods: Sequence[Pod]
 
 
 class Refused(Effect, frozen=True, eq=False):
@@ -50,8 +66,10 @@ class Reclaimed(Effect, frozen=True, eq=False):
         queue: the name of the queue.
         rule: by which they had to go.
         pods: how many they are.
+        preemptor: for whom; the first Pod of a group.
     """
 
     queue: str
     rule: str
     pods: int
+    preemptor: Pod

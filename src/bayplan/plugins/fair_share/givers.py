@@ -4,13 +4,17 @@ A giver and the preemptor are compared where they part: the two children of thei
 ancestor are the giver's *branch* and its *rival*, the preemptor's queue itself or an ancestor of
 it. There are as many rivals as the preemptor's queue has ancestors, and one more.
 
-What has to stay in use of a queue is its *floor*: what is guaranteed to it (rule GUARANTEED), or
-its share (rule SHARE); at the branch the share times how saturated the rival will be, where that is
-more than once. Every queue from the giver up to its branch has to be above its floor, of any
-resource; a resource of which it is not is not bounded. A giver may give the least that they may.
+By which rule a queue gives is a matter of the rival and the branch:
+
+- GUARANTEED: what is guaranteed to the rival covers the preemptor (a *claim*). All Pods of the
+  branch yield that are not covered by a guarantee themselves, however large they are.
+- SHARE: the rival with the preemptor is no more saturated than the branch is without its victims,
+  and less than it is with them. Saturation is the largest ``used / share`` of the resources of
+  which the siblings need more than there is. So the branch is bounded by its *floor*: of the
+  resource of which it has most, it keeps its share times the saturation of the rival.
 
 An example: queues A and B have the share 10, C the share 20, and A uses 14, C 20, B 7. B takes 1,
-so its saturation will be 0.8. A may give 4; C is not above its share.
+so its saturation will be 0.8. A may give 6 and C 4.
 """
 
 from __future__ import annotations
@@ -20,15 +24,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayplan.cache.amounts import Rows
 from bayplan.cache.node_table import BoolArray, IntArray
 from bayplan.cache.queue_tree import Structure
-from bayplan.plugins.fair_share.turns import saturation
+from bayplan.cache.queue_tree.shares import Shares
 
-RULES = GUARANTEED, SHARE = "guaranteed", "share"
+GUARANTEED, SHARE = "guaranteed", "share"
 MOST_OVER = 1e6
 """What is above this many times its share counts as if it were this many."""
-_UNBOUNDED = 2**62
+_ROUNDED = 1e-9
+"""Relative errors of quotients."""
 
 
 class Giver(NamedTuple):
@@ -37,81 +41,71 @@ class Giver(NamedTuple):
     Attributes:
         leaf: its row.
         rule: GUARANTEED or SHARE.
-        over: used / share, of its branch.
-        path: the rows from the leaf to its branch.
-        floors: (q, c) what has to stay in use.
-        most: (c,) what it may give.
+        over: the saturation of its branch.
+        branch: the row where it parts from the preemptor's queue.
+        path: the rows from the leaf to the branch.
+        column: the resource that bounds the branch, by SHARE.
+        floor: what the branch keeps of that.
     """
 
     leaf: int
     rule: str
     over: float
-    path: Sequence[int]
-    floors: Rows
-    most: list[int]
+    branch: int
+    path: tuple[int, ...]
+    column: int
+    floor: int
 
-    def room(self, used: Rows) -> list[list[int]]:
-        """(path, c) what may go before a floor is reached."""
-        return [
-            [a - b for a, b in zip(used[link], self.floors[link], strict=True)]
-            for link in self.path
-        ]
+    def room(self, used: Sequence[Sequence[int]]) -> int:
+        """What may go before the floor is reached, by SHARE; ``used`` is (q, r)."""
+        return used[self.branch][self.column] - self.floor
 
 
 def find_givers(
     structure: Structure,
     row: int,
+    claims: BoolArray,
     needed: IntArray,
     used: IntArray,
-    guaranteed: IntArray,
-    shares: IntArray,
+    shares: Shares,
 ) -> tuple[list[Giver], list[int]]:
-    """The givers; and leaves above their share, but with a claim to get back any gift.
+    """The givers; and leaves above their share that would be entitled to take any gift back.
 
     Args:
         structure: the queues.
         row: that of the preemptor.
-        needed: (c,)
-        used: (q, c) what queues will use.
-        guaranteed: (q, c)
-        shares: (q, c)
+        claims: (k,) whether the preemptor is covered, by its queue and the ancestors of that.
+        needed: (r,)
+        used: (q, r) what queues will use.
+        shares: of all queues.
     """
     taking = structure.chains[row]
-    after = used[taking] + needed
-    stays_within = np.logical_and.accumulate((after <= guaranteed[taking]).all(axis=1))
-    saturated = saturation(after, shares[taking])
+    after = shares.saturation(used[taking] + needed, taking)
     branch, rival = _parting(structure, row)
-    is_branch = branch == np.arange(len(structure))
-    # By rule: what each queue by itself may give, then what it and all up to its branch may.
-    times = np.clip(saturated[rival], 1, MOST_OVER)[:, None]
-    tops = np.ceil(np.minimum(shares * times, _UNBOUNDED)).astype(np.int64)
-    bounds = np.stack([guaranteed, np.where(is_branch[:, None], tops, shares)])
-    above = used > bounds
-    floors = np.where(above, bounds, used - _UNBOUNDED)
-    gives: IntArray = used - floors
-    may_give: BoolArray = np.logical_or.reduce(above, axis=2)
-    for rows in structure.levels:
-        below = rows[~is_branch[rows]]
-        parents = structure.parent[below]
-        gives[:, below] = np.minimum(gives[:, below], gives[:, parents])
-        may_give[:, below] &= may_give[:, parents]
-    over = saturation(used, shares)[branch]
-    by_guarantee = stays_within[rival] & may_give[0]
-    is_over = ~by_guarantee & (over > 1)
-    by_share = is_over & may_give[1] & (saturated[rival] <= MOST_OVER)
-    leaves = [
-        leaf for leaf in structure.leaves if leaf != row and structure.queues[leaf].spec.reclaimable
-    ]
-    by_rule = list(zip(RULES, floors.tolist(), gives.tolist(), strict=True))
-    branches, overs = branch.tolist(), over.tolist()
+    ratios = shares.ratios(used)
+    column = ratios.argmax(axis=1)
+    over = ratios.max(axis=1)[branch]
+    by_guarantee = claims[rival]
+    times = after[rival]
+    by_share = ~by_guarantee & (times < over * (1 - _ROUNDED)) & (times <= MOST_OVER)
+    bound = column[branch]
+    kept = np.clip(times, 0, MOST_OVER) * shares.exact[branch, bound] * (1 - _ROUNDED)
+    floors = np.ceil(np.minimum(kept, 2.0**62)).astype(np.int64)
     givers: list[Giver] = []
-    for leaf in leaves:
+    undone: list[int] = []
+    for leaf in structure.leaves:
+        if leaf == row or not structure.queues[leaf].spec.reclaimable:
+            continue
         if by_guarantee[leaf] or by_share[leaf]:
-            rule, kept, most = by_rule[0 if by_guarantee[leaf] else 1]
+            rule = GUARANTEED if by_guarantee[leaf] else SHARE
+            top = int(branch[leaf])
             links = structure.links[leaf]
-            path = links[: links.index(branches[leaf]) + 1]
-            givers.append(Giver(leaf, rule, overs[leaf], path, kept, most[leaf]))
-    return givers, [leaf for leaf in leaves if is_over[leaf] and not by_share[leaf]]
+            path = links[: links.index(top) + 1]
+            least = float(over[leaf]), top, path, int(bound[leaf]), int(floors[leaf])
+            givers.append(Giver(leaf, rule, *least))
+        elif over[leaf] > 1:
+            undone.append(leaf)
+    return givers, undone
 
 
 def _parting(structure: Structure, row: int) -> tuple[IntArray, IntArray]:

@@ -3,7 +3,8 @@
 On a node a Pod has to fit beside the Pods of the same or a higher priority that are nominated there
 (`bayplan.engine.what_if`). Limits are alike: room under a limit that others are evicted for is
 kept for whom it is made. So what is used for a limit is what counts on nodes, and what is promised
-to nominated Pods of the same or a higher priority, unless their node does not exist (yet).
+to nominated Pods of the same or a higher priority, or of other queues, unless their node does not
+exist (yet).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from bayplan.api.pod import Pod, PodShape
 from bayplan.cache.amounts import Rows, add_amounts
 from bayplan.cache.node_table import LiveNodeTable
-from bayplan.cache.queue_tree import QueueTree
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
 from bayplan.framework.handle import PodNominator
 
-_Key = tuple[int, tuple[PodShape, ...]]
+_Key = tuple[int, int, tuple[PodShape, ...]]
 
 
 class Promised:
@@ -48,17 +49,18 @@ class Promised:
             self._examples = {pod.shape: pod for pod in nominated}
             self._counts = Counter(pod.shape for pod in nominated)
         own = tuple([pod.shape for pod in pods if self.to(pod)])
-        key = min([pod.priority for pod in pods]), own
+        key = min([pod.priority for pod in pods]), self._queues.leaf(pods[0]), own
         if key not in self._kept:
             self._kept[key] = self._sum(*key)
         return self._kept[key]
 
-    def _sum(self, priority: int, own: Iterable[PodShape]) -> Rows:
+    def _sum(self, priority: int, leaf: int, own: Iterable[PodShape]) -> Rows:
         queues = self._queues
         counts = [
             (queues.charge(self._examples[shape]), count)
             for shape, count in (self._counts - Counter(own)).items()
             if shape.spec.priority >= priority
+            or leaf not in (NO_QUEUE, queues.leaf(self._examples[shape]))
         ]
         rows = queues.sums.zeros()
         for charge, count in counts:

@@ -1,73 +1,78 @@
-"""Reclaim: the Pods to evict for a queue below its share.
+"""Reclaim: the Pods to evict for a queue that is entitled to their room.
 
 The preemptor is a Pod or a group of one queue, the givers are the other queues. Both are compared
-where they part: as children of their lowest common ancestor, and only by the resources that the
-preemptor needs. Who may yield, in this order:
+where they part: as children of their lowest common ancestor. Who may yield, in this order:
 
-0. Pods of the preemptor's own queue with a lower priority.
-1. Pods of queues that use more than is guaranteed to them, while the preemptor stays within what is
-   guaranteed to it.
-2. Pods of queues that use more than their share, while the preemptor, after the move, is no more
-   saturated (used / share) than the giver.
+1. *Claim*: if the preemptor is covered by what is guaranteed to its queue, Pods of other queues.
+2. *Share*: else, Pods of queues that stay at least as saturated as the preemptor's queue becomes,
+   and were more saturated before (`bayplan.plugins.fair_share.givers`).
+3. *Priority*: Pods of the preemptor's own queue with a lower priority; one that is covered only if
+   the preemptor will be.
 
 Within 1 and 2 Pods come first whose queue is furthest above its share, without those that come
-before (to a tenth of the share), so several givers pay in turn. Never: Pods of queues that
-are not reclaimable, that run for less than their queue's minRuntimeSeconds, that have no queue; and
-no Pod without which its queue, or an ancestor up to the common one, would be below what is
-guaranteed to it (1) or below its share (2). So what is taken cannot be taken back by the same rule:
-the giver would have to be less saturated than the preemptor is, and it is not. The tests count
+before (to a tenth of the share), so several givers pay in turn. Of one giver, those come first that
+no budget protects, then lower priority, the surplus of groups, the youngest. Never: Pods that are
+covered by a guarantee (`bayplan.plugins.fair_share.guarantees`), of queues that are not
+reclaimable, that run for less than their queue's minRuntimeSeconds, that have no queue.
+
+It ends: by 1 covered Pods take the place of others, never the reverse; by 2 the saturations, sorted
+from the lowest, only grow (docs/decisions/0030-what-a-tenant-is-entitled-to.md has the proof, and
+why it is not enough that the preemptor ends less saturated than the giver was). The tests count
 moves.
 
 Which of its Pods a queue gives is open as long as that holds. The first of them by age may be on
-many nodes, and none of these has room then. So where they are not enough, all Pods of the givers
-may yield, and the victims are judged together (`Yielding.wider`, `Yielding.refusal`). That not even
-these could be enough is often known from a bound (`bayplan.plugins.fair_share.bound`).
+many nodes, and none of these has room then; and a guarantee is an amount, which other Pods of the
+queue may take up. So where they are not enough, all Pods of the givers may yield, and the victims
+are judged together (`Yielding.wider`, `Yielding.refusal`). That not even these could be enough is
+often known from a bound (`bayplan.plugins.fair_share.bound`).
 
 Where a limit holds the preemptor back, the rules are the same. What has to go counts for that
 limit, on whichever nodes it is (`Yielding.ceilings`); where the limit is that of the preemptor's
-own queue, these are Pods of rule 0.
+own queue, these are Pods of rule 3.
 
 What is used is what will be: without Pods that are leaving, with those that are nominated. So Pods
 of one queue that are tried one after the other do not each take the same room.
 
 An example: room 12, queues A and B with weights 1 and 1, B runs 12 Pods of 1, a group of 4 of A
-waits. The shares are 4 and 8 (A needs no more). B has 4 Pods above its share; they are the class 2,
-the youngest of the lowest priority first. A then has 4 / 4, B has 8 / 8.
+waits. The shares are 4 and 8 (A needs no more). A then has 4 / 4, so B keeps 8 / 8: four of its
+Pods yield, the youngest of the lowest priority first.
 
 `ReclaimRule.judge`, in steps:
 
 1. Find the parties: the preemptor's queue, and the givers with what each may give.
 2. Rule the preemptor out by sums: of limits, then of what is free at most on each node.
-3. Give rule 0 its class: the preemptor's own Pods of lower priority, and Pods that are leaving.
+3. Pods that are leaving come first.
 4. Giver by giver, the one that deserves least first, choose Pods one after the other while the
    giver stays above what it keeps; what is chosen counts for the next giver.
-5. Sort the chosen Pods into classes: guarantees before shares, then the most oversaturated first.
+5. Sort the chosen Pods into classes: claims before shares, then the most saturated first, and the
+   preemptor's own Pods of lower priority last.
 6. If these are not enough, `Yielding.wider`: all Pods that a giver could give alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from bayplan.api.pod import Pod
-from bayplan.cache.amounts import Rows
 from bayplan.cache.counters import DomainCounters
 from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.node_table.pod_table import NOT_STARTED
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
-from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.handle import PodNominator
 from bayplan.framework.preemptor import Preemptor
 from bayplan.framework.room import NoRoom
 from bayplan.plugins.fair_share.bound import Bound
-from bayplan.plugins.fair_share.givers import MOST_OVER, SHARE, Giver, find_givers
+from bayplan.plugins.fair_share.givers import GUARANTEED, MOST_OVER, SHARE, Giver, find_givers
+from bayplan.plugins.fair_share.guarantees import Guarantees, Line, fit_one_by_one
 from bayplan.plugins.fair_share.promised import Promised
-from bayplan.plugins.fair_share.turns import saturation
 from bayplan.preemption.capacity import Ceiling, MemberFit
+from bayplan.preemption.eviction_units import YieldOrder
 from bayplan.preemption.rule import NOT_ENOUGH, Yielding
 from bayplan.preemption.running_pods import RunningPods
 
@@ -75,44 +80,54 @@ PRIORITY = "priority"
 MOST_NAMED = 8
 """Queues that are named in one sentence."""
 
+_KEEPS = {
+    GUARANTEED: "Pods of queue {} are within what is guaranteed to it",
+    SHARE: "would be undone by queue {}",
+}
+"""Why a queue does not give more, by rule."""
+
+T = TypeVar("T")
+U = TypeVar("U")
+
 
 class _Parties(NamedTuple):
-    """Who takes and who may give, and what Pods of each shape are to that.
+    """Who takes and who may give.
 
     Attributes:
         row: the preemptor's queue.
-        leaves: (s,) the queue of each shape.
-        requests: (s, c) of each shape.
-        used: (q, c) what queues will use.
+        leaves: (p,) the queue of each Pod.
+        requests: (p, r) of each.
+        used: (q, r) what queues will use.
         givers: the one that deserves least comes first.
+        own: (p,) the Pods of the preemptor's queue that yield to its priority.
+        candidates: by leaf of a giver, the Pods that may yield, as they yield one after the other.
+        spare: (p,) covered Pods of givers, whose place others of their queue may be able to take.
+        surplus: (r,) by leaf of a giver, what it has beyond what is covered.
+        staying: (p,) whether a Pod is not leaving.
+        guarantees: who of those that stay is covered.
     """
 
     row: int
     leaves: IntArray
     requests: IntArray
-    used: Rows
+    used: Sequence[list[int]]
     givers: Sequence[Giver]
-
-
-class _Gift(NamedTuple):
-    """The chosen Pods of one giver.
-
-    Attributes:
-        pods: (n,)
-        before: (n, c) what its branch uses before each of them goes.
-        share: (c,) of that branch.
-    """
-
-    pods: IntArray
-    before: IntArray
-    share: Sequence[int]
+    own: BoolArray
+    candidates: Mapping[int, IntArray]
+    spare: BoolArray
+    surplus: Mapping[int, IntArray]
+    staying: BoolArray
+    guarantees: Guarantees
 
 
 class ReclaimRule:
     """See the module's docstring, and `bayplan.preemption.rule.Yields`.
 
     Attributes:
-        refusals: why Pods of queues above their share may not yield, by queue; of the last search.
+        refusals: why Pods of queues above their share may not yield, by queue; of the last
+            preemptor.
+        due: when the first Pod will have run for long enough to yield to that one, in seconds since
+            the epoch.
     """
 
     def __init__(
@@ -130,10 +145,11 @@ class ReclaimRule:
         self._now = now
         self._rules: dict[str, str] = {}
         self.refusals: dict[str, str] = {}
+        self.due = inf
 
     def has_victims(self, preemptor: Preemptor) -> bool:
         """See `Yields`: what queues use says whether there is a giver."""
-        self.refusals = {}
+        self.refusals, self.due = {}, inf
         row = self._queues.leaf(preemptor.pods[0])
         namespaces = self._queues.namespaces(row)
         if self._counters.any_leaving or self._counters.any_below(preemptor.priority, namespaces):
@@ -141,16 +157,21 @@ class ReclaimRule:
         within, *_ = next(self._excesses(preemptor), (None,))
         if within == row:
             return False
-        return bool(self._givers(preemptor, row, self._used(preemptor), within))
+        chain = self._queues.structure.chains[row]
+        guaranteed = self._queues.shares().guaranteed[chain]
+        asked = (guaranteed > 0) & (self._needed(preemptor) > 0)
+        fits = (self._needed(preemptor) <= guaranteed) | ~asked
+        at_best = np.logical_and(asked.any(axis=1), fits.all(axis=1))
+        return bool(self._givers(preemptor, row, at_best, self._used(preemptor), within))
 
     def judge(
-        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit
+        self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, order: YieldOrder
     ) -> Yielding | NoRoom:
         """See `Yields`."""
         if not len(running):
             return Yielding(np.zeros(0, np.int64), self._describe)
         # 1. The parties
-        parties = self._ask(preemptor, running)
+        parties = self._ask(preemptor, running, order)
         # 2. Bounds
         impossible = self._rules_out(preemptor, running, fit, parties)
         if impossible is not None:
@@ -162,32 +183,45 @@ class ReclaimRule:
         self, preemptor: Preemptor, running: RunningPods, fit: MemberFit, parties: _Parties
     ) -> NoRoom | None:
         structure = self._queues.structure
-        names = [structure.resources[column] for column in self._columns.tolist()]
-        leaves = parties.leaves[running.codes]
-        own = (leaves == parties.row) & (running.priorities < preemptor.priority)
-        yields = running.leaving | own
+        columns = np.flatnonzero(self._needed(preemptor))
+        names = [structure.resources[column] for column in columns.tolist()]
+        yields = running.leaving | parties.own
         if not names or not (parties.givers or yields.any()):
             return None
-        most = np.full((len(structure), len(names)), -1)
+        most = np.full((len(structure), len(structure.resources)), -1)
+        kept = np.ones(len(running), np.bool_)
         for giver in parties.givers:
-            most[giver.leaf] = giver.most
+            candidates = parties.candidates[giver.leaf]
+            kept[candidates] = False
+            of_giver = parties.spare & (parties.leaves == giver.leaf)
+            of_giver[candidates] = True
+            named = structure.guaranteed[list(giver.path)].any(axis=0)
+            together = parties.requests[of_giver].sum(axis=0)
+            most[giver.leaf] = np.where(named, parties.surplus[giver.leaf], together)
+            if giver.rule == SHARE:
+                room = giver.room(parties.used)
+                most[giver.leaf, giver.column] = min(most[giver.leaf, giver.column], room)
+        kept &= ~parties.spare
         if self._is_held(preemptor, running, parties, yields, most):
             return NOT_ENOUGH
         bound = Bound(
             fit,
             running,
-            leaves,
-            dict(zip(names, parties.requests[running.codes].T, strict=True)),
+            parties.leaves,
+            {name: parties.requests[:, c] for name, c in _pairs(names, columns.tolist())},
             yields,
-            dict(zip(names, most.T, strict=True)),
+            kept,
+            {name: most[:, c] for name, c in _pairs(names, columns.tolist())},
         )
         if fit.is_enough(bound.bounded):
             return None
         if not fit.is_enough(bound.whole):
             return NOT_ENOUGH
         in_the_way = bound.in_the_way()
-        first = next(giver.leaf for giver in parties.givers if giver.leaf in in_the_way)
-        return NoRoom(f"would be undone by queue {structure.name(first)}")
+        first = next(giver for giver in parties.givers if giver.leaf in in_the_way)
+        name = structure.name(first.leaf)
+        kept_by = self.refusals.get(name) or _KEEPS[first.rule].format(name)
+        return NoRoom(kept_by)
 
     def _is_held(
         self,
@@ -204,18 +238,16 @@ class ReclaimRule:
             running: all Pods.
             parties: who takes and gives.
             yields: (p,) who may go, whatever its queue may give.
-            most: (q, c) what a queue may give; less than nothing where it is not a giver.
+            most: (q, r) what a queue may give; less than nothing where it is not a giver.
         """
         sums = self._queues.sums
-        structure, columns = sums.structure, self._columns.tolist()
-        leaves = parties.leaves[running.codes]
+        structure = sums.structure
         for link, column, excess in self._excesses(preemptor):
-            index = columns.index(column)
-            amounts = parties.requests[running.codes, index]
+            amounts = parties.requests[:, column]
+            inside = structure.is_below(link)[parties.leaves] & (parties.leaves != NO_QUEUE)
             below = [leaf for leaf in structure.leaves if link in structure.links[leaf]]
-            inside = np.isin(leaves, below)
             going = int(amounts[inside & yields].sum())
-            going += sum(max(int(most[leaf, index]), 0) for leaf in below)
+            going += sum(max(int(most[leaf, column]), 0) for leaf in below)
             as_counted = int(amounts[inside].sum()) == sums.used_rows[link][column]
             if as_counted and going < excess:
                 return True
@@ -250,75 +282,140 @@ class ReclaimRule:
         inside = leaf != NO_QUEUE and link in self._queues.structure.links[leaf]
         return self._queues.requests(pod)[column] if inside else 0
 
-    def _ask(self, preemptor: Preemptor, running: RunningPods) -> _Parties:
-        self._rules, self.refusals = {}, {}
+    def _ask(self, preemptor: Preemptor, running: RunningPods, order: YieldOrder) -> _Parties:
+        self._rules, self.refusals, self.due = {}, {}, inf
         queues, pods = self._queues, running.examples
+        structure = queues.structure
         row = queues.leaf(preemptor.pods[0])
-        leaves = np.array([queues.leaf(pod) for pod in pods], np.int64)
+        of_shape = np.array([queues.leaf(pod) for pod in pods], np.int64)
         each = np.array([queues.requests(pod) for pod in pods])
+        leaves, requests = of_shape[running.codes], each[running.codes]
         all_used = self._used(preemptor)
-        givers = sorted(self._givers(preemptor, row, all_used), key=_deserves_least)
-        used: Rows = all_used[:, self._columns].tolist()
-        return _Parties(row, leaves, each[:, self._columns], used, givers)
+        staying = np.flatnonzero(~running.leaving)
+        line = Line(leaves, requests, running.priorities, running.starts, order.units)
+        line = line.within(staying)
+        claims = self._claims(preemptor, line, row)
+        givers = sorted(self._givers(preemptor, row, claims, all_used), key=_deserves_least)
+        guarantees = Guarantees(structure, structure.guaranteed, line)
+        own, spare = np.zeros((2, len(running)), np.bool_)
+        lower = (line.leaves == row) & (line.priorities < preemptor.priority)
+        for link, claimed in zip(structure.links[row], claims.tolist(), strict=True):
+            if not claimed:
+                lower &= ~guarantees.covered(link)
+        own[staying[lower]] = True
+        candidates: dict[int, IntArray] = {}
+        surplus: dict[int, IntArray] = {}
+        for giver in givers:
+            mine = line.leaves == giver.leaf
+            covered = guarantees.protected(giver.path)
+            open_to = mine & ~covered
+            surplus[giver.leaf] = requests[staying[open_to]].sum(axis=0)
+            candidates[giver.leaf] = self._old_enough(giver, staying[open_to], running)
+            if open_to.any():
+                spare[self._old_enough(giver, staying[mine & covered], running)] = True
+            elif mine.any():
+                name = structure.name(giver.leaf)
+                self.refusals.setdefault(name, _KEEPS[GUARANTEED].format(name))
+        if candidates:
+            ordered = order.sorted(np.concatenate([*candidates.values()]))
+            for leaf in candidates:
+                candidates[leaf] = ordered[leaves[ordered] == leaf]
+        used: Sequence[list[int]] = all_used.tolist()
+        stays = ~running.leaving
+        return _Parties(
+            row, leaves, requests, used, givers, own, candidates, spare, surplus, stays, guarantees
+        )
+
+    def _claims(self, preemptor: Preemptor, line: Line, row: int) -> BoolArray:
+        """(k,) by link of the preemptor's chain, whether a guarantee covers the preemptor.
+
+        Others that are nominated stand before it.
+        """
+        queues, chain = self._queues, self._queues.structure.links[row]
+        guaranteed = queues.shares().guaranteed
+        if not guaranteed[list(chain)].any():
+            return np.zeros(len(chain), np.bool_)
+        others = [
+            (queues.leaf(p), queues.requests(p), p.priority) for p in self._nominated(preemptor)
+        ]
+        others.append((row, self._needed(preemptor).tolist(), preemptor.priority))
+        number = len(others)
+        waiting = Line(
+            np.array([leaf for leaf, _, _ in others], np.int64),
+            np.array([requests for _, requests, _ in others], np.int64),
+            np.array([priority for _, _, priority in others], np.int64),
+            np.full(number, NOT_STARTED),
+            line.units.max(initial=-1) + 1 + np.arange(number),
+        )
+        of_tree = queues.structure.is_below(chain[-1])[line.leaves] & (line.leaves != NO_QUEUE)
+        line = line.within(np.flatnonzero(of_tree))
+        both = Line(*(np.concatenate(pair) for pair in zip(line, waiting, strict=True)))
+        # What is promised but not there is kept by who has it, and claimed by nobody.
+        there, promised = (
+            Guarantees(queues.structure, amounts, both)
+            for amounts in (guaranteed, queues.structure.guaranteed)
+        )
+        return np.array([there.covered(q)[-1] and promised.covered(q)[-1] for q in chain])
+
+    def _nominated(self, preemptor: Preemptor) -> Iterator[Pod]:
+        """Other Pods of queues that are nominated."""
+        own = {pod.uid for pod in preemptor.pods}
+        for node in self._nominator.nominated_nodes():
+            for pod in self._nominator.nominated_pods(node):
+                if pod.uid not in own and self._queues.leaf(pod) != NO_QUEUE:
+                    yield pod
 
     def _yielding(self, preemptor: Preemptor, running: RunningPods, parties: _Parties) -> Yielding:
-        givers, used = parties.givers, list(parties.used)
-        leaves: IntArray = parties.leaves[running.codes]
-        requests: IntArray = parties.requests[running.codes]
-        # 3. The preemptor's own Pods
-        own = (leaves == parties.row) & (running.priorities < preemptor.priority)
-        classes: IntArray = np.where(own, 0, -1)
-        classes[running.leaving] = 0
+        givers, used, requests = parties.givers, list(parties.used), parties.requests
+        # 3. Who is leaving
+        classes: IntArray = np.where(running.leaving, 0, -1)
         # 4. Giver by giver
-        sums = self._queues.sums
-        shares = sums.share[:, self._columns].tolist()
-        candidates_of = _by_leaf(leaves, running)
-        by_share = np.zeros(len(running), np.bool_)
-        alone = np.zeros(len(running), np.bool_)
-        rooms = [(giver, giver.room(used)) for giver in givers]
-        gifts: list[_Gift] = []
-        for giver, room in rooms:
-            candidates = self._old_enough(giver, candidates_of(giver.leaf), running)
-            amounts = requests[candidates]
-            alone[candidates[(amounts <= np.min(room, axis=0)).all(axis=1)]] = True
-            within = _within(np.min(giver.room(used), axis=0), amounts)
-            chosen, going = candidates[within], amounts[within]
-            branch = giver.path[-1]
-            together = going.cumsum(axis=0)
-            gifts.append(_Gift(chosen, np.array(used[branch]) - together + going, shares[branch]))
-            by_share[chosen] = giver.rule == SHARE
-            if len(chosen):
-                for link in giver.path:
-                    used[link] = (used[link] - together[-1]).tolist()
-            name = sums.structure.name(giver.leaf)
-            self._rules[name] = giver.rule
+        shares, name_of = self._queues.shares(), self._queues.structure.name
+        by_share, given, alone = np.zeros((3, len(running)), np.bool_)
+        over = np.zeros(len(running))
+        for giver in givers:
+            candidates = parties.candidates[giver.leaf]
+            chosen = candidates
+            if giver.rule == SHARE:
+                amounts = requests[candidates, giver.column]
+                alone[candidates[amounts <= giver.room(parties.used)]] = True
+                room = np.array([giver.room(used)])
+                chosen = candidates[fit_one_by_one(room, amounts[:, None])]
+                by_share[chosen] = True
+            self._rules[name_of(giver.leaf)] = giver.rule
             if not len(chosen):
-                self.refusals.setdefault(name, f"would be undone by queue {name}")
+                name = name_of(giver.leaf)
+                self.refusals.setdefault(name, _KEEPS[giver.rule].format(name))
+                continue
+            given[chosen] = True
+            going = requests[chosen]
+            together = going.cumsum(axis=0)
+            before = np.array(used[giver.branch]) - together + going
+            over[chosen] = shares.saturation(before, np.full(len(chosen), giver.branch))
+            for link in giver.path:
+                used[link] = (used[link] - together[-1]).tolist()
         # 5. Classes of the chosen Pods
-        over = _oversaturation(gifts, len(running))
-        given = over > 0
         steps = -np.round(np.minimum(over[given], MOST_OVER), 1)
         order = np.unique(np.stack([by_share[given], steps]), axis=1, return_inverse=True)[1]
         classes[given] = order.ravel() + 1
+        classes[parties.own] = classes.max(initial=0) + 1
         # 6. More, judged together
         ceilings = self._ceilings(preemptor)
 
         def wider() -> Yielding:
-            more = np.where(alone & ~given, len(running), classes)
-            return Yielding(more, self._describe, ceilings, partial(self._refusal, rooms))
+            some = (alone | parties.spare) & (classes < 0)
+            more = np.where(some, len(running), classes)
+            refusal = partial(self._refusal, parties, running)
+            return Yielding(more, self._describe, ceilings, refusal)
 
         return Yielding(classes, self._describe, ceilings, wider=wider)
 
     def _used(self, preemptor: Preemptor) -> IntArray:
-        """What queues will use: less what is leaving, and what nominated Pods wait for."""
+        """What queues will use: without what is leaving, with what nominated Pods wait for."""
         sums, queues = self._queues.sums, self._queues
         used, chains = sums.used - sums.leaving, sums.structure.chains
-        own = {pod.uid for pod in preemptor.pods}
-        for node in self._nominator.nominated_nodes():
-            for pod in self._nominator.nominated_pods(node):
-                leaf = queues.leaf(pod)
-                if leaf != NO_QUEUE and pod.uid not in own:
-                    used[chains[leaf]] += queues.requests(pod)
+        for pod in self._nominated(preemptor):
+            used[chains[queues.leaf(pod)]] += queues.requests(pod)
         return used
 
     def _needed(self, preemptor: Preemptor) -> IntArray:
@@ -329,28 +426,25 @@ class ReclaimRule:
     # Queues
 
     def _givers(
-        self, preemptor: Preemptor, row: int, all_used: IntArray, within: int | None = None
+        self,
+        preemptor: Preemptor,
+        row: int,
+        claims: BoolArray,
+        all_used: IntArray,
+        within: int | None = None,
     ) -> list[Giver]:
-        """The givers for a preemptor of the queue at ``row``, while queues use ``(q, r)``.
+        """The givers for a taker of the queue at ``row``, while queues use ``(q, r)``.
 
         ``within``: only those that are part of the queue at that row, None for all.
         """
-        structure, shares = self._queues.structure, self._queues.refresh_shares().share
+        structure, shares = self._queues.structure, self._queues.shares()
         needed = self._needed(preemptor)
-        columns = self._columns = np.flatnonzero(needed)
-        givers, undone = find_givers(
-            structure,
-            row,
-            needed[columns],
-            all_used[:, columns],
-            structure.guaranteed[:, columns],
-            shares[:, columns],
-        )
+        givers, undone = find_givers(structure, row, claims, needed, all_used, shares)
         if within is not None:
             givers = [giver for giver in givers if within in structure.links[giver.leaf]]
             undone = [leaf for leaf in undone if within in structure.links[leaf]]
         for name in map(structure.name, undone):
-            self.refusals[name] = f"would be undone by queue {name}"
+            self.refusals[name] = _KEEPS[SHARE].format(name)
         return givers
 
     # Pods
@@ -361,6 +455,9 @@ class ReclaimRule:
         if spec.min_runtime_seconds:
             ran = self._now() - running.starts[pods] / 1e6
             kept = ran >= spec.min_runtime_seconds
+            if not kept.all():
+                began = float(running.starts[pods[~kept]].min()) / 1e6
+                self.due = min(self.due, began + spec.min_runtime_seconds)
             if not kept.any() and len(pods):
                 name = self._queues.structure.name(giver.leaf)
                 self.refusals[name] = f"Pods of queue {name} run for less than minRuntimeSeconds"
@@ -369,9 +466,7 @@ class ReclaimRule:
 
     # What is said
 
-    def _refusal(
-        self, rooms: Sequence[tuple[Giver, list[list[int]]]], victims: Sequence[Pod]
-    ) -> str:
+    def _refusal(self, parties: _Parties, running: RunningPods, victims: Sequence[Pod]) -> str:
         """Why a giver must not give all of ``victims`` together; "" if there is no reason."""
         structure = self._queues.structure
         going = np.zeros_like(structure.guaranteed)
@@ -379,9 +474,15 @@ class ReclaimRule:
             leaf = self._queues.leaf(victim)
             if leaf != NO_QUEUE:
                 going[structure.chains[leaf]] += self._queues.requests(victim)
-        for giver, room in rooms:
-            if (going[list(giver.path)][:, self._columns] > np.array(room)).any():
-                return f"would be undone by queue {structure.name(giver.leaf)}"
+        for giver in parties.givers:
+            if giver.rule == SHARE and going[giver.branch, giver.column] > giver.room(parties.used):
+                return _KEEPS[SHARE].format(structure.name(giver.leaf))
+        uids = {victim.uid for victim in victims}
+        gone = np.array([pod.uid in uids for pod in running.pods], np.bool_)
+        without = np.flatnonzero(gone[parties.staying])
+        for giver in parties.givers:
+            if not parties.guarantees.are_as_covered(giver.path, without):
+                return _KEEPS[GUARANTEED].format(structure.name(giver.leaf))
         return ""
 
     def _describe(self, victims: Sequence[Pod]) -> str:
@@ -404,52 +505,9 @@ class ReclaimRule:
         return counts
 
 
-def _within(room: IntArray, requests: IntArray) -> IntArray:
-    """The Pods that fit into ``room`` one after the other; too large Pods are skipped.
-
-    Args:
-        room: (c,)
-        requests: (n, c) in the order in which they go.
-
-    Returns:
-        Indices, in that order.
-    """
-    chosen: list[IntArray] = []
-    left = np.flatnonzero((requests <= room).all(axis=1))
-    while len(left):
-        sums = requests[left].cumsum(axis=0)
-        number = np.count_nonzero((sums <= room).all(axis=1))  # sums only grow
-        chosen.append(left[:number])
-        room, left = room - sums[number - 1], left[number:]
-        if len(left):
-            left = left[(requests[left] <= room).all(axis=1)]
-    return np.concatenate(chosen) if chosen else left
-
-
-def _oversaturation(gifts: Sequence[_Gift], pods: int) -> FloatArray:
-    """``(p,)`` the saturation of each Pod's giver before the Pod goes; 0 for Pods that stay."""
-    over = np.zeros(pods)
-    if gifts:
-        counts = [len(gift.pods) for gift in gifts]
-        shares = np.repeat([gift.share for gift in gifts], counts, axis=0)
-        before = np.concatenate([gift.before for gift in gifts])
-        over[np.concatenate([gift.pods for gift in gifts])] = saturation(before, shares)
-    return over
-
-
 def _deserves_least(giver: Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
 
 
-def _by_leaf(leaves: IntArray, running: RunningPods) -> Callable[[int], IntArray]:
-    """The Pods of a leaf that stay: by priority, the youngest first."""
-    staying = np.flatnonzero(~running.leaving)
-    of = leaves[staying]
-    order = np.lexsort((-running.starts[staying], running.priorities[staying], of))
-    ordered, of = staying[order], of[order]
-
-    def pods(leaf: int) -> IntArray:
-        begin, end = of.searchsorted((leaf, leaf + 1))
-        return ordered[begin:end]
-
-    return pods
+def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
+    return zip(some, others, strict=True)

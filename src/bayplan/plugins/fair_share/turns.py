@@ -2,20 +2,24 @@
 
 At each level of the tree that child is next whose *rank* is the lowest::
 
-    rank = saturation + attempts
-    saturation   the largest ``used / share`` of any resource
+    rank = saturation + attempts - claim
+    saturation   the largest ``used / share`` of a resource that the Pod asks for which is next in
+                 it, and of which siblings need more than there is; as large as can be without share
     attempts     each attempt counts ``attempt_share`` percent, divided by the weight
+    claim        1 if what is guaranteed to the child covers the Pod that is next in it, else 0
 
-So the queue that has least of what it is entitled to comes first. If its Pods cannot be placed, its
-attempts add up and the others get theirs: with the default of 1 percent, a queue that uses nothing
-comes 100 attempts before one that has its share, and from then on they take turns by weight,
-however many Pods either has. A queue that has had nothing to try for a while joins at the level of
-the others: no tenant saves up attempts.
+So what is guaranteed is placed before what is lent, and else the queue that has least of what it is
+entitled to comes first: who is placed is not evicted for those that wait. If the Pods of a queue
+cannot be placed, its attempts add up and the others get theirs: with the default of 1 percent, a
+queue that uses nothing comes 100 attempts before one that has its share, and from then on they take
+turns by weight, however many Pods either has. A queue that has had nothing to try for a while joins
+at the level of the others: no tenant saves up attempts.
 
 Pods without a queue are one more queue, of weight 1, that is never saturated.
 
-Saturations are a little old: they are computed when there was nothing to try, and again after twice
-as many attempts as there are queues.
+What is used is as of now for the queue that was tried last. Shares, and what others use, are a
+little old: they are looked at again after as many attempts as there are queues, and soon after a
+queue has had nothing to try.
 """
 
 from __future__ import annotations
@@ -27,13 +31,14 @@ import numpy as np
 
 from bayplan.api.pod import Pod
 from bayplan.api.queues import Order
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.amounts import Amounts
 from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
-from bayplan.cache.queue_tree.shares import FloatArray
 from bayplan.framework.turns import Ranking
 
-LEAST_REFRESH = 256
+LEAST_REFRESH = 32
 """Attempts between two computations of the shares, at least."""
+SOON = 4
+"""The same after a queue has had nothing to try."""
 IDLE_WEIGHT = 0.1
 """What a weight of 0 means for attempts: such a queue is tried seldom, but it is tried."""
 WITHOUT_SHARE = 1e6
@@ -89,7 +94,6 @@ class QueueTurns:
         weights = np.maximum(structure.weight.astype(np.float64), IDLE_WEIGHT)
         costs: list[float] = [*(self._step / weights).tolist(), self._step]
         self._attempts = [0.0] * (n + 1)
-        self._saturation = [0.0] * (n + 1)
         self._ready = [0] * (n + 1)
         """How many leaves below have Pods to be tried."""
         self._orders: list[Order | None] = [*(q.spec.order for q in structure.queues), None]
@@ -107,25 +111,50 @@ class QueueTurns:
         inner = set(parents)
         self._is_leaf = [row not in inner for row in range(n + 1)]
         self._until_refresh = 0
+        self._tried = -1
+        """The tenant that was tried last."""
+        self._first: list[Amounts | None] = [None] * (n + 1)
+        """By leaf, what the Pod that is next requests."""
+        self._shares: list[list[tuple[int, float]]] = [[] for _ in range(n + 1)]
+        """By row, the contended columns and the share of each."""
+        self._guaranteed: list[list[tuple[int, int]]] = [[] for _ in range(n + 1)]
+        """By row, the columns in which something is guaranteed, and how much."""
 
     def tenant(self, pod: Pod) -> int:
         """The leaf that the Pod belongs to."""
         row = self._queues.leaf(pod)
         return self._without_queue if row == NO_QUEUE else row
 
+    def are_rivals(self, one: Pod, other: Pod) -> bool:
+        """Whether they are of different queues, or what is guaranteed covers the first one alone.
+
+        A Pod without a queue is nobody's rival.
+        """
+        row, its = self._queues.leaf(one), self._queues.leaf(other)
+        if NO_QUEUE in (row, its) or row != its:
+            return NO_QUEUE not in (row, its)
+        requests = self._queues.requests(one), self._queues.requests(other)
+        links = self._queues.structure.links[row]
+        first, second = (any(self._covers(link, r) for link in links) for r in requests)
+        return first and not second
+
     def order(self, tenant: int) -> Order | None:
         """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
         return self._orders[tenant]
 
-    def enters(self, tenant: int) -> None:
+    def enters(self, tenant: int, first: Pod) -> None:
         """The queue has Pods to be tried."""
-        if not self._children[_ROOT]:
-            self._until_refresh = 0
+        self._until_refresh = min(self._until_refresh, SOON if self._children[_ROOT] else 0)
+        self._set_first(tenant, first)
         for row, parent, siblings, _ in self._paths[tenant]:
             if self._ready[row] == 0:
                 self._attempts[row] = max(self._attempts[row], self._reached[parent])
-                siblings.put(row, self._rank(row))
             self._ready[row] += 1
+            siblings.put(row, self._rank(row))
+
+    def _set_first(self, tenant: int, first: Pod | None) -> None:
+        known = first is not None and tenant != self._without_queue
+        self._first[tenant] = self._queues.requests(first) if known and first else None
 
     def leaves(self, tenant: int) -> None:
         """It has none any more."""
@@ -138,33 +167,77 @@ class QueueTurns:
         """The leaf whose turn it is."""
         if self._until_refresh <= 0:
             self._refresh()
+        elif self._tried >= 0:
+            self._look_at(self._tried)
         row = self._children[_ROOT].first()
         while not self._is_leaf[row]:
             row = self._children[row].first()
         return row
 
-    def tried(self, tenant: int, pods: int) -> None:
+    def tried(self, tenant: int, pods: int, first: Pod | None) -> None:
         """So many Pods of the leaf are being tried."""
         self._until_refresh -= pods
+        self._tried = tenant
+        self._set_first(tenant, first)
         for row, parent, siblings, cost in self._paths[tenant]:
             before = self._reached[parent] = self._attempts[row]
-            after = self._attempts[row] = before + pods * cost
-            siblings.put(row, after + self._saturation[row])
+            self._attempts[row] = before + pods * cost
+            siblings.put(row, self._rank(row))
+
+    def _look_at(self, tenant: int) -> None:
+        """Rank a tenant by what it uses now."""
+        self._tried = -1
+        for row, _, siblings, _ in self._paths[tenant]:
+            if self._ready[row]:
+                siblings.put(row, self._rank(row))
 
     def _rank(self, row: int) -> float:
-        return self._attempts[row] + self._saturation[row]
+        leaf = row
+        while not self._is_leaf[leaf]:
+            if not self._children[leaf]:
+                return self._attempts[row]
+            leaf = self._children[leaf].first()
+        first = self._first[leaf]
+        if first is None:
+            return self._attempts[row]
+        links = self._queues.structure.links[leaf]
+        covering = any(self._covers(link, first) for link in links[: links.index(row) + 1])
+        return self._attempts[row] + self._saturation(row, first) - covering
+
+    def _saturation(self, row: int, first: Amounts) -> float:
+        shares = self._shares[row]
+        if not shares:
+            return 0.0
+        used = self._queues.sums.used_rows[row]
+        ratios = [
+            min(used[column] / share, WITHOUT_SHARE) if share else WITHOUT_SHARE
+            for column, share in shares
+            if first[column]
+        ]
+        return max(ratios, default=0.0)
+
+    def _covers(self, row: int, requests: Amounts) -> bool:
+        guaranteed = self._guaranteed[row]
+        if not guaranteed:
+            return False
+        used, asks = self._queues.sums.used_rows[row], False
+        for column, amount in guaranteed:
+            requested = requests[column]
+            if requested:
+                asks = True
+                if used[column] + requested > amount:
+                    return False
+        return asks
 
     def _refresh(self) -> None:
-        sums = self._queues.refresh_shares()
-        saturations = np.minimum(saturation(sums.used, sums.share), WITHOUT_SHARE)
-        self._saturation[: len(saturations)] = saturations.tolist()
-        for children in filter(None, self._children):
-            children.rerank(self._rank)
-        self._until_refresh = max(LEAST_REFRESH, 2 * self._without_queue)
-
-
-def saturation(used: IntArray, share: IntArray) -> FloatArray:
-    """The largest ``used / share`` of any resource, ``(q,)``; infinite for use without a share."""
-    ratio = np.divide(used, share, out=np.full(used.shape, np.inf), where=share > 0)
-    largest: FloatArray = np.where(used > 0, ratio, 0.0).max(axis=-1, initial=0.0)
-    return largest
+        shares = self._queues.shares()
+        for row in range(self._without_queue):
+            contended = np.flatnonzero(shares.contended[row]).tolist()
+            self._shares[row] = [(column, float(shares.exact[row, column])) for column in contended]
+            named = np.flatnonzero(shares.guaranteed[row]).tolist()
+            self._guaranteed[row] = [(c, int(shares.guaranteed[row, c])) for c in named]
+        self._tried = -1
+        for row in range(self._without_queue - 1, _ROOT - 1, -1):  # children come after parents
+            if self._children[row]:
+                self._children[row].rerank(self._rank)
+        self._until_refresh = max(LEAST_REFRESH, self._without_queue)

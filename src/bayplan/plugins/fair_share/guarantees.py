@@ -1,0 +1,158 @@
+"""Guarantees: which Pods are covered by what their queue is guaranteed.
+
+A guarantee is an amount, Pods come in sizes. So that everybody can tell who is safe, the Pods of a
+queue stand in a line, and go through it once:
+
+1. those that are covered by the guarantee of a child of the queue,
+2. then by priority, the highest first,
+3. then by age on their node: who started first stands first.
+
+A Pod is *covered* if it fits into what is left of the guarantee, in every resource that the
+guarantee names and the Pod asks for (it asks for one at least); what it asks for is taken off then.
+Who does not fit is passed over. Members of a group that are of no use without each other stand and
+fit together.
+
+An example: 5 GPUs are guaranteed, the Pods take 3, 3 and 2, the oldest first. The first is covered
+(2 are left), the second is not, the third is. What is promised is the amount: where one Pod can
+take the place of another in the guarantee, either may go. A Pod of 8 that was placed in a queue
+with a guarantee of 4, as nobody else wanted the room, is not covered: it borrows all that it takes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.cache.node_table import BoolArray, IntArray
+from bayplan.cache.queue_tree import Structure
+
+
+class Line(NamedTuple):
+    """Pods as columns.
+
+    Attributes:
+        leaves: (p,) their queues; negative for none.
+        requests: (p, r)
+        priorities: (p,)
+        starts: (p,) when they started, for comparison.
+        units: (p,) a number that Pods have in common that are of no use without each other.
+    """
+
+    leaves: IntArray
+    requests: IntArray
+    priorities: IntArray
+    starts: IntArray
+    units: IntArray
+
+    def within(self, inside: IntArray) -> Line:
+        """Some of the Pods."""
+        return Line(*(column[inside] for column in self))
+
+
+class Guarantees:
+    """Who is covered, by queue; each queue is looked at once.
+
+    Args:
+        structure: the queues.
+        guaranteed: (q, r)
+        line: the Pods.
+    """
+
+    def __init__(self, structure: Structure, guaranteed: IntArray, line: Line) -> None:
+        self._structure, self._guaranteed, self._line = structure, guaranteed, line
+        self._covered: dict[int, BoolArray] = {}
+
+    def covered(self, row: int) -> BoolArray:
+        """(p,) who is covered by what the queue at ``row`` is guaranteed."""
+        if row not in self._covered:
+            self._covered[row] = self._go_through(row)
+        return self._covered[row]
+
+    def protected(self, path: tuple[int, ...]) -> BoolArray:
+        """(p,) who is covered by one of these queues at least."""
+        covered = np.zeros(len(self._line.leaves), np.bool_)
+        for row in path:
+            covered |= self.covered(row)
+        return covered
+
+    def are_as_covered(self, path: tuple[int, ...], without: IntArray) -> bool:
+        """Whether these queues have as much covered without some Pods, as others take their place.
+
+        Counted from each priority upwards: a lower priority is no substitute.
+        """
+        line = self._line
+        left = np.setdiff1d(np.arange(len(line.leaves)), without)
+        rest = Guarantees(self._structure, self._guaranteed, line.within(left))
+        return all(
+            (rest._amounts(row, priority) >= self._amounts(row, priority)).all()
+            for row in path
+            for priority in np.unique(line.priorities[without]).tolist()
+        )
+
+    def _amounts(self, row: int, priority: int) -> IntArray:
+        """(r,) what is covered of Pods of this priority or a higher one, where it is named."""
+        counts = self.covered(row) & (self._line.priorities >= priority)
+        amounts: IntArray = self._line.requests[counts].sum(axis=0)
+        return np.where(self._guaranteed[row] > 0, amounts, 0)
+
+    def _go_through(self, row: int) -> BoolArray:
+        structure, line = self._structure, self._line
+        covered = np.zeros(len(line.leaves), np.bool_)
+        named = self._guaranteed[row] > 0
+        if not named.any():
+            return covered
+        inside = np.flatnonzero(structure.is_below(row)[line.leaves] & (line.leaves >= 0))
+        asked = line.requests[np.ix_(inside, named)]
+        asking = asked.any(axis=1)
+        inside, asked = inside[asking], asked[asking]
+        room = self._guaranteed[row, named]
+        if (asked.sum(axis=0) <= room).all():
+            covered[inside] = True
+            return covered
+        first = np.zeros(len(line.leaves), np.bool_)
+        for child in np.flatnonzero(structure.parent == row).tolist():
+            first |= self.covered(child)
+        some = line.within(inside)
+        names, unit = np.unique(some.units, return_inverse=True)
+        together = np.zeros((len(names), len(room)), np.int64)
+        np.add.at(together, unit, asked)
+        keys = (
+            _of_units(unit, some.starts, len(names), np.minimum),
+            -_of_units(unit, some.priorities, len(names), np.maximum),
+            -_of_units(unit, first[inside].astype(np.int64), len(names), np.maximum),
+        )
+        order = np.lexsort(keys)
+        fitting = np.zeros(len(names), np.bool_)
+        fitting[order[fit_one_by_one(room, together[order])]] = True
+        covered[inside] = fitting[unit]
+        return covered
+
+
+def _of_units(unit: IntArray, values: IntArray, number: int, of_two: np.ufunc) -> IntArray:
+    """(u,) one value for each unit: the smallest or largest of its Pods."""
+    result = np.full(number, np.iinfo(np.int64).max if of_two is np.minimum else -(2**62))
+    of_two.at(result, unit, values)
+    return result
+
+
+def fit_one_by_one(room: IntArray, requests: IntArray) -> IntArray:
+    """The Pods that fit into ``room`` one after the other; who does not fit is passed over.
+
+    Args:
+        room: (c,)
+        requests: (n, c) in their order.
+
+    Returns:
+        Indices, in that order.
+    """
+    chosen: list[IntArray] = []
+    left = np.flatnonzero((requests <= room).all(axis=1))
+    while len(left):
+        sums = requests[left].cumsum(axis=0)
+        number = np.count_nonzero((sums <= room).all(axis=1))  # sums only grow
+        chosen.append(left[:number])
+        room, left = room - sums[number - 1], left[number:]
+        if len(left):
+            left = left[(requests[left] <= room).all(axis=1)]
+    return np.concatenate(chosen) if chosen else left

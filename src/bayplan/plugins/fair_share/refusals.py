@@ -1,0 +1,90 @@
+"""Refusals: Pods without room, woken when they may be entitled to some.
+
+What a queue may take depends on what others use, on shares (which follow demand) and on time
+(`minRuntimeSeconds`). None of these is an event of the Pod that waits. So every few seconds it is
+looked whether Pods on nodes, shares or Queues have changed since a refusal; if so, the first Pods
+of each queue try again, and with each that makes room the next one. While nothing changes, nobody
+is woken.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import inf
+
+from bayplan.api.pod import Pod
+from bayplan.cache.node_table import LiveNodeTable
+from bayplan.cache.queue_tree import NO_QUEUE, QueueTree
+
+_AT_ONCE = 4
+"""Pods of one queue that try again together."""
+
+
+class Refusals:
+    """See the module's docstring."""
+
+    def __init__(self, queues: QueueTree, nodes: LiveNodeTable) -> None:
+        self._queues, self._nodes = queues, nodes
+        self._refused: dict[int, dict[str, Pod]] = {}
+        """By leaf and uid, the longest refused first."""
+        self._seen: object = None
+        self._position = 0
+        """Of the journal of Pods on nodes, at the last refusal."""
+        self._moved = False
+        """Whether there were changes between two refusals."""
+        self._version = -1
+        self._due = inf
+
+    def add(self, pod: Pod, due: float) -> None:
+        """``pod`` found no room; at ``due`` (seconds since the epoch) time alone changes that."""
+        self._start_over_if_outdated()
+        leaf = self._queues.leaf(pod)
+        if leaf != NO_QUEUE:
+            position = self._nodes.pod_journal.position
+            self._moved |= bool(self._refused) and position != self._position
+            if not self._refused:
+                self._seen = self._state()
+            self._position = position
+            self._refused.setdefault(leaf, {})[pod.uid] = pod
+            self._due = min(self._due, due)
+
+    def round(self, now: float) -> list[Pod]:
+        """Who tries again; nobody while all is as it was."""
+        self._start_over_if_outdated()
+        if not self._refused:
+            return []
+        state = self._state()
+        if state == self._seen and not self._moved and now < self._due:
+            return []
+        self._seen, self._moved, self._due = state, False, inf
+        return [pod for leaf in list(self._refused) for pod in self._next(leaf, _AT_ONCE)]
+
+    def after(self, pod: Pod) -> list[Pod]:
+        """Who tries again as room was made for a Pod of the same queue; one or nobody."""
+        self._start_over_if_outdated()
+        return self._next(self._queues.leaf(pod), 1)
+
+    def _next(self, leaf: int, number: int) -> list[Pod]:
+        refused = self._refused.get(leaf, {})
+        for uid in [uid for uid in islice(refused, number) if not self._queues.waits(uid)]:
+            del refused[uid]
+        pods = list(islice(refused.values(), number))
+        for pod in pods:
+            del refused[pod.uid]
+        if not refused:
+            self._refused.pop(leaf, None)
+        return pods
+
+    def _state(self) -> object:
+        shares, position = self._queues.shares(), self._nodes.pod_journal.position
+        return position, shares.whole.tobytes(), shares.guaranteed.tobytes()
+
+    def _start_over_if_outdated(self) -> None:
+        """Sort the Pods anew when Queues or namespaces have changed; the next round wakes all."""
+        if self._version != self._queues.version:
+            refused = [pod for pods in self._refused.values() for pod in pods.values()]
+            self._refused.clear()
+            self._version, self._seen = self._queues.version, None
+            for pod in refused:
+                if (leaf := self._queues.leaf(pod)) != NO_QUEUE:
+                    self._refused.setdefault(leaf, {})[pod.uid] = pod

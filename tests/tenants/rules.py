@@ -1,0 +1,353 @@
+"""The rules of tenants as a slow program of their own, by their words (docs/tenants.md).
+
+Nothing of ``bayplan`` is used: whole and exact numbers, loops, no shortcut. A world is small: a few
+nodes and queues, a dozen Pods. Resources are named; "cpu" is divisible, all others are counted in
+whole devices. The rules judge; they do not choose: `World.sets` lists all smallest sets of Pods
+that may be evicted for a Pod, so that the tests can ask whether the scheduler took one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+
+CPU = "cpu"
+Amounts = Mapping[str, int]
+INFINITE = Fraction(10**12)
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A queue."""
+
+    name: str
+    parent: str = ""
+    guaranteed: Amounts = field(default_factory=dict)
+    limit: Amounts = field(default_factory=dict)
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A Pod: whose, what it requests, and the nodes that it may use (None for all)."""
+
+    name: str
+    tenant: str
+    requests: Amounts
+    priority: int = 0
+    nodes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Shares by queue and resource; by parent, the resources of which its children lack some."""
+
+    whole: Mapping[str, Amounts]
+    exact: Mapping[str, Mapping[str, Fraction]]
+    guaranteed: Mapping[str, Amounts]
+    contended: Mapping[str, frozenset[str]]
+
+
+class World:
+    """Nodes, queues and Pods.
+
+    Attributes:
+        running: by name of a Pod, its node; in the order in which the Pods started.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, Amounts], tenants: Iterable[Tenant], pods: Iterable[Asked]
+    ) -> None:
+        self.nodes = nodes
+        self.tenants = {tenant.name: tenant for tenant in tenants}
+        self.pods = {pod.name: pod for pod in pods}
+        self.running: dict[str, str] = {}
+        self.resources = sorted({name for amounts in nodes.values() for name in amounts})
+
+    # Who is part of what
+
+    def children(self, parent: str) -> list[str]:
+        """The queues below, by name."""
+        return sorted(t.name for t in self.tenants.values() if t.parent == parent)
+
+    def chain(self, tenant: str) -> Iterator[str]:
+        """The queue and its ancestors."""
+        while tenant:
+            yield tenant
+            tenant = self.tenants[tenant].parent
+
+    def parting(self, one: str, other: str) -> tuple[str, str]:
+        """The children of the lowest common ancestor, on the way to either."""
+        mine, its = list(self.chain(one)), list(self.chain(other))
+        return (
+            [link for link in mine if link not in its][-1],
+            [link for link in its if link not in mine][-1],
+        )
+
+    def of(self, tenant: str) -> list[Asked]:
+        """The Pods of a queue and those below it."""
+        return [pod for pod in self.pods.values() if tenant in self.chain(pod.tenant)]
+
+    # Amounts
+
+    def used(self, tenant: str, but: Collection[str] = (), plus: Asked | None = None) -> Amounts:
+        """What its running Pods use, without some, and with another one."""
+        some = [p for p in self.of(tenant) if p.name in self.running and p.name not in but]
+        if plus is not None and tenant in self.chain(plus.tenant):
+            some.append(plus)
+        return {r: sum(p.requests.get(r, 0) for p in some) for r in self.resources}
+
+    def guaranteed(self, tenant: str) -> Amounts:
+        """What is guaranteed to it; a parent that names nothing has what its children have."""
+        own = self.tenants[tenant].guaranteed
+        below = [self.guaranteed(child) for child in self.children(tenant)]
+        return {r: own.get(r, sum(amounts[r] for amounts in below)) for r in self.resources}
+
+    def can_run(self, pod: Asked) -> bool:
+        """Whether limits and the largest node allow such a Pod at all."""
+        limits = [self.tenants[link].limit for link in self.chain(pod.tenant)]
+        return all(
+            amount <= min([limit.get(r, amount) for limit in limits])
+            and amount <= max(node.get(r, 0) for node in self.nodes.values())
+            for r, amount in pod.requests.items()
+        )
+
+    def needs(self, tenant: str) -> Amounts:
+        """What it can use."""
+        below = [self.needs(child) for child in self.children(tenant)]
+        below += [
+            pod.requests
+            for pod in self.of(tenant)
+            if pod.tenant == tenant and (pod.name in self.running or self.can_run(pod))
+        ]
+        limit = self.tenants[tenant].limit
+        sums = {r: sum(amounts.get(r, 0) for amounts in below) for r in self.resources}
+        return {r: min(amount, limit.get(r, amount)) for r, amount in sums.items()}
+
+    def divided(self) -> Divided:
+        """The shares of all queues."""
+        whole: dict[str, dict[str, int]] = {name: {} for name in self.tenants}
+        exact: dict[str, dict[str, Fraction]] = {name: {} for name in self.tenants}
+        kept: dict[str, dict[str, int]] = {name: {} for name in self.tenants}
+        contended: dict[str, set[str]] = {name: set() for name in ("", *self.tenants)}
+        together = {r: sum(n.get(r, 0) for n in self.nodes.values()) for r in self.resources}
+
+        def divide(parent: str, room: Amounts) -> None:
+            children = [self.tenants[name] for name in self.children(parent)]
+            needs = {child.name: self.needs(child.name) for child in children}
+            for r in self.resources:
+                want = {name: amounts[r] for name, amounts in needs.items()}
+                if sum(want.values()) > room[r]:
+                    contended[parent].add(r)
+                promised = {child.name: self.needed_guarantee(child.name)[r] for child in children}
+                first = {name: min(want[name], promised[name]) for name in want}
+                got = fill(room[r], first, promised, children)
+                share = dict(got)
+                for name, (amount, _) in got.items():
+                    kept[name][r] = amount
+                for turn, weight in turns(children):
+                    left = room[r] - sum(amount for amount, _ in share.values())
+                    more = {t.name: want[t.name] - got[t.name][0] for t in turn}
+                    for name, (amount, part) in fill(left, more, weight, turn).items():
+                        share[name] = share[name][0] + amount, share[name][1] + part
+                for name, (amount, part) in share.items():
+                    whole[name][r] = amount
+                    exact[name][r] = part if r == CPU else Fraction(amount)
+            for child in children:
+                divide(child.name, whole[child.name])
+
+        divide("", together)
+        return Divided(
+            whole, exact, kept, {name: frozenset(some) for name, some in contended.items()}
+        )
+
+    def saturation(
+        self, tenant: str, of: Divided, but: Collection[str] = (), plus: Asked | None = None
+    ) -> Fraction:
+        """The largest used / share of a contended resource."""
+        used = self.used(tenant, but, plus)
+        ratios = [Fraction(0)]
+        for r in of.contended[self.tenants[tenant].parent]:
+            if used[r]:
+                share = of.exact[tenant][r]
+                ratios.append(used[r] / share if share else INFINITE)
+        return max(ratios)
+
+    def needed_guarantee(self, tenant: str) -> Amounts:
+        """What of its guarantee is needed by whom it is for."""
+        children, need = self.children(tenant), self.needs(tenant)
+        guaranteed = self.guaranteed(tenant)
+        if not children:
+            return {r: min(guaranteed[r], need[r]) for r in self.resources}
+        below = [self.guaranteed(child) for child in children]
+        needed = [self.needed_guarantee(child) for child in children]
+        return {
+            r: min(
+                guaranteed[r],
+                need[r],
+                max(guaranteed[r] - sum(amounts[r] for amounts in below), 0)
+                + sum(amounts[r] for amounts in needed),
+            )
+            for r in self.resources
+        }
+
+    # Who may be evicted
+
+    def covered(self, tenant: str, amounts: Mapping[str, Amounts], plus: Asked | None) -> list[str]:
+        """The running Pods, and another one, that are covered by such guarantees."""
+        first = [n for child in self.children(tenant) for n in self.covered(child, amounts, plus)]
+        order = [*self.running, *([plus.name] if plus is not None else [])]
+        mine = {pod.name: pod for pod in self.of(tenant)}
+        line = sorted(
+            (name for name in order if name in mine),
+            key=lambda name: (name not in first, -mine[name].priority),
+        )
+        left = {r: amount for r, amount in amounts[tenant].items() if amount}
+        covered = []
+        for name in line:
+            asks = {r: mine[name].requests.get(r, 0) for r in left}
+            if any(asks.values()) and all(asks[r] <= left[r] for r in left):
+                left = {r: left[r] - asks[r] for r in left}
+                covered.append(name)
+        return covered
+
+    def is_kept(self, pod: Asked, victims: Collection[str]) -> bool:
+        """Whether guarantees cover as much without the victims, counted from each priority upwards.
+
+        Of the queues of the victims, up to where these part from that of ``pod``.
+        """
+        declared = {name: self.guaranteed(name) for name in self.tenants}
+        before = dict(self.running)
+        mine = set(self.chain(pod.tenant))
+        links = {q for name in victims for q in self.chain(self.pods[name].tenant)} - mine
+        priorities = {self.pods[name].priority for name in victims}
+        had = {(q, p): self._covered_from(q, p, declared) for q in links for p in priorities}
+        for name in victims:
+            del self.running[name]
+        has = {(q, p): self._covered_from(q, p, declared) for q in links for p in priorities}
+        self.running = before
+        return all(has[key][r] >= had[key][r] for key in had for r in self.resources)
+
+    def is_replaced(self, pod: Asked, victim: str, of: Divided) -> bool:
+        """Whether each guarantee that covers a Pod of the own queue covers ``pod`` instead."""
+        declared = {name: self.guaranteed(name) for name in self.tenants}
+        return all(
+            self.claims(pod, link, of)
+            for link in self.chain(pod.tenant)
+            if victim in self.covered(link, declared, None)
+        )
+
+    def _covered_from(self, tenant: str, priority: int, amounts: Mapping[str, Amounts]) -> Amounts:
+        some = [self.pods[name] for name in self.covered(tenant, amounts, None)]
+        some = [pod for pod in some if pod.priority >= priority]
+        named = {r for r, amount in amounts[tenant].items() if amount}
+        return {r: sum(p.requests.get(r, 0) for p in some if r in named) for r in self.resources}
+
+    def claims(self, pod: Asked, tenant: str, of: Divided) -> bool:
+        """Whether what is guaranteed to ``tenant``, and there, would cover it."""
+        declared = {name: self.guaranteed(name) for name in self.tenants}
+        both = of.guaranteed, declared
+        return all(pod.name in self.covered(tenant, amounts, pod) for amounts in both)
+
+    def may_evict(self, pod: Asked, victims: Collection[str], of: Divided) -> bool:
+        """Whether all of these may go for ``pod``."""
+        others = [name for name in victims if self.pods[name].tenant != pod.tenant]
+        if not self.is_kept(pod, others):
+            return False
+        for name in victims:
+            victim = self.pods[name]
+            if victim.tenant == pod.tenant:
+                if victim.priority >= pod.priority or not self.is_replaced(pod, name, of):
+                    return False
+                continue
+            mine, branch = self.parting(pod.tenant, victim.tenant)
+            if not self.tenants[victim.tenant].reclaimable:
+                return False
+            if self.claims(pod, mine, of):
+                continue
+            after = self.saturation(mine, of, victims, pod)
+            before = self.saturation(branch, of)
+            if after >= min(before, INFINITE):
+                return False
+            if before < INFINITE and after > self.saturation(branch, of, victims):
+                return False
+        return True
+
+    # Room
+
+    def fits(self, pod: Asked, but: Collection[str] = ()) -> list[str]:
+        """The nodes with room, if limits allow the Pod, without some Pods."""
+        for link in self.chain(pod.tenant):
+            used, limit = self.used(link, but, pod), self.tenants[link].limit
+            if any(used[r] > limit.get(r, used[r]) for r in pod.requests):
+                return []
+        return [
+            node
+            for node, has in self.nodes.items()
+            if (pod.nodes is None or node in pod.nodes)
+            and all(
+                amount + self._on(node, r, but) <= has.get(r, 0)
+                for r, amount in pod.requests.items()
+            )
+        ]
+
+    def _on(self, node: str, resource: str, but: Collection[str]) -> int:
+        return sum(
+            self.pods[name].requests.get(resource, 0)
+            for name, its in self.running.items()
+            if its == node and name not in but
+        )
+
+    def sets(self, pod: Asked, largest: int = 3) -> list[frozenset[str]]:
+        """The smallest sets of Pods that make room, if they may be evicted."""
+        of = self.divided()
+        enough: list[frozenset[str]] = []
+        for size in range(1, largest + 1):
+            for some in map(frozenset, combinations(self.running, size)):
+                if not any(smaller <= some for smaller in enough) and self.fits(pod, some):
+                    enough.append(some)
+        return [some for some in enough if self.may_evict(pod, some, of)]
+
+    def waiting(self) -> list[Asked]:
+        """The Pods that do not run."""
+        return [pod for pod in self.pods.values() if pod.name not in self.running]
+
+
+def turns(tenants: Sequence[Tenant]) -> Iterator[tuple[list[Tenant], Mapping[str, int]]]:
+    """Who is served together with which weights: by priority; weight 0 comes last."""
+    for priority in sorted({t.priority for t in tenants}, reverse=True):
+        turn = [t for t in tenants if t.priority == priority and t.weight]
+        yield turn, {t.name: t.weight for t in turn}
+    idle = [t for t in tenants if not t.weight]
+    yield idle, {t.name: 1 for t in idle}
+
+
+def fill(
+    room: int, want: Amounts, weight: Mapping[str, int], tenants: Sequence[Tenant]
+) -> dict[str, tuple[int, Fraction]]:
+    """Water-filling in whole units, the rest by the largest remainder; and not rounded."""
+    exact = {name: Fraction(0) for name in want}
+    left, thirsty = Fraction(room), {name for name in want if want[name]}
+    while thirsty:
+        level = left / sum(weight[name] for name in thirsty)
+        full = {name for name in thirsty if want[name] <= level * weight[name]}
+        for name in full:
+            exact[name] = Fraction(want[name])
+            left -= want[name]
+        if not full:
+            exact |= {name: level * weight[name] for name in thirsty}
+            break
+        thirsty -= full
+    whole = {name: int(part) for name, part in exact.items()}
+    by_name = {tenant.name: tenant for tenant in tenants}
+    order = sorted(
+        (name for name in want if exact[name] > whole[name]),
+        key=lambda n: (whole[n] - exact[n], -by_name[n].priority, -by_name[n].weight, n),
+    )
+    for name in order[: min(room, sum(want.values())) - sum(whole.values())]:
+        whole[name] += 1
+    return {name: (whole[name], exact[name]) for name in want}
