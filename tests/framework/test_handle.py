@@ -30,7 +30,7 @@ def test_a_users_plugin_gets_the_public_part_of_the_handle() -> None:
     assert internal == {
         "pods",
         "preparing",
-        "members",
+        "kubernetes_groups",
         "evictions",
         "exhaustive",
         "extenders",
