@@ -122,7 +122,8 @@ class Charge(Generic[S]):
         amounts: the same by resource, as the Pod names them.
         used, demand: what a Pod adds, of the leaf and its ancestors.
         most: how much may be used for a Pod to be within a limit, for each limit that concerns it.
-        can_run: whether such a Pod is ever placed, as far as limits and the largest node say.
+        can_run: whether such a Pod is ever placed, as far as limits and the largest node that takes
+            new Pods say.
     """
 
     __slots__ = ("amounts", "can_run", "demand", "most", "requests", "row", "sums", "used")

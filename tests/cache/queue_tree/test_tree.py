@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.core_harness import Cluster
 from tests.properties import length
-from tests.queues import demand, name_space, pod, queue, queue_cluster, share, used
+from tests.queues import demand, name_space, pod, pods, queue, queue_cluster, share, used
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
 from bayplan.cache.amounts import UNLIMITED
-from bayplan.testing import PodBuilder, make_node, make_pod
+from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TARGET = Condition(type=DISRUPTION_TARGET, status="True", reason=PREEMPTED)
@@ -148,6 +150,67 @@ def test_shares_follow_demand_capacity_and_queues_and_else_stay() -> None:
     assert shares() == [6000, 6000]
     cluster.add(queue("b", "y", weight=2))
     assert shares() == [4000, 8000]
+
+
+def cordoned() -> NodeBuilder:
+    """A second node, which is cordoned."""
+    return second_node().unschedulable()
+
+
+def not_ready() -> NodeBuilder:
+    """A second node, whose kubelet says that it is not ready."""
+    return second_node().taint("node.kubernetes.io/not-ready")
+
+
+def unreachable() -> NodeBuilder:
+    """A second node, of which nothing is heard."""
+    return second_node().taint("node.kubernetes.io/unreachable", effect="NoExecute")
+
+
+def second_node() -> NodeBuilder:
+    """One of 4 CPUs."""
+    return make_node("m").capacity(cpu="4", memory="64Gi", pods=110)
+
+
+@pytest.mark.parametrize("closed", [cordoned, not_ready, unreachable])
+def test_a_node_that_takes_no_new_pods_counts_as_far_as_pods_use_it(
+    closed: Callable[[], NodeBuilder],
+) -> None:
+    cluster = cluster_with(queue("a", "x", limit={"pods": 99}), queue("b", "y"))
+    cluster.add(second_node(), *pods("a", 12, "x"), *pods("b", 12, "y"))
+    assert (share(cluster, "a"), share(cluster, "b")) == (6000, 6000)
+    cluster.add(closed())
+    assert (share(cluster, "a"), share(cluster, "b")) == (4000, 4000)
+    cluster.add(there := pod("there", "x", "2").node("m"))
+    assert (share(cluster, "a"), share(cluster, "b")) == (5000, 5000)
+    tree = cluster.world.queues
+    assert tree.capacity()[tree.structure.resources.index("pods")] == 111
+    cluster.add(too_many := pod("too-many", "x", "3").node("m"))
+    assert (share(cluster, "a"), share(cluster, "b")) == (6000, 6000)  # no more than it has
+    cluster.remove(there, too_many)
+    assert (share(cluster, "a"), share(cluster, "b")) == (4000, 4000)
+    cluster.add(second_node())
+    assert (share(cluster, "a"), share(cluster, "b")) == (6000, 6000)
+
+
+def test_nodes_with_other_taints_count_in_full() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(*pods("a", 20, "x"))
+    cluster.add(second_node().taint("gpu").taint("node.kubernetes.io/memory-pressure"))
+    assert share(cluster, "a") == 12000
+
+
+def test_a_pod_that_only_a_cordoned_node_is_large_enough_for_is_no_demand() -> None:
+    cluster = cluster_with(queue("a", "x"))
+    cluster.add(pod("p", "x", "3"), pod("big", "x", "9"))
+    large = make_node("m").capacity(cpu="9", memory="64Gi", pods=110)
+    cluster.add(large.unschedulable())
+    assert demand(cluster, "a") == 3000
+    cluster.add(large.spec(unschedulable=False))
+    assert share(cluster, "a") == 12000
+    cluster.add(large.unschedulable())
+    assert share(cluster, "a") == 3000
+    assert cluster.world.queues.recount() == {}
 
 
 def test_a_pod_counts_while_its_node_is_gone() -> None:

@@ -22,7 +22,7 @@ from bayplan.api.workloads import Namespace
 from bayplan.cache.amounts import NO_ROW, Amounts, Charge, Rows, Sums
 from bayplan.cache.cache import Cache
 from bayplan.cache.kept_sums import KeptSums
-from bayplan.cache.node_table import IntArray
+from bayplan.cache.node_table import BoolArray, CodedColumn, IntArray
 from bayplan.cache.queue_tree.shares import Shares, fair_shares, needed_guarantees, needs
 from bayplan.cache.queue_tree.structure import NAMESPACE_TAKEN, Structure
 from bayplan.cache.queued_pods import QueuedPods
@@ -31,6 +31,7 @@ from bayplan.cache.requests import pod_requests
 NO_QUEUE = NO_ROW
 """The row of a Pod that belongs to no queue."""
 
+_DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/podset", "kueue.x-k8s.io/queue-name")
 
 
@@ -61,11 +62,19 @@ class Excess(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """(r,) what all nodes have together, and the most that one has of each resource."""
+    """What nodes have, as of a position in the node journal.
+
+    Attributes:
+        seen: the sums, and that position.
+        together: (r,) of the nodes that take new Pods.
+        largest: (r,) the most that one of these has.
+        closed: the rows of the nodes that take none.
+    """
 
     seen: tuple[object, int] | None
     together: IntArray
     largest: IntArray
+    closed: IntArray
 
 
 class QueueTree(KeptSums[Structure]):
@@ -78,9 +87,9 @@ class QueueTree(KeptSums[Structure]):
         self._leaves: dict[str, Sequence[int]] = {}
         """Those that select a namespace; a Pod belongs to the first that takes it."""
         nothing = np.zeros(0, np.int64)
-        self._room = _Room(None, nothing, nothing)
-        self._divided = nothing, np.zeros((0, 0), np.int64)
-        """The capacity and the demand that shares were made of last."""
+        self._room = _Room(None, nothing, nothing, nothing)
+        self._divided: tuple[object, IntArray, IntArray] = None, nothing, nothing
+        """The sums, the capacity and the demand that shares were made of last."""
         self._shares = Shares.none()
         super().__init__(cache, cache.objects, queue)
         self._objects.on_change(NAMESPACE, self._namespace_changed)
@@ -180,26 +189,37 @@ class QueueTree(KeptSums[Structure]):
     # Shares
 
     def capacity(self) -> IntArray:
-        """(r,) what all nodes have; summed up again when a node has changed."""
+        """(r,) the room of nodes open to new Pods, and of other nodes the room in use."""
         while True:
             sums = self.sums
-            together = self._find_room().together
+            room = self._find_room()
             if sums is self.sums:
-                return together
+                break
+        nodes, closed = self._nodes, room.closed
+        if not len(closed):
+            return room.together
+        in_use = [
+            np.minimum(nodes.allowed_pods[closed], nodes.pod_count[closed]).sum()
+            if name == "pods"
+            else np.minimum(nodes.allocatable(name)[closed], nodes.requested(name)[closed]).sum()
+            for name in sums.structure.resources
+        ]
+        return room.together + np.array(in_use, np.int64)
 
     def _find_room(self) -> _Room:
         """The room as of now; where another largest node changes who can run, sums are stale."""
         nodes, sums, before = self._nodes, self._sums, self._room
         seen = sums, nodes.node_journal.position
         if before.seen != seen:
-            exists = nodes.exists
+            closed = nodes.unschedulable | _are_down(nodes.taints)
+            is_open = nodes.exists & ~closed
             amounts = [
-                (nodes.allowed_pods if name == "pods" else nodes.allocatable(name))[exists]
+                (nodes.allowed_pods if name == "pods" else nodes.allocatable(name))[is_open]
                 for name in sums.structure.resources
             ]
             together = np.array([int(amount.sum()) for amount in amounts], np.int64)
             largest = np.array([int(amount.max(initial=0)) for amount in amounts], np.int64)
-            self._room = _Room(seen, together, largest)
+            self._room = _Room(seen, together, largest, np.flatnonzero(closed))
             if not np.array_equal(before.largest, largest) and any(
                 charge.can_run != self._can_run(charge) for charge in self._charges.values()
             ):
@@ -222,8 +242,8 @@ class QueueTree(KeptSums[Structure]):
         leaves = structure.leaves
         demand = np.zeros_like(sums.share)
         demand[leaves] = sums.demand[leaves]
-        divided, between = self._divided  # what is divided is another array for other sums
-        if divided is capacity and np.array_equal(between, demand):
+        of, divided, between = self._divided
+        if of is sums and np.array_equal(divided, capacity) and np.array_equal(between, demand):
             return sums
         need = needs(structure.parent, structure.levels, demand, structure.limit)
         self._shares = fair_shares(
@@ -237,8 +257,17 @@ class QueueTree(KeptSums[Structure]):
             structure.divisible,
         )
         sums.share = self._shares.whole
-        self._divided = capacity, demand
+        self._divided = sums, capacity, demand
         return sums
+
+
+def _are_down(taints: CodedColumn) -> BoolArray:
+    """(n,) which nodes are not ready or unreachable, as the node lifecycle controller says."""
+    down = [
+        any(taint.key in _DOWN and taint.effect != "PreferNoSchedule" for taint in value)
+        for value in taints.values
+    ]
+    return np.array([*down, False])[taints.codes]  # the code of a row without node is -1
 
 
 def _is_of_kueue(shape: PodShape) -> bool:
