@@ -57,6 +57,7 @@ class World:
 
     Attributes:
         running: by name of a Pod, its node; in the order in which the Pods started.
+        closed: the nodes that take no new Pods.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class World:
         self.tenants = {tenant.name: tenant for tenant in tenants}
         self.pods = {pod.name: pod for pod in pods}
         self.running: dict[str, str] = {}
+        self.closed: set[str] = set()
         self.resources = sorted({name for amounts in nodes.values() for name in amounts})
 
     # Who is part of what
@@ -107,12 +109,19 @@ class World:
         below = [self.guaranteed(child) for child in self.children(tenant)]
         return {r: own.get(r, sum(amounts[r] for amounts in below)) for r in self.resources}
 
+    def room(self, node: str, resource: str) -> int:
+        """What the node has for Pods: one that takes no new ones, what its own use."""
+        if node in self.closed:
+            return self._on(node, resource, ())
+        return self.nodes[node].get(resource, 0)
+
     def can_run(self, pod: Asked) -> bool:
-        """Whether limits and the largest node allow such a Pod at all."""
+        """Whether limits and the largest node that takes new Pods allow such a Pod at all."""
+        takers = [amounts for name, amounts in self.nodes.items() if name not in self.closed]
         limits = [self.tenants[link].limit for link in self.chain(pod.tenant)]
         return all(
             amount <= min([limit.get(r, amount) for limit in limits])
-            and amount <= max(node.get(r, 0) for node in self.nodes.values())
+            and amount <= max((amounts.get(r, 0) for amounts in takers), default=0)
             for r, amount in pod.requests.items()
         )
 
@@ -134,7 +143,7 @@ class World:
         exact: dict[str, dict[str, Fraction]] = {name: {} for name in self.tenants}
         kept: dict[str, dict[str, int]] = {name: {} for name in self.tenants}
         contended: dict[str, set[str]] = {name: set() for name in ("", *self.tenants)}
-        together = {r: sum(n.get(r, 0) for n in self.nodes.values()) for r in self.resources}
+        together = {r: sum(self.room(name, r) for name in self.nodes) for r in self.resources}
 
         def divide(parent: str, room: Amounts) -> None:
             children = [self.tenants[name] for name in self.children(parent)]
@@ -288,7 +297,8 @@ class World:
         return [
             node
             for node, has in self.nodes.items()
-            if (pod.nodes is None or node in pod.nodes)
+            if node not in self.closed
+            and (pod.nodes is None or node in pod.nodes)
             and all(
                 amount + self._on(node, r, but) <= has.get(r, 0)
                 for r, amount in pod.requests.items()

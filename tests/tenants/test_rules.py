@@ -93,8 +93,11 @@ class Played:
         self.cluster.writer.on_bound = self.start
         self.builders: dict[str, PodBuilder] = {}
         self.started = 0
-        for name, amounts in world.nodes.items():
-            self.cluster.add(make_node(name).capacity(amounts, memory="64Gi", pods=110))
+        self.nodes = {
+            name: make_node(name).capacity(amounts, memory="64Gi", pods=110)
+            for name, amounts in world.nodes.items()
+        }
+        self.cluster.add(*self.nodes.values())
         for tenant in world.tenants.values():
             namespace = "" if world.children(tenant.name) else f"of-{tenant.name}"
             self.cluster.add(
@@ -140,13 +143,25 @@ class Played:
         time = f"2026-01-01T00:{minutes:02}:{seconds:02}Z"
         self.cluster.add(self.builders[pod.name].node(node).start_time(time))
 
-    def play(self) -> None:
-        """Until nothing changes: each cycle is judged, and evicted Pods come again."""
+    def cordon(self, name: str) -> None:
+        """The node takes no new Pods any more."""
+        self.world.closed.add(name)
+        self.cluster.add(self.nodes[name].unschedulable())
+
+    def play(self, before_cordon: int | None = None) -> None:
+        """Until nothing changes: each cycle is judged, and evicted Pods come again.
+
+        Args:
+            before_cordon: after so many rounds the first node takes no new Pods; None for never.
+        """
         world, cluster = self.world, self.cluster
         late = list(world.pods.values())
         world.pods = {}
-        made, quiet = len(late), 0
+        made, quiet, rounds = len(late), 0, 0
         while late or quiet < 5:
+            if rounds == before_cordon:
+                self.cordon("n0")
+            rounds += 1
             if quiet % 2 == 0:
                 for pod in late[: self.at_once]:
                     world.pods[pod.name] = pod
@@ -189,6 +204,18 @@ class Played:
             world.running[name] = now[name]
         return gone
 
+    def shares(self) -> dict[str, dict[str, int]]:
+        """By queue and resource, as the scheduler divides."""
+        sums = self.cluster.world.queues.refresh_shares()
+        resources = sums.structure.resources
+        return {
+            one.name: {
+                r: int(sums.share[row, resources.index(r)]) if r in resources else 0
+                for r in self.world.resources
+            }
+            for row, one in enumerate(sums.structure.queues)
+        }
+
     def nominated(self, but: Pod | None = None) -> dict[str, str]:
         """The nodes of Pods for which room is made, and kept from this one."""
         nominator = self.cluster.world.nominator
@@ -202,12 +229,15 @@ class Played:
 
 
 @length(40)
-@given(worlds(), st.sampled_from([1, 3, 100]))
-def test_every_eviction_is_allowed_and_helps_and_they_end(world: World, at_once: int) -> None:
+@given(worlds(), st.sampled_from([1, 3, 100]), st.sampled_from([None, None, 0, 2, 4]))
+def test_every_eviction_is_allowed_and_helps_and_they_end(
+    world: World, at_once: int, before_cordon: int | None
+) -> None:
     played = Played(world, at_once)
-    played.play()
+    played.play(before_cordon)
     assert not played.nominated()
     of = world.divided()
+    assert played.shares() == of.whole
     for pod in world.waiting():
         assert not world.fits(pod), f"{pod.name} has room"
         if any(world.claims(pod, link, of) for link in world.chain(pod.tenant)):
