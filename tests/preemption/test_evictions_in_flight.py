@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.groups import GATE, gang, gang_members, groups_profile, members, pod_group
 from tests.live_cluster import ApiServer, LiveCluster
 from tests.plugins.capacity_scheduling.world import PROFILE as QUOTA_PROFILE
 from tests.plugins.capacity_scheduling.world import quota
+from tests.properties import length
 from tests.queues import queue, queues_profile
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
@@ -294,7 +295,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("profile", "gates", "way"), WAYS)
-@settings(max_examples=20)
+@length(20)
 @given(data=st.data())
 def test_nobody_is_evicted_beyond_need(
     profile: Json, gates: str, way: Callable[[World], object], data: st.DataObject
