@@ -302,7 +302,7 @@ class GroupCycle:
         pods = [queued.pod for entry in gathering for queued in entry.members.values()]
         nominated = [pod for pod in pods if nominator.nominated_node(pod.uid)]
         for pod in nominated:
-            nominator.remove(pod.uid)
+            self._queue.end_nomination(pod)
         self._label_report.nominations_ended(nominated)
 
     def _long_gathering(self) -> list[tuple[QueuedGroup, str]]:

@@ -348,3 +348,36 @@ def test_a_group_has_not_begun_whose_pod_changes_before_its_eviction_is_seen(
     assert not cache.is_assumed(uid)
     assert cache.is_eviction_assumed(uid)
     assert not world.queue.groups.has_begun("default/la")
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["the group gathers", "its Pods go"])
+def test_pods_are_woken_by_the_end_of_a_nomination_that_was_never_stored(*, deleted: bool) -> None:
+    """No change that the API server shows says that the room is free."""
+    world = GroupsCluster()
+    world.set_node("n0")
+    world.set_group("lb", 1)
+    victim = world.come("", cpu=4)
+    world.settle()
+    nominated = world.come("lb")
+    world.show(1)
+    world.schedule()
+    assert len(world.api.requests) == 2
+    world.api.store(1, REFUSED)
+    while world.arrive():
+        pass
+    assert world.api.terminating == [victim]
+    assert not world.api.pods[nominated].obj().status.nominated_node_name
+    other = world.come("lb", odd=True)
+    waiting = world.come("", cpu=3)
+    world.api.end(victim)
+    world.show(3)
+    world.schedule()
+    assert world.queue.nominator.nominated_pods("n0")
+    queued = world.queue.get(world.api.pods[waiting].obj().uid)
+    assert queued is not None
+    assert queued.state is QueueState.UNSCHEDULABLE
+    if deleted:
+        world.api.delete(nominated)
+        world.api.delete(other)
+    world.settle()
+    assert world.api.pods[waiting].obj().node_name == "n0"

@@ -221,8 +221,9 @@ class SchedulingQueue:
             self._update_queued(queued, old, new)
             if (why := timeout_of(new)) and not timeout_of(old):
                 self.hold(new, why)
-        if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
-            self._nomination_ended(old)
+        nominated = old.status.nominated_node_name
+        if nominated not in ("", new.status.nominated_node_name):
+            self._nomination_ended(old, nominated)
 
     def _enter(self, pod: Pod) -> None:
         self.nominator.nominate(pod)
@@ -271,9 +272,7 @@ class SchedulingQueue:
         One in flight stays so until it is done; only then it is gone. A nomination that ends by
         deletion lets Pods of the same or a lower priority try again.
         """
-        nominated = not bound and (
-            self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
-        )
+        nominated = self.nominator.nominated_node(pod.uid) or pod.status.nominated_node_name
         self.nominator.remove(pod.uid)
         queued = self._states.pods.get(pod.uid)
         flight = self._states.in_flight.get(pod.uid)
@@ -285,14 +284,23 @@ class SchedulingQueue:
         if bound:
             return
         if nominated:
-            self._nomination_ended(pod)
+            self._nomination_ended(pod, nominated)
         self.move_all(update_events.UNSCHEDULED_POD_DELETE, pod, None)
 
-    def _nomination_ended(self, pod: Pod) -> None:
-        """Wake Pods rejected by the nominated ``pod`` on its node."""
+    def end_nomination(self, pod: Pod) -> None:
+        """No node is kept for the nominated ``pod`` any more.
+
+        Others are woken at once: the API server shows nothing where it never got the nomination.
+        """
+        node_name = self.nominator.nominated_node(pod.uid)
+        self.nominator.remove(pod.uid)
+        self._nomination_ended(pod, node_name)
+
+    def _nomination_ended(self, pod: Pod, node_name: str) -> None:
+        """Wake Pods rejected by the nominated ``pod``, as if a Pod had left the node."""
         self.move_all(
             update_events.ASSIGNED_POD_DELETE,
-            pod,
+            pod.on_node(node_name),
             None,
             lambda other: other.pod.priority <= pod.priority,
         )
