@@ -9,8 +9,9 @@ evict them. The shares are those of 1,000 Queues.
 
 "Cannot be" is the whole attempt where that is what is found out: for a Pod and for a group of a
 Queue that has its share, so that nobody may yield; and for a Pod that needs a whole node, while
-each Queue may give one Pod and no node has enough of these. Of each, every attempt is that of a Pod
-that is unlike those before it: a refusal is kept for Pods that are alike.
+each Queue is guaranteed all but one of its Pods, so that no node has enough who may yield. Of each,
+every attempt is that of a Pod that is unlike those before it: a refusal is kept for Pods that are
+alike.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _plugins() -> Json:
     return {"multiPoint": multi_point, "postFilter": fair, "podGroupPostFilter": fair}
 
 
-def _cluster(nodes: int, running: int, queues: int) -> Cluster:
+def _cluster(nodes: int, running: int, queues: int, **spec: Json) -> Cluster:
     cluster = Cluster(config={"profiles": [{"schedulerName": "bayplan", "plugins": _plugins()}]})
     gpus = -(-running // nodes)
     amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(gpus)}
@@ -71,7 +72,7 @@ def _cluster(nodes: int, running: int, queues: int) -> Cluster:
         for i in range(running)
     )
     for name in [f"tenant-{i}" for i in range(queues)]:
-        _queue(cluster, name)
+        _queue(cluster, name, **spec)
     cluster.tell(Replaced(NODE, made), Replaced(POD, list(placed)))
     return cluster
 
@@ -98,7 +99,7 @@ def _say_what_cannot_be(nodes: int, running: int, queues: int) -> None:
     members = _members(owner)
     milliseconds = _attempt(cluster, members, helps=False)
     console.print(f"cannot be, nobody may yield to a group of {GROUP}: {milliseconds:.1f} ms")
-    cluster = _cluster(nodes, running, queues)
+    cluster = _cluster(nodes, running, queues, guaranteed={GPU: running // queues - 1})
     _queue(cluster, "taker")
     whole = str(-(-running // nodes))
     large = [

@@ -169,7 +169,8 @@ class YieldOrder:
         starts, priorities = running.starts[candidates], running.priorities[candidates]
         order = np.lexsort((-starts, priorities))
         candidates, starts, priorities = candidates[order], starts[order], priorities[order]
-        violations = _violations([running.pods[i] for i in candidates.tolist()], self._budgets)
+        pods = [running.pods[i] for i in candidates.tolist()] if not self._budgets.is_empty else ()
+        violations = _violations(pods, self._budgets) if pods else np.zeros(len(candidates), int)
         kinds = self._of_gangs[1][candidates]
         useless = ~self._useful[candidates]
         keys = (-starts, kinds, priorities, violations, useless)

@@ -62,6 +62,7 @@ class Guarantees:
     def __init__(self, structure: Structure, guaranteed: IntArray, line: Line) -> None:
         self._structure, self._guaranteed, self._line = structure, guaranteed, line
         self._covered: dict[int, BoolArray] = {}
+        self._nobody = np.zeros(len(line.leaves), np.bool_)
 
     def covered(self, row: int) -> BoolArray:
         """(p,) who is covered by what the queue at ``row`` is guaranteed."""
@@ -71,9 +72,10 @@ class Guarantees:
 
     def protected(self, path: tuple[int, ...]) -> BoolArray:
         """(p,) who is covered by one of these queues at least."""
-        covered = np.zeros(len(self._line.leaves), np.bool_)
+        covered = self._nobody
         for row in path:
-            covered |= self.covered(row)
+            if self._guaranteed[row].any():
+                covered = covered | self.covered(row)
         return covered
 
     def are_as_covered(self, path: tuple[int, ...], without: IntArray) -> bool:

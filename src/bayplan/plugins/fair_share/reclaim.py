@@ -190,12 +190,12 @@ class ReclaimRule:
             return None
         most = np.full((len(structure), len(structure.resources)), -1)
         kept = np.ones(len(running), np.bool_)
+        spare = _by_leaf(parties.leaves, np.flatnonzero(parties.spare))
         for giver in parties.givers:
             candidates = parties.candidates[giver.leaf]
             kept[candidates] = False
-            of_giver = parties.spare & (parties.leaves == giver.leaf)
-            of_giver[candidates] = True
             named = structure.guaranteed[list(giver.path)].any(axis=0)
+            of_giver = np.concatenate([candidates, spare(giver.leaf)])
             together = parties.requests[of_giver].sum(axis=0)
             most[giver.leaf] = np.where(named, parties.surplus[giver.leaf], together)
             if giver.rule == SHARE:
@@ -305,21 +305,22 @@ class ReclaimRule:
         own[staying[lower]] = True
         candidates: dict[int, IntArray] = {}
         surplus: dict[int, IntArray] = {}
+        of_leaf = _by_leaf(line.leaves, np.arange(len(staying)))
         for giver in givers:
-            mine = line.leaves == giver.leaf
-            covered = guarantees.protected(giver.path)
-            open_to = mine & ~covered
-            surplus[giver.leaf] = requests[staying[open_to]].sum(axis=0)
-            candidates[giver.leaf] = self._old_enough(giver, staying[open_to], running)
-            if open_to.any():
-                spare[self._old_enough(giver, staying[mine & covered], running)] = True
-            elif mine.any():
+            mine = of_leaf(giver.leaf)
+            covered = guarantees.protected(giver.path)[mine]
+            pods_open, pods_covered = staying[mine[~covered]], staying[mine[covered]]
+            surplus[giver.leaf] = requests[pods_open].sum(axis=0)
+            candidates[giver.leaf] = self._old_enough(giver, pods_open, running)
+            if len(pods_open):
+                spare[self._old_enough(giver, pods_covered, running)] = True
+            elif len(mine):
                 name = structure.name(giver.leaf)
                 self.refusals.setdefault(name, _KEEPS[GUARANTEED].format(name))
         if candidates:
             ordered = order.sorted(np.concatenate([*candidates.values()]))
-            for leaf in candidates:
-                candidates[leaf] = ordered[leaves[ordered] == leaf]
+            of_giver = _by_leaf(leaves, ordered)
+            candidates = {leaf: of_giver(leaf) for leaf in candidates}
         used: Sequence[list[int]] = all_used.tolist()
         stays = ~running.leaving
         return _Parties(
@@ -373,6 +374,10 @@ class ReclaimRule:
         shares, name_of = self._queues.shares(), self._queues.structure.name
         by_share, given, alone = np.zeros((3, len(running)), np.bool_)
         over = np.zeros(len(running))
+        chosen_pods: list[IntArray] = []
+        befores: list[IntArray] = []
+        """(n, r) what the branch uses before each of them goes."""
+        branches: list[IntArray] = []
         for giver in givers:
             candidates = parties.candidates[giver.leaf]
             chosen = candidates
@@ -390,11 +395,15 @@ class ReclaimRule:
             given[chosen] = True
             going = requests[chosen]
             together = going.cumsum(axis=0)
-            before = np.array(used[giver.branch]) - together + going
-            over[chosen] = shares.saturation(before, np.full(len(chosen), giver.branch))
+            befores.append(np.array(used[giver.branch]) - together + going)
+            branches.append(np.full(len(chosen), giver.branch))
+            chosen_pods.append(chosen)
             for link in giver.path:
                 used[link] = (used[link] - together[-1]).tolist()
         # 5. Classes of the chosen Pods
+        if chosen_pods:
+            rows = np.concatenate(branches)
+            over[np.concatenate(chosen_pods)] = shares.saturation(np.concatenate(befores), rows)
         steps = -np.round(np.minimum(over[given], MOST_OVER), 1)
         order = np.unique(np.stack([by_share[given], steps]), axis=1, return_inverse=True)[1]
         classes[given] = order.ravel() + 1
@@ -507,6 +516,18 @@ class ReclaimRule:
 
 def _deserves_least(giver: Giver) -> tuple[bool, float]:
     return giver.rule == SHARE, -giver.over
+
+
+def _by_leaf(leaves: IntArray, pods: IntArray) -> Callable[[int], IntArray]:
+    """A look-up of ``pods`` by leaf, in their order; ``leaves`` is (p,), of all Pods."""
+    ordered = pods[np.argsort(leaves[pods], kind="stable")]
+    of = leaves[ordered]
+
+    def of_leaf(leaf: int) -> IntArray:
+        begin, end = of.searchsorted((leaf, leaf + 1))
+        return ordered[begin:end]
+
+    return of_leaf
 
 
 def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
