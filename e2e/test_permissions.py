@@ -25,6 +25,7 @@ UNSEEN = {
     ("list", "jobset.x-k8s.io", "jobsets"),
     ("list", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("list", "scheduling.k8s.io", "podgroups"),
+    ("list", "scheduling.k8s.io", "compositepodgroups"),
     ("list", "scheduling.x-k8s.io", "elasticquotas"),
 }
 """Permissions that are needed and that these tests do not make bayplan use."""
