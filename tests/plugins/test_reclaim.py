@@ -14,6 +14,7 @@ from tests.properties import length
 from tests.queues import pod, pods, queue, queues_profile, used
 
 from bayplan.inbox.messages import ActivatePods
+from bayplan.plugins.fair_share import FairShare
 from bayplan.plugins.fair_share.reclaim import ReclaimRule
 from bayplan.testing import PodBuilder, make_node
 
@@ -323,6 +324,19 @@ def test_an_explanation_names_who_would_have_to_leave_and_evicts_nobody() -> Non
     assert told["nominatedNode"] == "n0"
     assert [name.partition("-")[0] for name in told["victims"]] == ["y/b"]
     assert victims(cluster) == {}
+
+
+def test_who_was_refused_and_waits_no_more_is_forgotten() -> None:
+    cluster = cluster_with(queue("a", "x"), queue("b", "y", guaranteed={"cpu": 8}))
+    fill(cluster, "b", 8, "y")
+    waiting = pods("a", 50, "x")
+    cluster.add(*waiting)
+    cluster.run()
+    refused = cluster.plugin(FairShare)._refusals._refused
+    assert sum(map(len, refused.values())) == 50
+    cluster.remove(*waiting)
+    fill(cluster, "late", 1, "x")
+    assert [one.name for pods_of in refused.values() for one in pods_of.values()] == ["late-0"]
 
 
 def test_evictions_are_counted_by_rule() -> None:

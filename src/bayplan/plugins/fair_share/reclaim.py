@@ -52,10 +52,10 @@ Pods yield, the youngest of the lowest priority first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,9 +85,6 @@ _KEEPS = {
     SHARE: "would be undone by queue {}",
 }
 """Why a queue does not give more, by rule."""
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class _Parties(NamedTuple):
@@ -208,10 +205,10 @@ class ReclaimRule:
             fit,
             running,
             parties.leaves,
-            {name: parties.requests[:, c] for name, c in _pairs(names, columns.tolist())},
+            {name: parties.requests[:, c] for name, c in zip(names, columns.tolist(), strict=True)},
             yields,
             kept,
-            {name: most[:, c] for name, c in _pairs(names, columns.tolist())},
+            {name: most[:, c] for name, c in zip(names, columns.tolist(), strict=True)},
         )
         if fit.is_enough(bound.bounded):
             return None
@@ -528,7 +525,3 @@ def _by_leaf(leaves: IntArray, pods: IntArray) -> Callable[[int], IntArray]:
         return ordered[begin:end]
 
     return of_leaf
-
-
-def _pairs(some: Iterable[T], others: Iterable[U]) -> Iterator[tuple[T, U]]:
-    return zip(some, others, strict=True)

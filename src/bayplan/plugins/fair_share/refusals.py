@@ -51,6 +51,7 @@ class Refusals:
     def round(self, now: float) -> list[Pod]:
         """Who tries again; nobody while all is as it was."""
         self._start_over_if_outdated()
+        self._forget_who_waits_no_more()
         if not self._refused:
             return []
         state = self._state()
@@ -66,14 +67,17 @@ class Refusals:
 
     def _next(self, leaf: int, number: int) -> list[Pod]:
         refused = self._refused.get(leaf, {})
-        for uid in [uid for uid in islice(refused, number) if not self._queues.waits(uid)]:
-            del refused[uid]
         pods = list(islice(refused.values(), number))
         for pod in pods:
             del refused[pod.uid]
-        if not refused:
-            self._refused.pop(leaf, None)
-        return pods
+        return [pod for pod in pods if self._queues.waits(pod.uid)]
+
+    def _forget_who_waits_no_more(self) -> None:
+        for leaf, refused in list(self._refused.items()):
+            for uid in [uid for uid in refused if not self._queues.waits(uid)]:
+                del refused[uid]
+            if not refused:
+                del self._refused[leaf]
 
     def _state(self) -> object:
         shares, position = self._queues.shares(), self._nodes.pod_journal.position
