@@ -323,7 +323,7 @@ def test_extenders_are_not_asked(bayplan: Bayplan, tmp_path: Path) -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter"}
     config = config_with(tmp_path, extenders=[extender])
     result = bayplan("explain", "-f", PROFILES, "--config", config, "-o", "json")
-    assert result.exit_code == 0
+    assert result.exit_code == 1  # there are Pods of no profile
     assert f"{PROFILES}: the extenders of the configuration are not asked" in result.stderr
 
 
@@ -510,3 +510,14 @@ def test_a_group_that_cannot_be_explained_is_refused(
     result = bayplan("explain", "group", *name, "-f", room, "--config", DEPLOYED)
     assert result.exit_code == 2
     assert text in result.stderr
+
+
+def test_text_in_brackets_is_shown_as_it_is(bayplan: Bayplan, tmp_path: Path) -> None:
+    gate = {"schedulingGates": [{"name": "example.com/[/x]:boom:"}]}
+    pod = {"kind": "Pod", "metadata": {"name": "gated"}, "spec": gate}
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump(pod))
+    for mode in ("explain", "simulate"):
+        result = bayplan(mode, "-f", path)
+        assert result.exit_code == 0, result.output
+        assert "waiting for scheduling gates: [example.com/[/x]:boom:]" in result.stdout

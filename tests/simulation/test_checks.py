@@ -24,8 +24,8 @@ def usable_of(*texts: str) -> tuple[list[Entry], list[str]]:
     [
         pytest.param("{kind: Pod}", "Pod: metadata.name: is missing", id="no-name"),
         pytest.param(
-            "{kind: Pod, metadata: {generateName: x-}}",
-            "Pod: metadata.name: is missing (generateName gives no name here)",
+            "{kind: Node, metadata: {generateName: x-}}",
+            "Node: metadata.name: is missing",
             id="generated-name",
         ),
         pytest.param(
@@ -212,3 +212,8 @@ def test_custom_resources_are_checked_like_the_rest(text: str, note: str) -> Non
     list(well_formed(read, notes))
     (line,) = notes.lines()
     assert line.partition("): ")[2].startswith(note)
+
+
+def test_pods_with_a_generated_name_are_numbered() -> None:
+    pods = [entry("{kind: Pod, metadata: {generateName: x-}}") for _ in range(2)]
+    assert [pod.name for pod in well_formed(pods, Notes())] == ["x-0", "x-1"]

@@ -112,3 +112,16 @@ def test_with_evict_a_higher_priority_takes_the_place_of_a_lower_one() -> None:
     assert (found["first"]["node"], found["first"]["victims"]) == ("n0", ["default/low"])
     assert found["second"]["node"] is None
     assert "victims" not in found["second"]
+
+
+def test_with_evict_a_pod_that_was_placed_and_is_evicted_has_no_node() -> None:
+    cluster = queue_cluster()
+    cluster.add(make_node("n0").capacity(cpu="4", memory="64Gi", pods=110))
+    cluster.add(queue("b", "y", guaranteed={"cpu": 4}))
+    guaranteed = pod("b", "y")
+    critical = make_pod("critical").namespace("x").req(cpu="4").spec(priority=10)
+    cluster.add(guaranteed, critical)
+    found = results(cluster, guaranteed, critical, evict=True)
+    assert (found["critical"]["node"], found["critical"]["victims"]) == ("n0", ["y/b"])
+    assert found["b"]["node"] is None
+    assert found["b"]["message"] == "evicted from n0 for x/critical"

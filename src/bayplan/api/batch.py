@@ -120,6 +120,7 @@ class LeaderWorkerTemplate(Wire, frozen=True):
 class LeaderWorkerSetSpec(Wire, frozen=True):
     """The groups of a LeaderWorkerSet."""
 
+    replicas: int = 1
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
     startup_policy: str = ""
 

@@ -123,10 +123,10 @@ def end(cluster: LoadedCluster, results: Iterable[dict[str, Any]]) -> None:
     """End the command: with 1 when Pods are missing in the answer.
 
     Raises:
-        typer.Exit: the API server would refuse Pods (or their workload) of the file, or a plugin
-            raised an exception in place of an answer.
+        typer.Exit: Pods, Nodes or workloads of the file were left out, Pods are of no profile, or a
+            plugin raised an exception in place of an answer.
     """
-    if cluster.notes.refused_pods or any("fault" in result for result in results):
+    if cluster.notes.left_out or any("fault" in result for result in results):
         raise typer.Exit(INCOMPLETE)
 
 
@@ -147,6 +147,6 @@ def print_data(data: Any, output: Output) -> None:
 
 
 def console() -> Console:
-    """Where text goes."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+    """Where text goes, as it is: nothing in brackets or between colons is markup."""
+    width = None if Console().is_terminal else WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)

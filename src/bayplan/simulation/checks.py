@@ -6,23 +6,31 @@ fields. Objects that the API server would refuse are left out and reported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import JOB, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
-from bayplan.simulation.file_kinds import DEPLOYMENT, READABLE
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from bayplan.simulation.file_kinds import MAKE_PODS, READABLE
 from bayplan.simulation.files import Entry, Notes
 from bayplan.simulation.schema import UnusableError, schema
 
 DEFAULT_NAMESPACE = "default"
+_COUNTED = frozenset({POD, NODE, *MAKE_PODS})
+"""Without one of these the answer is not for all Pods."""
 
 
 def well_formed(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
-    """The entries that the API server would take."""
+    """The entries that the API server would take.
+
+    It ends a generateName with five random letters; here Pods are numbered.
+    """
+    numbers: Counter[str] = Counter()
     for entry in entries:
         try:
+            _name(entry, numbers)
             check_fields(entry, notes)
         except UnusableError as problem:
             leave_out(entry, problem, notes)
@@ -33,7 +41,15 @@ def well_formed(entries: Iterable[Entry], notes: Notes) -> Iterator[Entry]:
 def leave_out(entry: Entry, problem: UnusableError, notes: Notes) -> None:
     """Note that ``entry`` cannot be used."""
     notes.add(f"{_title(entry)}: {problem}; left out", entry.where)
-    notes.refused_pods += entry.kind in (POD, DEPLOYMENT, JOB)
+    notes.left_out += entry.kind in _COUNTED
+
+
+def _name(entry: Entry, numbers: Counter[str]) -> None:
+    meta = entry.data.get("metadata")
+    prefix = meta.get("generateName") if isinstance(meta, dict) and not meta.get("name") else None
+    if isinstance(prefix, str) and entry.kind is POD:
+        entry.meta["name"] = f"{prefix}{numbers[prefix]}"
+        numbers[prefix] += 1
 
 
 def usable(
@@ -52,6 +68,7 @@ def usable(
         _place(entry, namespace)
         if (entry.kind, entry.key) in keys:
             notes.add(f"second {entry}; left out", entry.where)
+            notes.left_out += entry.kind in _COUNTED
             continue
         keys.add((entry.kind, entry.key))
         _identify(entry, uids, notes)
@@ -71,8 +88,7 @@ def check_fields(entry: Entry, notes: Notes) -> None:
             place = f"{entry.where or notes.file}: {_title(entry)}"
             notes.unknown_field(entry.kind.name, unknown, place)
     if not entry.name:
-        hint = " (generateName gives no name here)" if entry.meta.get("generateName") else ""
-        raise UnusableError(f"is missing{hint}", "metadata", "name")
+        raise UnusableError("is missing", "metadata", "name")
 
 
 def decode(entry: Entry) -> Any:

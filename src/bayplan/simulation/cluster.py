@@ -91,7 +91,7 @@ def load_cluster(
         files = [file for path in paths for file in _files(path)]
         entries = [entry for file in files for entry in _read_file(file, readable, notes)]
         notes.file = str(files[0]) if len(files) == 1 else ""
-        objects = by_kind(usable(expand(entries), notes, namespace))
+        objects = by_kind(usable(expand(entries, notes), notes, namespace))
         if not objects[NODE] and not objects[POD]:
             names = ", ".join(map(str, files))
             why = [*notes.lines(), f"{names}: there is neither a Node nor a Pod in it"]

@@ -6,7 +6,16 @@ Pods of workloads and claims of templates.
 
 from __future__ import annotations
 
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import (
+    JOB,
+    JOB_SET,
+    KINDS,
+    LEADER_WORKER_SET,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Kind,
+)
 
 DEPLOYMENT = Kind.generic("apps/v1", "Deployment", "deployments", namespaced=True)
 RUNTIME_CLASS = Kind.generic("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
@@ -18,3 +27,14 @@ READABLE: dict[Kind[object], str] = {kind: name for name, kind in KINDS.items()}
     kind: kind.name for kind in (DEPLOYMENT, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS)
 }
 """What is read of every file, whatever the plugins declare; by what name the schema has it."""
+
+MAKE_PODS: tuple[Kind[object], ...] = (
+    DEPLOYMENT,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    JOB,
+    JOB_SET,
+    LEADER_WORKER_SET,
+)
+"""Workloads whose Pods `bayplan.simulation.workloads` makes."""

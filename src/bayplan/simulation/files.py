@@ -37,11 +37,11 @@ class Notes:
 
     Attributes:
         file: the file that is being read; notes begin with it.
-        refused_pods: how many Pods are left out since the API server would refuse them.
+        left_out: how many Pods, Nodes and workloads are left out of the answer.
     """
 
     file: str = ""
-    refused_pods: int = 0
+    left_out: int = 0
     _lines: list[str] = field(default_factory=list)
     _kinds: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
     _fields: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -156,13 +156,14 @@ def read_entries(text: str, readable: Readable, notes: Notes) -> Iterator[Entry]
 def _documents(text: str) -> Iterator[tuple[int, str]]:
     """The documents that are not blank, with the line where each begins."""
     text = text.removeprefix("\ufeff")
-    start = 0
+    start, line, counted = 0, 1, 0
     ends = [match.start() for match in _SEPARATOR.finditer(text)]
     for end in (*ends, len(text)):
         body = text[start:end]
         if body.strip():
-            blank = len(body) - len(body.lstrip())
-            yield text.count("\n", 0, start + blank) + 1, body.lstrip("\r\n")
+            begin = start + len(body) - len(body.lstrip())
+            line, counted = line + text.count("\n", counted, begin), begin
+            yield line, body.lstrip("\r\n")
         start = end + 3
 
 

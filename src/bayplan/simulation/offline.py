@@ -61,4 +61,5 @@ def judged(cluster: LoadedCluster, core: Core) -> list[Pod]:
         else:
             text = f"Pod {pod.key} is not judged: there is no profile {pod.spec.scheduler_name}"
             cluster.notes.add(text)
+            cluster.notes.left_out += 1
     return pods

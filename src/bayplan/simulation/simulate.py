@@ -6,6 +6,7 @@ and in the list of waiting Pods, so that the plugin may allow or reject it when 
 
 Who would be evicted for a Pod or a group is said. With ``evict`` they are gone from then on, and
 who took their room has it: so all evictions together are those that all Pods together would cause.
+A Pod that was placed and is then evicted for a later one counts as not placed.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ class _Simulation:
         self._evict = evict
         self._placers = core.placers
         self._order = NameOrder()
+        self._on_nodes: dict[str, Result] = {}
+        """By name, the results of Pods that were placed."""
 
     def run(self, pods: list[Pod]) -> list[Result]:
         """Place all; Pods that a plan leaves over get their own turn, in the order of the queue."""
@@ -147,7 +150,7 @@ class _Simulation:
         decision = self._decide_group(framework, group, pods)
         victims = decision.room.victims if decision.room is not None else ()
         first = decision
-        if victims and self._take_away([pod.key for pod in victims]):
+        if victims and self._take_away(entry.key, [pod.key for pod in victims]):
             decision = self._decide_group(framework, group, pods, make_room=False)
         if group.policy.words is Words.CONDITION:
             return self._told(entry, pods, decision, first), []
@@ -213,12 +216,18 @@ class _Simulation:
             self._placed(results[placed.member.pod.uid], placed.member, placed.placement)
         return [{**result, "podGroup": outcome} for result in results.values()]
 
-    def _take_away(self, victims: Collection[str]) -> bool:
+    def _take_away(self, preemptor: str, victims: Collection[str]) -> bool:
         """Let these Pods, by their names, be gone, if they are to be evicted."""
         if self._evict:
             cache = self._core.world.cache
             for pod in [pod for pod in cache.pods() if pod.key in victims]:
                 cache.remove(pod.uid)
+                if pod.key in self._on_nodes:
+                    result = self._on_nodes.pop(pod.key)
+                    result["message"] = f"evicted from {result['node']} for {preemptor}"
+                    result["node"] = None
+                    if result.pop("waits", None):
+                        self._core.world.waiting.remove(pod.uid)
         return self._evict
 
     def _held(self, entry: QueuedGroup, pod: Pod, message: str) -> Result:
@@ -245,7 +254,7 @@ class _Simulation:
             victims = eviction(rejection.post_filter).get("victims", ())
             if victims:
                 result["victims"] = victims
-                if self._take_away(victims):
+                if self._take_away(pod.key, victims):
                     self._core.world.nominator.nominate(pod, rejection.nominated)
                     decision = self._decide(framework, pod)
         if decision.member is not None and decision.placement is not None:
@@ -271,6 +280,7 @@ class _Simulation:
         result["best"] = self._order.names(self._core.world.cache.nodes, placement.best)
         result["node"] = placement.node_name
         result["message"] = ""
+        self._on_nodes[member.pod.key] = result
         if member.waits:
             self._wait(result, member)
         else:
@@ -291,5 +301,6 @@ class _Simulation:
             bind_claims(self._core.world.cache.objects, member)
         else:
             self._placers.commit.undo([member])
+            del self._on_nodes[member.pod.key]
             result["node"] = None
             result["message"] = cut_note(Rejection.of_chosen_node(Point.PERMIT, verdict).message)
