@@ -7,6 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core_harness import Cluster
+from tests.queues import pod as of_queue
+from tests.queues import queue, queue_cluster
 
 from bayplan.api.pod import Pod
 from bayplan.engine.what_if import WhatIf
@@ -111,3 +113,24 @@ def test_nothing_is_made_anew_while_neither_a_nomination_nor_its_node_changes() 
     assert second is not first
     rig.nominator.nominate(make_pod("other").req(cpu="1").priority(1).obj(), "n3")
     assert table() is not second
+
+
+def test_pods_of_one_queue_have_their_own_rivals_and_those_of_the_moment() -> None:
+    """What is guaranteed covers a nominated Pod, and not each Pod of a higher priority."""
+    cluster = queue_cluster()
+    cluster.add(make_node("n0").capacity(cpu="8", pods=9), queue("a", "x", guaranteed={"cpu": 2}))
+    low = of_queue("low", "x")
+    cluster.add(of_queue("placed", "x").node("n0"), of_queue("other", "z", cpu="7").node("n0"))
+    cluster.add(low, of_queue("another", "z"))
+    cluster.run()  # turns look at guarantees while Pods of several tenants wait
+    cluster.world.nominator.nominate(low.obj(), "n0")
+
+    def has_rivals(cpu: str) -> bool:
+        asker, state = of_queue(f"high-{cpu}", "x", cpu=cpu, priority=9).obj(), CycleState()
+        cluster.framework.search.diagnose(state, asker)
+        what_if = cluster.framework.search.what_if
+        return what_if.with_nominees(state, asker, cluster.nodes) is not None
+
+    assert [has_rivals(cpu) for cpu in ("1", "2", "3")] == [False, True, True]
+    cluster.add(of_queue("placed-later", "x").node("n0"))
+    assert not has_rivals("3")

@@ -71,18 +71,19 @@ class _Nominees:
 
 @dataclass
 class _CachedNominees:
-    """Those of the live table (None: there are none), and up to where changes have been seen.
+    """Those of the live table, and up to where changes have been seen.
 
     Attributes:
-        rows: those with nominees.
+        by_row: what `WhatIf.nominees` answers.
+        added: a table with them; None: there are none.
         nodes: the live table.
         nominations: `PodNominator.version`.
         node_position: of the live table's `node_journal`.
         pod_position: of its `pod_journal`.
     """
 
+    by_row: Mapping[int, list[Pod]]
     added: _Nominees | None
-    rows: frozenset[int]
     nodes: LiveNodeTable
     nominations: int
     node_position: int
@@ -228,9 +229,9 @@ class WhatIf:
         elif not self.anybody_nominated:
             return None
         elif isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
-            added = self._cached_nominees(pod, nodes)
+            added = self._cached_nominees(pod, nodes).added
         else:
-            added = _add_nominees(nodes, self.nominees(pod, nodes))
+            added = _add_nominees(nodes, self._nominees(pod, nodes))
         if added is None:
             return None
         # A what-if state is per row of its table: going from one to a part of it is what_if again.
@@ -240,19 +241,18 @@ class WhatIf:
         self.run_filters(changed, pod, added.table, diagnosis)
         return added.rows, diagnosis
 
-    def _cached_nominees(self, pod: Pod, nodes: LiveNodeTable) -> _Nominees | None:
-        """The nominees for a Pod without a nomination, kept by priority and tenant."""
+    def _cached_nominees(self, pod: Pod, nodes: LiveNodeTable) -> _CachedNominees:
+        """The nominees for a Pod without a nomination, kept by priority and rivals."""
         turns = self._turns
-        tenant = None if turns is None else (turns.tenant(pod), turns.version)
-        key = pod.priority, tenant
+        key = pod.priority, None if turns is None else turns.rivalry(pod)
         kept = self._cached.get(key)
         if kept is None or not self._is_current(kept, nodes):
             if len(self._cached) >= MOST_PRIORITIES:
                 self._cached.clear()
-            nominees = self.nominees(pod, nodes)
+            nominees = self._nominees(pod, nodes)
             kept = self._cached[key] = _CachedNominees(
+                nominees,
                 _add_nominees(nodes, nominees),
-                frozenset(nominees),
                 nodes,
                 self._nominator.version,
                 0,
@@ -260,7 +260,7 @@ class WhatIf:
             )
         kept.node_position = nodes.node_journal.position
         kept.pod_position = nodes.pod_journal.position
-        return kept.added
+        return kept
 
     def _is_current(self, kept: _CachedNominees, nodes: LiveNodeTable) -> bool:
         """Whether neither a nomination nor one of its rows has changed."""
@@ -270,7 +270,7 @@ class WhatIf:
         moved = nodes.pod_journal.since(kept.pod_position)
         if changed is None or moved is None:
             return False
-        rows = kept.rows
+        rows = kept.by_row
         if any(row in rows for row in moved):
             return False
         nominated, names = self._nominator.nominated_nodes(), nodes.names
@@ -278,11 +278,19 @@ class WhatIf:
 
     def nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         """See `AsksWhatIf`."""
+        if isinstance(nodes, LiveNodeTable) and not self._nominator.nominated_node(pod.uid):
+            return self._cached_nominees(pod, nodes).by_row
+        return self._nominees(pod, nodes)
+
+    def _nominees(self, pod: Pod, nodes: NodeTable) -> Mapping[int, list[Pod]]:
         nominated_pods, turns = self._nominator.nominated_pods, self._turns
-        nominees = {}
+        uid, nominees = pod.uid, {}
         for row, name in self._nominated_rows(nodes):
-            others = [other for other in nominated_pods(name) if other.uid != pod.uid]
-            pods = [other for other in others if keeps_room(other, pod, turns)]
+            pods = [
+                other
+                for other in nominated_pods(name)
+                if other.uid != uid and keeps_room(other, pod, turns)
+            ]
             if pods:
                 nominees[row] = pods
         return nominees

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
@@ -100,6 +100,9 @@ class Turns(Protocol):
 
     def are_rivals(self, one: Pod, other: Pod, /) -> bool:
         """Whether ``other`` may not take what ``one`` is entitled to, whatever the priorities."""
+
+    def rivalry(self, other: Pod, /) -> Hashable:
+        """What `are_rivals` depends on, besides its first Pod: equal values, equal answers."""
 
     def order(self, tenant: int, /) -> Order | None:
         """Whose turn it is within a tenant; None where QueueSort alone says so."""

@@ -24,7 +24,7 @@ queue has had nothing to try.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -137,6 +137,18 @@ class QueueTurns:
         links = self._queues.structure.links[row]
         first, second = (any(self._covers(link, r) for link in links) for r in requests)
         return first and not second
+
+    def rivalry(self, other: Pod) -> Hashable:
+        """The queue; where no guarantee covers the Pod, also what guarantees and their use are."""
+        row = self._queues.leaf(other)
+        links = () if row == NO_QUEUE else self._queues.structure.links[row]
+        guarantees = [link for link in links if self._guaranteed[link]]
+        requests = self._queues.requests(other) if guarantees else None
+        if requests is None or any(self._covers(link, requests) for link in guarantees):
+            return self.version, row
+        used = self._queues.sums.used_rows
+        amounts = [(tuple(used[link]), tuple(self._guaranteed[link])) for link in guarantees]
+        return self.version, row, tuple(amounts)
 
     def order(self, tenant: int) -> Order | None:
         """The order of the queue's Pods; of Pods without a queue, that of QueueSort."""
