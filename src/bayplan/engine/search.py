@@ -59,6 +59,9 @@ _FILTER = Point.FILTER
 _SCORE = Point.SCORE
 _ERROR = Code.ERROR
 
+Reserved = list[tuple[Status, IntArray]]
+"""Rows that a Pod must leave to nominated Pods, by the status of these rows."""
+
 
 @dataclass
 class Fit:
@@ -185,7 +188,7 @@ class NodeSearch:
         outcome = self._pre_filter(state, pod, answers)
         self._plugins.time(state, _PRE_FILTER, started, str((outcome.status or SUCCESS).code))
         if outcome.status is not None:
-            diagnosis = self._diagnosis(state, pod, outcome, {})
+            diagnosis = self._diagnosis(state, pod, outcome, [])
             return Fit(diagnosis.fits, 0, 0, diagnosis=diagnosis)
         started = perf_counter()
         if nominated_first and (row := self._nominated_row(state, pod, outcome)) is not None:
@@ -208,8 +211,8 @@ class NodeSearch:
         reserved = self._reserved(state, pod)
         if reserved:
             feasible = feasible.copy()
-            feasible[list(reserved)] = False
-            failed = failed or any(status.code is _ERROR for status in reserved.values())
+            feasible[np.concatenate([rows for _, rows in reserved])] = False
+            failed = failed or any(status.code is _ERROR for status, _ in reserved)
         count = int(np.count_nonzero(feasible))
         fit = Fit(feasible, count, nodes.node_count, among=among, answers=answers)
         if count == 0 or failed:
@@ -228,7 +231,7 @@ class NodeSearch:
         it gave.
         """
         outcome = self._pre_filter(state, pod, self._book.answers(pod))
-        reserved: dict[int, Status] = {}
+        reserved: Reserved = []
         if outcome.status is None:
             if with_nominated:
                 self._nominated_row(state, pod, outcome)
@@ -283,20 +286,15 @@ class NodeSearch:
         outcome.nominated = row, diagnosis.status(0)
         return None
 
-    def _reserved(self, state: CycleState, pod: Pod) -> dict[int, Status]:
-        """Rows that ``pod`` must leave to nominated Pods, with the status of each row."""
+    def _reserved(self, state: CycleState, pod: Pod) -> Reserved:
         beside_nominees = self.what_if.with_nominees(state, pod, self._nodes)
         if beside_nominees is None:
-            return {}
+            return []
         rows, diagnosis = beside_nominees
-        return {
-            row: status
-            for status, rejected in diagnosis.groups()
-            for row in rows[rejected].tolist()
-        }
+        return [(status, rows[rejected]) for status, rejected in diagnosis.groups()]
 
     def _diagnosis(
-        self, state: CycleState, pod: Pod, outcome: PreFilterOutcome, reserved: dict[int, Status]
+        self, state: CycleState, pod: Pod, outcome: PreFilterOutcome, reserved: Reserved
     ) -> Diagnosis:
         diagnosis = Diagnosis(self._nodes, state, pod)
         diagnosis.unschedulable_plugins |= outcome.narrowed_by
@@ -309,12 +307,15 @@ class NodeSearch:
                 diagnosis.exclude(~among, outcome.excluding)
             if outcome.domain is not None:
                 diagnosis.exclude(~outcome.domain, state.outside or NOT_LOOKED_AT)
-            reserved = {row: status for row, status in reserved.items() if among[row]}
+            reserved = [(status, rows[among[rows]]) for status, rows in reserved]
             if outcome.nominated is not None:
-                reserved.setdefault(*outcome.nominated)
+                row, status = outcome.nominated
+                if not any(row in rows for _, rows in reserved):
+                    reserved.append((status, np.array([row])))
         self.what_if.run_filters(state, pod, self._nodes, diagnosis)
-        for row, status in reserved.items():
-            diagnosis.override(row, status)
+        for status, rows in reserved:
+            if len(rows):
+                diagnosis.override(rows, status)
         return diagnosis
 
     # PreScore, Score, NormalizeScore

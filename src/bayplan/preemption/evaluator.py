@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,22 @@ class Analysis:
 
     Attributes:
         result: what PostFilter answers.
-        candidates: every node that was found to do, in row order, after extenders had their say.
+        make_candidates: makes `candidates`, which only explanations need.
         tied: those between which no criterion decides, by node name; the first is taken.
         next_row: where the next search begins.
         outcomes: those of the dry runs, for the next search.
     """
 
     result: PostFilterResult
-    candidates: tuple[Candidate, ...] = ()
+    make_candidates: Callable[[], tuple[Candidate, ...]] = tuple
     tied: tuple[Candidate, ...] = ()
     next_row: int = 0
     outcomes: Outcomes | None = None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Every node that was found to do, in row order, after extenders had their say."""
+        return self.make_candidates()
 
     @property
     def best(self) -> Candidate | None:
@@ -150,7 +156,7 @@ class Evaluator:
             return self._ask(preemptors, pod, _candidates(outcomes, candidate_rows))
         now = self._handle.now()
         tied = _candidates(outcomes, candidate_rows[best(outcomes.ranks[candidate_rows], now)])
-        return _room(_candidates(outcomes, candidate_rows), tied)
+        return _room(partial(_candidates, outcomes, candidate_rows), tied)
 
     def _outcomes(self, state: CycleState, pod: Pod) -> Outcomes:
         """The valid outcomes of earlier dry runs."""
@@ -231,7 +237,7 @@ class Evaluator:
         except _Failed as failed:
             return _nothing(failed.status)
         left = tuple(sorted(by_node.values(), key=lambda c: c.row))
-        return _room(left, tuple(best_candidates(left, self._handle.now())))
+        return _room(lambda: left, tuple(best_candidates(left, self._handle.now())))
 
     def _approved(
         self, extender: PreemptionExtender, pod: Pod, by_node: dict[str, Candidate]
@@ -288,13 +294,15 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
     return plain
 
 
-def _room(candidates: tuple[Candidate, ...], tied: tuple[Candidate, ...]) -> Analysis:
+def _room(
+    make_candidates: Callable[[], tuple[Candidate, ...]], tied: tuple[Candidate, ...]
+) -> Analysis:
     by_name = tuple(sorted(tied, key=lambda c: c.node_name))
     chosen = by_name[0]
     placement = f"found a potential placement for pod on node {chosen.node_name}"
     text = f"preemption: {placement}, preempting {len(chosen.victims)} victims"
     result = PostFilterResult(Status(reasons=(text,)), chosen.node_name)
-    return Analysis(result, candidates, by_name)
+    return Analysis(result, make_candidates, by_name)
 
 
 def _nothing(status: Status) -> Analysis:

@@ -49,7 +49,7 @@ class _World:
         protected: uids of the Pods whose budget would be violated.
         needed: by uid, the group of those that it cannot do without.
         victims: those of `evictable` that have to go, as far as is known.
-        leaving: uids of the Pods whose eviction is decided already.
+        leaving: uids of the Pods whose eviction is decided already, of all rows.
     """
 
     row: int
@@ -77,10 +77,12 @@ class _World:
 
     def outcome(self) -> Outcome:
         """What is left when all have had their chance."""
-        chosen = (victim for victim in self.evictable if victim in self.victims)
+        chosen = [victim for victim in self.evictable if victim in self.victims]
         victims = tuple(chain.from_iterable(chosen))
         if not victims:
             return Status.error(f'expected at least one victim pod on node "{self.node_name}"')
+        if not (self.needed or self.protected or self.leaving):
+            return Candidate(self.row, self.node_name, victims, 0)
         uids = {pod.uid for pod in victims}
         broken = {self.needed[uid] for uid in uids & self.needed.keys()}
         violations, leaving = len((uids & self.protected) - self.leaving), uids & self.leaving
@@ -120,8 +122,11 @@ class VictimSearch:
             AttemptFault: a plugin broke.
         """
         outcomes: dict[int, Outcome] = dict.fromkeys(rows.tolist(), NO_VICTIMS)
-        worlds = [self._world(row) for row in outcomes]
-        self._worlds = [world for world in worlds if world.evictable]
+        pods = self._full.pods
+        evictable = {row: self._evictable(pods[row].values()) for row in outcomes}
+        going = chain.from_iterable(chain.from_iterable(evictable.values()))
+        leaving = self._evictions.leaving(going)
+        self._worlds = [self._world(row, v, leaving) for row, v in evictable.items() if v]
         if not self._worlds:
             return outcomes
         rows = np.array([world.row for world in self._worlds])
@@ -132,19 +137,20 @@ class VictimSearch:
             outcomes[world.row] = world.outcome()
         return outcomes
 
-    def _world(self, row: int) -> _World:
-        evictable = self._evictable(self._full.pods[row].values())
-        leaving = self._evictions.leaving(chain.from_iterable(evictable))
+    def _world(self, row: int, evictable: list[Victim], leaving: frozenset[str]) -> _World:
         ordered = by_importance(evictable, leaving, self._gangs.rank)
-        pods = list(chain.from_iterable(ordered))
+        pods = [pod for victim in ordered for pod in victim]
         protected, needed = self._budgets.violations(pods), self._gangs.needed(pods)
         node_name = self._full.names[row] or ""
         return _World(row, node_name, ordered, protected, needed, set(), leaving)
 
     def _evictable(self, on_node: Iterable[Pod]) -> list[Victim]:
         """Who may go of the Pods of a node, a group of mode "all" as a whole."""
+        alone = self._rule.evictable(self._cycle, self._pod, on_node)
+        if not self._gangs.any_of_kubernetes:
+            return [(pod,) for pod in alone]
         evictable: dict[str, Victim] = {}
-        for pod in self._rule.evictable(self._cycle, self._pod, on_node):
+        for pod in alone:
             group = self._gangs.whole(pod)
             if group is None:
                 evictable[pod.uid] = (pod,)
@@ -199,12 +205,12 @@ class VictimSearch:
 
     def _move(self, victims: list[tuple[int, Victim]], *, back: bool) -> None:
         """Add or remove the Pods of the victims, each in the world of its row."""
-        here: list[tuple[int, Pod]] = []
+        here = [(index, pod) for index, victim in victims for pod in victim]
         elsewhere: list[tuple[int, Pod]] = []
-        for index, victim in victims:
-            for pod in victim:
-                on_row = pod.node_name == self._worlds[index].node_name
-                (here if on_row else elsewhere).append((index, pod))
+        if len(here) > len(victims):  # a Pod that goes alone is on the row
+            names = [world.node_name for world in self._worlds]
+            elsewhere = [(index, pod) for index, pod in here if pod.node_name != names[index]]
+            here = [(index, pod) for index, pod in here if pod.node_name == names[index]]
         state, table, what_if = self._state, self._table, self._what_if
         move = what_if.add_pods if back else what_if.remove_pods
         move(state, self._pod, [pod for _, pod in here], table, [index for index, _ in here])

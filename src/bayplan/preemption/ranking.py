@@ -53,12 +53,15 @@ class Candidate:
     @property
     def rank(self) -> Rank:
         """The lower the first difference the better; of start times, the higher."""
-        victims = [p for p in self.victims if p.uid not in self.leaving]
+        victims: Sequence[Pod] = self.victims
+        if self.leaving:
+            victims = [p for p in victims if p.uid not in self.leaving]
         if not victims:
             return _NOTHING_TO_DO
         priorities = [p.priority for p in victims]
+        highest = max(priorities)
         shifted = sum(priorities) + _PRIORITY_SHIFT * len(priorities)
-        earliest = min(start(p) for p in victims if p.priority == max(priorities))
+        earliest = min(start(p) for p in victims if p.priority == highest)
         harm = self.violations + _GROUP_SHIFT * self.broken
         return harm, priorities[0], shifted, len(priorities), earliest
 
@@ -86,12 +89,15 @@ def by_importance(
     Args:
         victims: Pods that go together, in the order in which the first of them came to the node.
         leaving: uids of Pods whose eviction is decided already.
-        rank: of the group that a Pod goes with; see `bayplan.preemption.gangs.Gangs.rank`.
+        rank: of the group that a Pod goes with, if it is in a PodGroup of Kubernetes; see
+            `bayplan.preemption.gangs.Gangs.rank`.
     """
 
     def key(pods: tuple[Pod, ...]) -> tuple[bool, int, int, int, int]:
+        first, n = pods[0], len(pods)
         leaves = bool(leaving) and all(pod.uid in leaving for pod in pods)
-        return leaves, -pods[0].priority, -rank(pods[0]), -len(pods), min(map(start, pods))
+        started = start(first) if n == 1 else min(map(start, pods))
+        return leaves, -first.priority, -rank(first) if first.pod_group else 0, -n, started
 
     return sorted(victims, key=key)
 

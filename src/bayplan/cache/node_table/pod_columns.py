@@ -110,6 +110,12 @@ class HostPorts(_ByRow[Counter[HostPort]]):
             if not in_use[port] or (sign < 0 and self._taken):
                 del in_use[port]
 
+    def count_all(self, rows: Sequence[int], pods: Sequence[Pod], sign: int) -> None:
+        """See `PodColumn.count_all`; few Pods have host ports."""
+        for row, pod in zip(rows, pods, strict=True):
+            if pod.shape.constraints.memo(host_ports):
+                self.count(row, pod, sign)
+
     def differences(self, other: Self) -> dict[str, int]:
         """See `PodColumn.differences`."""
         return {"host_ports": self._wrong(other)}
