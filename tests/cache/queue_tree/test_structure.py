@@ -66,6 +66,27 @@ def test_pods_of_a_queue_with_children_have_a_row_beside_them() -> None:
             id="its own parent",
         ),
         pytest.param(
+            [queue(f"q{i:02}", parent=f"q{(i + 1) % 10:02}") for i in range(10)],
+            [
+                f"q{i:02} Cycle spec.parent: the queue is its own ancestor: "
+                + " > ".join(f"q{(i + k) % 10:02}" for k in range(8))
+                + f" > ... > q{i:02}"
+                for i in range(10)
+            ],
+            [f"/q{i:02}" for i in range(10)],
+            id="long cycle",
+        ),
+        pytest.param(
+            [queue("q00"), *(queue(f"q{i:02}", parent=f"q{i - 1:02}") for i in range(1, 19))],
+            [
+                f"q{i:02} TooDeep spec.parent: the queue is on level {i + 1}, trees have at most "
+                "16: it counts as part of queue q14"
+                for i in (16, 17, 18)
+            ],
+            ["/q00", *(f"q{min(i - 1, 14):02}/q{i:02}" for i in range(1, 19))],
+            id="too deep",
+        ),
+        pytest.param(
             [
                 queue("a", guaranteed={"cpu": 3}),
                 queue("b", parent="a", guaranteed={"cpu": 2}),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,8 +17,10 @@ from tests.queues import demand, name_space, pod, pods, queue, queue_cluster, sh
 
 from bayplan.api.meta import Condition
 from bayplan.api.pod import DISRUPTION_TARGET, PREEMPTED
+from bayplan.api.queues import Queue
 from bayplan.cache.amounts import UNLIMITED
-from bayplan.testing import NodeBuilder, PodBuilder, make_node, make_pod
+from bayplan.cache.queue_tree.report import reports
+from bayplan.testing import Builder, NodeBuilder, PodBuilder, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TARGET = Condition(type=DISRUPTION_TARGET, status="True", reason=PREEMPTED)
@@ -258,6 +262,56 @@ def test_sums_of_absurd_requests_stop_at_the_largest_number() -> None:
     cluster.add(*(pod(name, "x").req(memory="7Ei") for name in "abc"))
     assert demand(cluster, "a", "memory") == UNLIMITED
     cluster.run()
+
+
+def chain(number: int) -> list[Builder[Queue]]:
+    """Each is a part of the one before."""
+    return [queue("q0"), *(queue(f"q{i}", parent=f"q{i - 1}") for i in range(1, number))]
+
+
+def cycle(number: int) -> list[Builder[Queue]]:
+    """Each is a part of the one before, and the first of the last."""
+    return [queue(f"q{i}", parent=f"q{(i - 1) % number}") for i in range(number)]
+
+
+def lines_for_a_pod(queues: list[Builder[Queue]]) -> int:
+    """Lines executed until a Pod of another queue is placed and all Queues are reported."""
+    cluster = cluster_with()
+    lines = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        cluster.add(queue("a", "x", guaranteed={"cpu": 1}), *queues, pod("p", "x"))
+        cluster.run()
+        reports(cluster.world.queues, 0.0)
+    finally:
+        sys.settrace(before)
+    assert used(cluster, "a") == 1000
+    return lines
+
+
+@pytest.mark.parametrize("tree", [chain, cycle])
+def test_what_a_pod_costs_grows_no_faster_than_the_number_of_queues(
+    tree: Callable[[int], list[Builder[Queue]]],
+) -> None:
+    lines_for_a_pod(tree(10))
+    few, many = lines_for_a_pod(tree(100)), lines_for_a_pod(tree(200))
+    assert many < 2.2 * few
+
+
+def test_limits_hold_for_queues_that_are_too_deep() -> None:
+    tree = [*chain(20), queue("a", "x", parent="q19")]
+    tree[0] = queue("q0", limit={"cpu": 2})
+    cluster = cluster_with(*tree)
+    cluster.add(*pods("p", 3, "x"))
+    cluster.run()
+    assert used(cluster, "a") == used(cluster, "q0") == 2000
 
 
 class Sums(RuleBasedStateMachine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ def reports(tree: QueueTree, now: float) -> list[QueueReport]:
             pending[row],
             now - oldest[row] if row in oldest else None,
         )
-        for row in _in_tree_order(sums, -1)
+        for row in _in_tree_order(structure)
     ]
 
 
@@ -90,9 +90,14 @@ def amounts(sums: Sums[Structure], row: int) -> Iterator[tuple[str, Amounts]]:
         )
 
 
-def _in_tree_order(sums: Sums[Structure], parent: int) -> Iterator[int]:
-    structure = sums.structure
-    for row in (structure.parent == parent).nonzero()[0].tolist():
+def _in_tree_order(structure: Structure) -> Iterator[int]:
+    """The rows of Queues, children below their parents."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for row in range(len(structure) - 1, -1, -1):
         if not structure.own[row]:
-            yield row
-            yield from _in_tree_order(sums, row)
+            children[int(structure.parent[row])].append(row)
+    left = children[-1]
+    while left:
+        row = left.pop()
+        yield row
+        left += children[row]

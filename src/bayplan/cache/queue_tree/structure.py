@@ -6,6 +6,8 @@ Pods, which stands beside its children (weight 1, nothing guaranteed). So all Po
 An object that is wrong is reported (`ObjectFault`) and used as far as it makes sense:
 
 - unknown parent, or a parent that is its own descendant: as if it had no parent;
+- more than `MOST_LEVELS` levels: who is below has the same parent as the queue that is on the last
+  of them, so the limits further up hold;
 - more guaranteed to children than to the parent: the parent's share is divided in proportion;
 - a namespace that two queues select: it belongs to the older one, by name where both are as old, or
   the Pods do that are of the classes of both;
@@ -36,6 +38,10 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 ALWAYS_COUNTED = ("cpu", "memory")
 DIVISIBLE = (*ALWAYS_COUNTED, "ephemeral-storage", "hugepages-")
 NAMESPACE_TAKEN = "NamespaceTaken"
+MOST_LEVELS = 16
+"""Of a tree: what a Pod costs grows with the levels above its queue."""
+_MOST_NAMED = 8
+"""Queues of a cycle that are named."""
 
 
 class Structure:
@@ -61,8 +67,7 @@ class Structure:
     def __init__(self, queues: Iterable[Queue], resources: Iterable[str] = ()) -> None:
         self.faults: list[ObjectFault] = []
         by_name = {queue.name: queue for queue in sorted(queues, key=_age)}
-        parents = {name: self._parent(name, by_name) for name in by_name}
-        rows = list(_rows(by_name, parents))
+        rows = list(_rows(by_name, self._parents(by_name)))
         self.queues = tuple(row.queue for row in rows)
         self.own = tuple(row.own for row in rows)
         self.parent: IntArray = np.array([row.parent for row in rows], np.int64)
@@ -112,25 +117,45 @@ class Structure:
 
     # Which queue is whose part
 
-    def _parent(self, name: str, by_name: Mapping[str, Queue]) -> str:
-        """The parent that counts; "" for none."""
-        parent = by_name[name].spec.parent
-        if not parent:
-            return ""
-        if parent not in by_name:
-            self._fault(by_name[name], "UnknownParent", f"spec.parent: there is no queue {parent}")
-            return ""
-        seen = [name]
-        while parent in by_name and parent not in seen:
-            seen.append(parent)
-            parent = by_name[parent].spec.parent
-        if parent == name:
-            path = " > ".join([*seen, name])
-            self._fault(
-                by_name[name], "Cycle", f"spec.parent: the queue is its own ancestor: {path}"
-            )
-            return ""
-        return by_name[name].spec.parent
+    def _parents(self, by_name: Mapping[str, Queue]) -> dict[str, str]:
+        """By name, the parent that counts; "" for none. Each queue is looked at once."""
+        parents = {name: queue.spec.parent for name, queue in by_name.items()}
+        for name, parent in parents.items():
+            if parent and parent not in by_name:
+                text = f"spec.parent: there is no queue {parent}"
+                self._fault(by_name[name], "UnknownParent", text)
+                parents[name] = ""
+        level = {"": 0}
+        for start in by_name:
+            name, upwards = start, dict[str, None]()
+            while name not in level and name not in upwards:
+                upwards[name] = None
+                name = parents[name]
+            path = list(upwards)
+            if name in upwards:
+                cycle = path[path.index(name) :]
+                self._cycle([by_name[member] for member in cycle])
+                parents |= dict.fromkeys(cycle, "")
+            for below in reversed(path):
+                parent = parents[below]
+                level[below] = level[parent] + 1
+                if level[parent] >= MOST_LEVELS:
+                    counts = parents[below] = parents[parent]
+                    text = (
+                        f"spec.parent: the queue is on level {level[below]}, trees have at most "
+                        f"{MOST_LEVELS}: it counts as part of queue {counts}"
+                    )
+                    self._fault(by_name[below], "TooDeep", text)
+        return parents
+
+    def _cycle(self, queues: list[Queue]) -> None:
+        """Report queues, each of which is the parent of the one before, the first of the last."""
+        around = [*queues, *queues]
+        for start, queue in enumerate(queues):
+            path = [q.name for q in around[start : start + min(len(queues), _MOST_NAMED)]]
+            path += ["..."] if len(queues) > _MOST_NAMED else []
+            text = f"spec.parent: the queue is its own ancestor: {' > '.join([*path, queue.name])}"
+            self._fault(queue, "Cycle", text)
 
     def _chain(self, row: int) -> IntArray:
         chain = [row]
