@@ -138,6 +138,8 @@ class GroupCycle:
         """Skip members that are being deleted: such Pods have no decision and need no node."""
         if entry.plugin.policy.collects is Collects.UNTIL_BEGUN:
             return
+        if len(decision.pods) == len(entry.members):
+            return
         decided = {pod.uid for pod in decision.pods}
         uids = [uid for uid in entry.members if uid not in decided]
         for queued in self._queue.pop_members(entry, uids):

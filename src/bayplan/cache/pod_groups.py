@@ -61,9 +61,11 @@ class Group(SubGroup, frozen=True, kw_only=True):
         for child in self.children:
             yield from child.tree()
 
-    def leaves(self) -> Iterator[Group]:
+    def leaves(self) -> list[Group]:
         """The PodGroups of the tree, in the order of the tries."""
-        return (group for group in self.tree() if not group.is_composite)
+        if not self.is_composite:
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def label_key(shape: PodShape) -> str:

@@ -111,7 +111,10 @@ def _not_admitted(
     placers: Placers, framework: Framework, group: Group, pods: Sequence[Pod]
 ) -> GroupDecision | None:
     """Why no nodes are sought for the group at all; None where nothing is against that."""
-    minimum, plugins = pods[: placers.planner.needed(group)], framework.plugins
+    plugins = framework.plugins
+    if not plugins.admitting:
+        return None
+    minimum = pods[: placers.planner.needed(group)]
     for plugin in plugins.admitting:
         status = plugins.status(plugin, Point.PRE_FILTER, plugin.admit_group, group, minimum)
         if status.rejected:

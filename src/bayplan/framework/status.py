@@ -7,7 +7,7 @@ Pod it happened to.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bayplan.support.text import text_of
 
@@ -107,7 +107,7 @@ class Status:
 
     def by(self, plugin: str) -> Status:
         """The same status with the plugin's name filled in, unless a name is there already."""
-        return self if self.plugin else replace(self, plugin=plugin)
+        return self if self.plugin else Status(self.code, self.reasons, plugin, self.over_limit)
 
 
 SUCCESS = Status()

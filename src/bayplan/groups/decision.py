@@ -6,7 +6,7 @@ nodes, assumed and reserved, while the decision is open or when it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -118,12 +118,11 @@ class GroupDecision(msgspec.Struct, frozen=True, eq=False):
             return [] if alone else [self.placed]
         return [unit for child in self.children if child.fits for unit in child.units()]
 
-    def leaves(self) -> Iterator[GroupDecision]:
+    def leaves(self) -> list[GroupDecision]:
         """The decisions about groups that have Pods of their own."""
         if not self.group.is_composite:
-            yield self
-        for child in self.children:
-            yield from child.leaves()
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
 
     @property
     def rejectors(self) -> frozenset[str]:

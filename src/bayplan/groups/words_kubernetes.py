@@ -19,6 +19,8 @@ _LOWER_PRIORITY = "PreemptLowerPriority"
 def failures(decision: GroupDecision) -> Iterator[tuple[Pod, Rejection]]:
     """Why each Pod that is not to be bound comes back."""
     for leaf in decision.leaves():
+        if leaf.fits and len(leaf.placed) == len(leaf.pods):
+            continue
         placed = {one.member.pod.uid for one in leaf.placed}
         for index, pod in enumerate(leaf.pods):
             own = leaf.rejected.get(pod.uid)

@@ -36,6 +36,8 @@ from bayplan.framework.status import Code, Status
 
 PATIENCE = 300.0
 """Seconds that the members of a gang may take to get ready; kube-scheduler's wait in Permit."""
+# Looking up a member of an enum takes 0.2 us (Python 3.11), ten times as long as a global.
+_WAIT = Code.WAIT
 
 
 class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, EnqueueExtensions):
@@ -90,12 +92,12 @@ class GangScheduling(Plugin, GroupSource, PreEnqueue, PlacementFeasible, Enqueue
     ) -> Status | None:
         """Whether the minimum is reached, may be, or cannot be."""
         minimum, scheduled = group.pod_group.minimum, progress.scheduled
+        if scheduled >= minimum:
+            return None
         counts = f"{scheduled} scheduled, {progress.remaining} remaining"
         if progress.remaining + scheduled < minimum:
             return Status.unschedulable(f"minCount ({minimum}) cannot be satisfied: {counts}")
-        if scheduled < minimum:
-            return Status(Code.WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))
-        return None
+        return Status(_WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))
 
     def order(self, queued: QueuedPod) -> tuple[int, int, float, str]:
         """Priority, then Pods with more attempts, then older Pods."""
